@@ -61,8 +61,8 @@ class DataDir(Struct, frozen=True):
         if _MARK not in names:
             # a directory of an earlier version has no mark, and holds only files of turngate
             if names and not (names <= _FOLDERS | _FILES and names & _TELLING):
-                what = f"{self.root} is not empty, and turngate did not make it"
-                raise EnvironmentFailed(what, "give an empty or a new directory with --data-dir or TURNGATE_DATA_DIR")
+                what = f"{self.root} is not empty and was not created by turngate"
+                raise EnvironmentFailed(what, "use --data-dir or TURNGATE_DATA_DIR to name an empty or new directory")
             os.close(files.open_private(self.root / _MARK, os.O_WRONLY | os.O_CREAT))
         for name in names & (_FOLDERS | _FILES):
             with suppress(FileNotFoundError):
@@ -104,9 +104,11 @@ class DataDir(Struct, frozen=True):
                         files.make_new_private(directory)
                         return handle, directory
         except OSError as error:
-            hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+            hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
             raise EnvironmentFailed(f"{self.root} can't be written: {error.strerror}", hint) from error
-        raise EnvironmentFailed("no free handle was found", "prune old ones: turngate handles prune --older-than 30d")
+        raise EnvironmentFailed(
+            "no unused handle was available", "remove old ones: turngate handles prune --older-than 30d"
+        )
 
 
 def data_dir(asked: Path | None) -> DataDir:
@@ -133,7 +135,7 @@ def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") 
             file = holding.enter_context(files.locked(path, wait=False, private=True))
             os.truncate(file, 0)
         except BlockingIOError:
-            raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it has ended") from None
+            raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it ends") from None
         except OSError as error:
             raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
         holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "url": url}

@@ -127,7 +127,7 @@ class UnreadableRecordError(EnvironmentFailed):
     """A record that can't be read, and why."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"the record {path} can't be read: {why}", "it is left as it is")
+        super().__init__(f"the record {path} can't be read: {why}", "it was not changed")
 
 
 def now() -> str:
@@ -146,7 +146,9 @@ def write(path: Path, record: HandleRecord) -> None:
     try:
         write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True, private=True)
     except OSError as error:
-        raise EnvironmentFailed(f"the record {path} can't be written: {error.strerror}", "make room") from error
+        raise EnvironmentFailed(
+            f"the record {path} can't be written: {error.strerror}", "free some disk space or fix its permissions"
+        ) from error
 
 
 def as_text(record: HandleRecord) -> str:
@@ -158,9 +160,9 @@ def find(data: DataDir, prefix: str) -> HandleRecord:
     """Return the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
     names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
-        raise EnvironmentFailed(f"there is no handle {prefix!r} in {data.handles}", "see: turngate handles")
+        raise EnvironmentFailed(f"no handle {prefix!r} in {data.handles}", "list them: turngate handles")
     if len(names) > 1 and prefix not in names:
-        raise EnvironmentFailed(f"{prefix!r} may be any of {', '.join(names)}", "give more of its characters")
+        raise EnvironmentFailed(f"{prefix!r} is ambiguous: {', '.join(names)}", "use more characters")
     return read(data.record(prefix if prefix in names else names[0]))
 
 
@@ -180,7 +182,7 @@ def read(path: Path) -> HandleRecord:
     try:
         data = json.loads(read_regular(path))
         if data["schema"] != SCHEMA:
-            raise UnreadableRecordError(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
+            raise UnreadableRecordError(path, f"its format is {data['schema']}, but this version reads only {SCHEMA}")
         return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
         raise UnreadableRecordError(path, error.strerror or "it can't be opened") from error
@@ -191,9 +193,9 @@ def read(path: Path) -> HandleRecord:
 def _checked(record: HandleRecord, stem: str) -> HandleRecord:
     """Return the record; ValueError if it belongs to another file, or has an invalid time."""
     if record.handle != stem or not re.fullmatch(f"[^/]+-{stem}", record.run_id):
-        raise ValueError(f"it says that its handle is {record.handle!r}, of run {record.run_id!r}")
+        raise ValueError(f"it names handle {record.handle!r} and run {record.run_id!r}, not its own")
     if any(datetime.fromisoformat(time).tzinfo is None for time in (record.created_at, record.updated_at)):
-        raise ValueError("a time has no offset from UTC")
+        raise ValueError("a time has no UTC offset")
     return record if record.session.value else replace(record, session=NO_SESSION)  # an empty id is not a session id
 
 

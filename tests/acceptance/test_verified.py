@@ -92,7 +92,7 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
         asked = world.until(path, "waiting_user")
         profile = asked["interactive_profile"]
         assert profile["kind"] == "sticky_process"
-        assert profile["reason"].startswith("verified on the wire: it does not resume: resume.")
+        assert profile["reason"].startswith("verified on the wire: sessions are not resumed: resume.")
         told = world.engine()
         assert (told["verified"], told["profile"]["kind"]) == ("refuted", "sticky_process")
         assert told["last_probe"] is None

@@ -232,7 +232,7 @@ def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkey
     with monkeypatch.context() as patch:
         patch.setattr(psutil.Process, "send_signal", lambda *_: None)
         kept = cli_env.type(*prune)
-    assert f"kept: an earlier attempt of {handle} still runs: process {engine.pid} can't be ended" in kept.err
+    assert f"kept: an earlier attempt of {handle} still runs: process {engine.pid} can't be stopped" in kept.err
     directory = Path(cli_env.record(handle)["runDirectory"])
     assert (is_alive(engine), directory.is_dir()) == (True, True)
     assert cli_env.type(*prune).out.startswith(f"removed {handle} ")
@@ -253,7 +253,7 @@ def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
         patch.setattr(psutil.Process, "send_signal", lambda *_: None)
         refused = cli_env.type("resume", handle, "two")
     assert refused.code == 2
-    assert f"{handle} still runs: process {engine.pid} can't be ended" in refused.err
+    assert f"{handle} still runs: process {engine.pid} can't be stopped" in refused.err
     assert [call["stdin"] for call in cli_env.calls()] == ["hello", "one"]
     engine.kill()
 

@@ -62,7 +62,7 @@ def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> No
     """A run directory that can't be made is an error with what to do."""
     (tmp_path / "file").touch()
     with (
-        pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(give another place"),
+        pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(use another directory"),
         DataDir(tmp_path / "file" / "data").new_run("codex"),
     ):
         raise AssertionError
@@ -125,7 +125,10 @@ def test_a_directory_of_somebody_else_is_refused(cli_env: CliEnv, names: list[st
     for words in (("start", "codex", *at, "hello"), ("serve", "--port", "0", *at)):
         said = cli_env.type(*words)
         assert said.code == 2
-        assert f"{cli_env.data} is not empty, and turngate did not make it\ngive an empty or a new" in said.err
+        assert (
+            f"{cli_env.data} is not empty and was not created by turngate\nuse --data-dir or TURNGATE_DATA_DIR"
+            in said.err
+        )
     assert {path.name: path.stat().st_mode & 0o777 for path in cli_env.data.iterdir()} == dict.fromkeys(names, 0o644)
 
 

@@ -45,7 +45,7 @@ class Conversations(Struct, frozen=True):
         """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
         installed = find_engine(engine, self.data, self.stop)
         if cwd is not None and not cwd.is_dir():
-            raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
+            raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
         built = first_turn(installed.contract, prompt, mode, options=args, model=model, workspace=workspace)
         with self.data.new_run(engine) as (handle, directory), _naming(handle):
@@ -68,7 +68,7 @@ class Conversations(Struct, frozen=True):
                         record, done, news = run.reply(message, self.on_text, self.stop)
                         return Attempted(record, done, _is_other_session(done, record.session.value), news)
                     record = run.record_after(record)
-            news = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
+            news = f"run {record.run_id} had already ended and doesn't show this turn" if record.served else ""
             return replace(self._continue(record, message), news=news)
 
     def _continue(self, record: HandleRecord, message: str) -> Attempted:
@@ -76,13 +76,13 @@ class Conversations(Struct, frozen=True):
         handle, launch, session = record.handle, record.launch, record.session.value
         if session is None:
             raise EnvironmentFailed(
-                f"{handle} has no session to resume: its attempts reported no session id",
-                f"see {record.run_directory}, and start again: turngate start {record.engine} …",
+                f"{handle} has no session to resume: no attempt reported a session id",
+                f"see {record.run_directory}, then start again: turngate start {record.engine} …",
             )
         for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
-                hint = f"put it back, or start again: turngate start {record.engine} …"
-                raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
+                hint = f"restore it, or start again: turngate start {record.engine} …"
+                raise EnvironmentFailed(f"directory {directory} of {handle} doesn't exist any more", hint)
         end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)
         built = resumed_turn(
@@ -123,7 +123,7 @@ def end_earlier(record: HandleRecord) -> None:
     EnvironmentFailed if it lives on. The caller holds the lock of the handle.
     """
     if record.state == "unfinished" and (left := end_orphans([Noted(record.run_id)])):
-        what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be ended"
+        what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be stopped"
         raise EnvironmentFailed(what, "end it, then try again")
 
 

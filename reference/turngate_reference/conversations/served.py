@@ -29,8 +29,8 @@ from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 WATCH_SECONDS = 0.5
-_SEE = "see: turngate handles"
-_INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted while the turn ran")
+_SEE = "list its state: turngate handles"
+_INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class ServedRun:
         try:
             built = turn.command(message)
         except TurnFailed as early:
-            hint = f"nothing was sent; {self.run.handle} still waits for a reply"
+            hint = f"nothing was sent, and {self.run.handle} still waits for a reply"
             raise EnvironmentFailed(str(early), hint) from early
         claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
         if claimed is None:
-            raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
+            raise EnvironmentFailed(f"the question of {self.run.handle} was already answered or closed", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
         add_event, done = text_events(outbox, claimed), None
 
@@ -120,31 +120,31 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
         settle_terminal_turn(store, records, record.run_id)
         run = runs.find(store, record.run_id)
         if run is None:
-            raise EnvironmentFailed(f"{data.database} does not know {record.run_id}", "was it made by another server?")
+            raise EnvironmentFailed(f"{data.database} has no run {record.run_id}", "was it created by another server?")
         if why := _reason_against(store, run):
-            raise EnvironmentFailed(f"{run.handle} can't be continued now: {why}", _SEE)
+            raise EnvironmentFailed(f"{run.handle} can't be continued: {why}", _SEE)
         yield ServedRun(store, records, run)
 
 
 def _reason_against(store: Store, run: Run) -> str:
     """Return why a terminal may not continue a run; empty: it may."""
     if run.state is State.QUEUED:
-        return "it is queued for its next turn in turngate serve"
+        return "its next turn is queued in turngate serve"
     if run.state is State.RUNNING:
-        return "turngate serve is running its turn, or was killed in it"
+        return "turngate serve is running its turn, or was killed while it did"
     if run.is_sticky:
         if run.state is State.WAITING_USER:
             return f"its sticky process belongs to turngate serve; POST the reply to {run.links['reply']}"
         return "its session ended with its sticky process"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
-        return f"the unfinished run {other} works in {run.workspace}"
+        return f"the unfinished run {other} is using {run.workspace}"
     return lost_workspace(run) or ""
 
 
 def _news(run: Run) -> str:
     """Return the state of a run after a turn, in words."""
     if run.state is State.WAITING_USER:
-        return f"the run {run.run_id} waits for the next reply"
+        return f"run {run.run_id} is waiting for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}
     why = f": {run.error['code']}: {run.error['detail']}" if run.error else ""
-    return f"the run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"
+    return f"run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"

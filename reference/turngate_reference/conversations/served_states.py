@@ -20,12 +20,12 @@ from turngate_reference.server.store.rows import Summary
 def opened_store(data: DataDir) -> Iterator[Store]:
     """Open the server's database; EnvironmentFailed if it is missing or can't be used."""
     if not data.database.exists():
-        raise EnvironmentFailed(f"the server's database {data.database} is gone", "put it back")
+        raise EnvironmentFailed(f"the server's database {data.database} is missing", "restore it")
     try:
         with closing(Store(data.database)) as store:
             yield store
     except sqlite3.Error as error:
-        raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "try again later") from error
+        raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "retry later") from error
 
 
 class ServedStates(dict[str, Summary]):

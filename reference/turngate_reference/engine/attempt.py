@@ -98,7 +98,7 @@ def attempt(
 
         done = run_turn(request, reader, stop=options.stop, on_output=on_output, on_start=options.on_start)
     if lingered := done.process.ended is Ended.LINGERED:
-        log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
+        log.warning("%s was stopped: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
     return Attempt(None if lingered else done.process.exit_code, done.process.ended, done.reading)
 
 
@@ -123,4 +123,6 @@ def _needs_room(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NoRoom(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions") from error
+        raise NoRoom(
+            f"{folder} can't be written: {error.strerror}", "free some disk space or fix its permissions"
+        ) from error

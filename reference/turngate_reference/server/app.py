@@ -71,10 +71,10 @@ class Server:
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)
             except UnicodeEncodeError as odd:
-                what = f"the path of the data directory {str(root)!r} is no UTF-8"
-                raise EnvironmentFailed(what, "give another --data-dir") from odd
+                what = f"the path of the data directory {str(root)!r} isn't valid UTF-8"
+                raise EnvironmentFailed(what, "use another --data-dir") from odd
             except OSError as error:
-                hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+                hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
                 raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
             self._opened = opened.pop_all()
         verifier = Verifier(settings.verify, root, self._stop)
@@ -120,7 +120,7 @@ class Server:
     def obstacle(self) -> str:
         """Return why no runs are taken or worked on now; empty: they are."""
         if not self.ready:
-            return "the server is starting or ending"
+            return "the server is starting or stopping"
         try:
             with TemporaryFile(dir=self._root) as file:
                 file.write(bytes(ROOM))

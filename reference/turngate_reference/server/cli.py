@@ -35,44 +35,53 @@ Examples:
     turngate serve --verify wait
     turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
 
-The API is described at /openapi.json and in docs/api.md. SIGTERM or Ctrl-C ends the server and every engine that it
-started; runs that wait for their user, and queued ones, go on when it is started again. Exit codes: 0 ended when asked
-to, 2 it could not start."""
+The API is described in docs/api.md and at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
+started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
+stopped, 2 it could not start."""
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address; another one needs --token-file.")
 @click.option(
-    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one, and prints it."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Any non-local address requires --token-file.",
+)
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 picks and prints a free one.",
 )
 @click.option(
     "--data-dir", "asked_dir", type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for runs and their database.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
+    help="Directory for runs and their database.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
 )  # fmt: skip
 @click.option(
     "--slots", default=SLOTS, show_default=True, type=click.IntRange(1, 1000),
-    help="Number of engines that run at the same time.",
+    help="Maximum number of engines that run at the same time.",
 )  # fmt: skip
 @click.option(
     "--workspace-root", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder that holds the workspaces that runs may name.  [default: runs may name none]",
+    help="Directory in which runs may choose a workspace.  [default: runs can't choose one]",
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file with the token that requests must carry as Authorization: Bearer TOKEN.",
+    help="File with the token that requests must send as Authorization: Bearer TOKEN.",
 )  # fmt: skip
 @click.option(
-    "--pass-env", multiple=True, metavar="NAME", help="Pass another environment variable on to engines (repeatable)."
+    "--pass-env", multiple=True, metavar="NAME", help="Pass this environment variable to engines, too (repeatable)."
 )
 @click.option(
     "--verify", type=click.Choice([moment.value for moment in Verify]), default=Verify.BACKGROUND.value,
     show_default=True,
-    help="Run two turns of each engine against a stub model to see that it resumes, unless that is known: "
-    "while serving (its interactive runs stay queued until then), before serving, or never.",
+    help="When to check that each engine resumes, with two turns against a stub model: while serving (interactive runs "
+    "stay queued until then), before serving, or never. Known results are reused.",
 )  # fmt: skip
 @click.option(
     "--log-level", type=click.Choice(("debug", "info", "warning")), default="warning", show_default=True,
-    help="What is logged on stderr; debug says the arguments of every engine that is started.",
+    help="Log level on stderr; debug includes the arguments of every started engine.",
 )  # fmt: skip
 def serve(  # noqa: PLR0913 - as it has options
     host: str,
@@ -87,7 +96,7 @@ def serve(  # noqa: PLR0913 - as it has options
 ) -> int:
     """Run the reference server: runs, questions and replies over HTTP.
 
-    It listens on this machine alone unless told otherwise, and takes its engines from PATH.
+    By default, the server accepts only local connections. It uses the engines on PATH.
     """
     log_to_stderr(log_level.upper())
     family, address = address_of(host, port)
@@ -139,7 +148,7 @@ def _no_engines() -> str:
     ]
     installs = "".join(f"    npm install --global {package}\n" for package in packages)
     return (
-        f"No engine is on PATH: looked for {names}. Install one that you have an account for:\n{installs}"
-        "Or try a simulated one, which needs no account and no network, and start this server again:\n"
+        f"No engine on PATH (looked for {names}). Install one that you have an account for:\n{installs}"
+        "Or install a simulated one, which needs no account or network, and restart this server:\n"
         "    turngate simulate codex --install ./bin && export PATH=$PWD/bin:$PATH"
     )

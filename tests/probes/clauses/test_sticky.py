@@ -14,7 +14,7 @@ from turngate_probes.harness.observations import Observation, Turn
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
-STICKY = {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 120}
+STICKY = {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 120}
 LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
 
 

@@ -46,7 +46,7 @@ def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv
     assert cli_env.calls()[1]["cwd"] == cli_env.calls()[1]["pwd"] == str(cli_env.root / "project")
     assert cli_env.record(handle)["launch"]["cwd"] == str(cli_env.root / "project")
     said = cli_env.type("start", "codex", "--cwd", "nowhere", "hello")
-    assert (said.code, "there is no directory nowhere" in said.err) == (2, True)
+    assert (said.code, "directory nowhere doesn't exist" in said.err) == (2, True)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS refuses to create a file name that is not UTF-8")
@@ -273,7 +273,7 @@ def test_another_session_is_told_and_the_old_one_kept(cli_env: CliEnv) -> None:
     handle = cli_env.begin()
     said = cli_env.type("resume", handle, "go on")
     assert said.code == 4
-    assert f"asked for session {d.SESSION}, but {d.OTHER} came back" in said.err
+    assert f"requested session {d.SESSION}, but got {d.OTHER}" in said.err
     record = cli_env.record(handle)
     assert (record["session"]["value"], record["state"]) == (d.SESSION, "failed")
 
@@ -297,7 +297,7 @@ def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) 
     said = cli_env.type("resume", handle, "blue")
     assert said.code == 4
     (fresh,) = re.findall(r"session-[0-9a-f]{8}[0-9a-f-]+", str(d.recorded("bad-handles-dead")))
-    assert f"{fresh} came back" in said.err
+    assert f"got {fresh}" in said.err
     assert cli_env.record(handle)["session"] == alive
 
 
@@ -305,7 +305,7 @@ def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
     """By its recordings iFlow exits with 0 when its backend is away; that is printed and recorded."""
     cli_env.engine("iflow", d.recorded("backend-away-first"))
     said = cli_env.type("start", "iflow", "hello")
-    assert "iflow exited with 0, but gave no answer" in said.err
+    assert "iflow exited with 0, but returned no answer" in said.err
     assert cli_env.only_record()["state"] == "failed"
 
 
@@ -370,8 +370,8 @@ def test_a_directory_that_is_gone_is_named(cli_env: CliEnv, which: str) -> None:
     shutil.rmtree(gone)
     said = cli_env.type("resume", handle, "go on")
     assert said.code == 2
-    assert f"the directory {gone} of {handle} is gone" in said.err
-    assert "put it back, or start again" in said.err
+    assert f"directory {gone} of {handle} doesn't exist any more" in said.err
+    assert "restore it, or start again" in said.err
     assert cli_env.record(handle) == record
 
 
@@ -386,6 +386,6 @@ def test_a_prefix_is_enough_and_an_ambiguous_one_lists_the_candidates(
     cli_env.begin()
     said = cli_env.type("resume", "aaaa", "go on")
     assert said.code == 2
-    assert "'aaaa' may be any of aaaaaaaa, aaaaaabb" in said.err
+    assert "'aaaa' is ambiguous: aaaaaaaa, aaaaaabb" in said.err
     assert cli_env.type("resume", "aaaaaab", "go on").code == 0
     assert cli_env.record("aaaaaabb")["turns"] == 2

@@ -126,7 +126,7 @@ def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerE
     run = server_env.wait(run_id, State(end))
     said = resumed(server_env.cli_env, run_id, "Is it dry?")
     assert (said.code, said.out) == (0, "It dries.\n"), said.err
-    assert "had ended before, and does not show this turn" in said.err
+    assert "had already ended and doesn't show this turn" in said.err
     assert server_env.run(run_id) == run
     *_, call = server_env.cli_env.calls()
     assert (call["stdin"], call["cwd"]) == ("Is it dry?", str(run.cwd))
@@ -158,8 +158,8 @@ def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
 @pytest.mark.parametrize(
     "state,profile,why",
     [
-        (State.QUEUED, None, "it is queued for its next turn in turngate serve"),
-        (State.RUNNING, None, "turngate serve is running its turn, or was killed in it"),
+        (State.QUEUED, None, "its next turn is queued in turngate serve"),
+        (State.RUNNING, None, "turngate serve is running its turn, or was killed while it did"),
         (State.WAITING_USER, STICKY, "its sticky process belongs to turngate serve; POST the reply to /v1/runs/"),
         (State.SUCCEEDED, STICKY, "its session ended with its sticky process"),
     ],
@@ -177,7 +177,7 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(
     before = server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))
     said = resumed(server_env.cli_env, run_id)
     assert (said.code, len(server_env.cli_env.calls())) == (2, 1)
-    assert f"{handle_of(run_id)} can't be continued now: {why}" in said.err
+    assert f"{handle_of(run_id)} can't be continued: {why}" in said.err
     assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
 
 
@@ -215,7 +215,7 @@ def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypa
 
     monkeypatch.setattr(transitions, "claim_at_terminal", late)
     said = resumed(server_env.cli_env, run_id)
-    assert (said.code, "somebody else was first" in said.err) == (2, True)
+    assert (said.code, "was already answered or closed" in said.err) == (2, True)
     server_env.wait(run_id, State.SUCCEEDED)
     assert [call["stdin"].split("\n\n")[1] for call in server_env.cli_env.calls()[1:]] == ["red"]
 
@@ -348,7 +348,7 @@ def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> Non
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Who?", session=d.OTHER))
     run_id, _ = server_env.ask()
     said = resumed(server_env.cli_env, run_id)
-    assert (said.code, f"but {d.OTHER} came back" in said.err) == (4, True)
+    assert (said.code, f"but got {d.OTHER}" in said.err) == (4, True)
     assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
     assert server_env.cli_env.record(handle_of(run_id))["session"]["value"] == d.SESSION
 

@@ -20,13 +20,13 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
     cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (code, "hi\n")
-    assert "codex was ended: it was still running" in said.err
+    assert "codex was stopped: it was still running" in said.err
     assert cli_env.only_record()["session"]["value"] == d.SESSION
 
 
 @pytest.mark.parametrize(
     "play,why",
-    [(d.codex("hi")[:-1], "nothing proves that its turn ended"), (d.codex(), "gave no answer")],
+    [(d.codex("hi")[:-1], "did not report the end of its turn"), (d.codex(), "returned no answer")],
 )
 def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
     """Exit code 0 without the end of the turn, or without an answer, is said and recorded as failed."""

@@ -63,7 +63,7 @@ def test_a_server_on_a_full_disk_is_not_ready(server_env: ServerEnv) -> None:
     assert set(server_env.cli_env.data.iterdir()) == names
 
 
-@pytest.mark.parametrize("name, why", [("\udcff", "no UTF-8"), ("file/below", "can't be used")])
+@pytest.mark.parametrize("name, why", [("\udcff", "valid UTF-8"), ("file/below", "can't be used")])
 def test_a_data_directory_that_can_not_be_used_is_refused(closed_server_env: ServerEnv, name: str, why: str) -> None:
     """The error says why, and names another place."""
     root = closed_server_env.cli_env.root

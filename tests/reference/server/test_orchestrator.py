@@ -100,7 +100,7 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
 
 
 @pytest.mark.parametrize(
-    "do,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON beyond all limits")]
+    "do,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
 )
 def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, do: str, said: str) -> None:
     """What is nested too deep, or holds a number that is too long, is refused where it enters."""

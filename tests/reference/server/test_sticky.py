@@ -97,4 +97,4 @@ def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
     assert (first.final_text, first.failure) == ("hello", None)
     second = kept.turn("hello again")
     assert second.final_text is None
-    assert f"it left session {opened.session_id or first.session_id} for " in str(second.failure)
+    assert f"it switched from session {opened.session_id or first.session_id} to " in str(second.failure)

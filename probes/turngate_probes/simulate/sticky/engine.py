@@ -147,7 +147,7 @@ class StickyEngine(ABC):
         self.tell_action(call, done=allowed and failure is None)
         if allowed:
             return Acted(failure or "done")
-        return Acted("the user refused", ends=self.simulation.sticky.after_refusal == "ends")
+        return Acted("the user declined", ends=self.simulation.sticky.after_refusal == "ends")
 
     def _permitted(self, call: Called) -> bool:
         """Ask the user to permit an action, and return whether everything was granted."""

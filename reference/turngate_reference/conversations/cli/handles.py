@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
-    """List conversations and served runs, newest first; show and prune them."""
+    """List conversations and served runs, newest first."""
     ctx.obj = data_dir(asked_dir)
     if ctx.invoked_subcommand:
         return 0
@@ -52,7 +52,7 @@ def show(data: DataDir, handle: str) -> None:
 
 
 @handles.command()
-@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
+@click.option("--older-than", required=True, metavar="AGE", help="Age, for example 30d, 12h or 4w.")
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
     """Remove records and run directories that were not touched for so long, except those of unfinished served runs.
@@ -87,7 +87,7 @@ def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates 
     try:
         return served_states.read(data)
     except EnvironmentFailed as lacking:
-        click.echo(f"states of served runs may be old: {lacking}", err=True)
+        click.echo(f"the states of served runs may be outdated: {lacking}", err=True)
         return None
 
 
@@ -117,5 +117,5 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
 def _age(text: str) -> timedelta:
     age = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
     if not age:
-        raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
+        raise click.UsageError(f"{text!r} is not a valid age: use a number and h, d or w, such as 30d")
     return int(age[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[age[2]]

@@ -8,5 +8,5 @@ data_dir_option = click.option(
     "--data-dir",
     "asked_dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for runs and handles.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
+    help="Directory for runs and handles.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
 )

@@ -73,15 +73,15 @@ def diagnostics(done: Attempted) -> None:
             _note(f"  {line}")
         _note(f"{record.engine} {_ended(done)}; see {folder}")
     elif not reading.ended:
-        _note(f"{record.engine} exited with 0, but nothing proves that its turn ended; see {folder}")
+        _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")
     elif reading.final_text is None:
-        _note(f"{record.engine} exited with 0, but gave no answer; see {folder}")
+        _note(f"{record.engine} exited with 0, but returned no answer; see {folder}")
     if done.other_session:
-        back = f"{reading.session.handle_value} came back" if reading.session else "no session id came back"
-        _note(f"asked for session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
-        _note("it may lack the earlier conversation. The record keeps the requested session.")
+        back = f"got {reading.session.handle_value}" if reading.session else "got no session id"
+        _note(f"requested session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
+        _note("this turn may lack the earlier conversation; the record keeps the requested session")
     if record.session.value is None:
-        _note(f"no session id was found: {visible(reading.handle.detail)}")
+        _note(f"no session id: {visible(reading.handle.detail)}")
     if done.news:
         _note(visible(done.news))
 
@@ -89,10 +89,10 @@ def diagnostics(done: Attempted) -> None:
 def _ended(done: Attempted) -> str:
     """Return how a process ended, unless it exited with 0."""
     if done.attempt.lingered:
-        return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"
+        return f"was stopped: it was still running {EXIT_LIMIT:.0f} s after its turn"
     if (code := done.attempt.exit_code) is None:
         return "could not be run"
-    return f"exited with {code}" if code > 0 else f"died of signal {-code}"
+    return f"exited with {code}" if code > 0 else f"was killed by signal {-code}"
 
 
 def continuation(record: HandleRecord, command: str) -> None:

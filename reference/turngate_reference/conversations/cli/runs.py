@@ -102,7 +102,7 @@ def _read(text: str) -> str:
     except RuntimeError as closed:
         raise click.UsageError("standard input is closed") from closed
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"standard input is no UTF-8 from byte {error.start + 1} on") from error
+        raise click.UsageError(f"standard input isn't valid UTF-8 from byte {error.start + 1} on") from error
 
 
 def _row(run: ServedRunInfo) -> str:

@@ -25,15 +25,17 @@ SIGNALLED = 128
 INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
-_CODES = """Exits with the engine's exit code (128 + N if signal N ended it), except: 2 the engine was not run,
-4 a different session came back, 130 interrupted."""
+_CODES = """Exits with the engine's exit code (128 + N if signal N killed it), except: 2 the engine was not run,
+4 the engine answered in a different session, 130 interrupted."""
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
+_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
+)
 
 
 def _text_file(option: str, what: str) -> Callable[[Any], Any]:
-    """Return the option that reads a text from a file, since Linux passes no argument of 128 KiB or more."""
-    help_text = f"Take {what} from a file, byte for byte; - is standard input."
+    """Return an option that reads a text from a file, since Linux limits an argument to 128 KiB."""
+    help_text = f"Read {what} from a file, byte for byte (- for standard input)."
     return click.option(option, "from_file", metavar="FILE", callback=_read, help=help_text)
 
 
@@ -50,7 +52,7 @@ def _read(_ctx: click.Context, _option: click.Parameter, path: str | None) -> st
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise click.BadParameter(f"it is no UTF-8 from byte {error.start + 1} on") from error
+        raise click.BadParameter(f"it isn't valid UTF-8 from byte {error.start + 1} on") from error
 
 
 def _engines(ctx: click.Context, _words: click.Parameter, incomplete: str) -> list[str]:
@@ -60,18 +62,18 @@ def _engines(ctx: click.Context, _words: click.Parameter, incomplete: str) -> li
 
 
 class EngineFirst(click.Command):
-    """A command whose first word is the engine, before the options; after the prompt only `--` and engine options."""
+    """A command that takes the engine first, then options, then the prompt. Only `--` and engine options may follow."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the engine off the front, so that the options that follow it are read as ours."""
+        """Treat the first word as the engine, so that the options after it are turngate's."""
         if args and not args[0].startswith("-"):
             args = [f"--engine={args[0]}", *args[1:]]
         elif args[:1] not in (["-h"], ["--help"]) and not ctx.resilient_parsing:
-            raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
+            raise click.UsageError("ENGINE must come first: turngate start ENGINE …", ctx)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as unknown:
-            hint = "Put a prompt that begins with a dash after `--`."
+            hint = "Put a prompt that starts with a dash after `--`."
             raise click.UsageError(f"{unknown.format_message()} {hint}", ctx) from unknown
 
 
@@ -83,8 +85,10 @@ class EngineFirst(click.Command):
 )
 @click.option("--engine", required=True, hidden=True)
 @click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
-@click.option("--model", help="The model, by the engine's own name of it.")
-@click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
+@click.option("--model", help="The model, as the engine names it.")
+@click.option(
+    "--cwd", type=click.Path(file_okay=False, path_type=Path), help="Working directory of the engine, also for resumes."
+)
 @_text_file("--prompt-file", "the prompt")
 @data_dir_option
 @_as_json
@@ -101,12 +105,12 @@ def start(
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Begin a conversation with an engine, and get a handle to continue it.
+    """Start a conversation with an engine and get a handle to continue it.
 
-    The engine runs in your own environment, as if you had typed its command. In mode interactive it takes only
-    the engine options that `turngate contracts options ENGINE` lists. Its answer is printed as it comes.
+    The engine runs in your own environment, as if you had typed its command. In mode interactive, it accepts only
+    the engine options that `turngate contracts options ENGINE` lists. The answer is printed as it arrives.
 
-    Put a prompt that begins with a dash after `--`, and engine options after a second `--`:
+    Put a prompt that starts with a dash after `--`, and engine options after a second `--`:
 
     turngate start codex -- "-v or -q?" -- --add-dir docs
     """
@@ -119,16 +123,16 @@ def start(
 
 
 def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
-    """Separate the prompt from the engine's options; click has removed a `--` before the first word."""
+    """Split words into the prompt and the engine's options. click has removed a `--` before the first word."""
     if from_file is not None:
         if words and not words[0].startswith("-"):
-            raise click.UsageError("give a prompt, or --prompt-file, but not both")
+            raise click.UsageError("give either a prompt or --prompt-file, not both")
         return from_file, words
     if not words:
-        raise click.UsageError("a prompt is missing, or --prompt-file")
+        raise click.UsageError("the prompt is missing: give it as an argument or with --prompt-file")
     prompt, *rest = words
     if rest and rest[0] != "--":
-        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+        raise click.UsageError("the prompt must be one argument: quote it, and put engine options after --")
     return prompt, tuple(rest[1:])
 
 
@@ -141,8 +145,8 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, words: tuple[str, ...]) -> int:
     """Continue a conversation by its handle.
 
-    HANDLE may be shortened as long as it is unambiguous. Engine, session, options, mode and directory come from the
-    record. Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
+    HANDLE may be shortened to an unambiguous prefix. Engine, session, options, mode and directory come from the record.
+    Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
     text = _message(words, from_file)
     return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
@@ -152,14 +156,14 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     """Return the message: from the file, the one word after the handle, or all words after `--`."""
     if from_file is not None:
         if words:
-            raise click.UsageError("give MESSAGE or --message-file, not both")
+            raise click.UsageError("give either MESSAGE or --message-file, not both")
         return from_file
     after_dashes = words[:1] == ("--",)
     message = words[1:] if after_dashes else words
     if not message:
-        raise click.UsageError("MESSAGE is missing; or give --message-file before HANDLE")
+        raise click.UsageError("MESSAGE is missing: give it after HANDLE, or use --message-file before HANDLE")
     if len(message) > 1 and not after_dashes:
-        raise click.UsageError("MESSAGE is one argument: quote it, or put `--` before it")
+        raise click.UsageError("MESSAGE must be one argument: quote it, or put `--` before it")
     return " ".join(message)
 
 

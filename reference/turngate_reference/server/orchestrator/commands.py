@@ -65,8 +65,8 @@ class Commands:
         except sqlite3.IntegrityError as error:
             if "runs.workspace" not in str(error):
                 raise
-            hint = "wait until it has ended, cancel it, or name another directory"
-            raise ApiError("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
+            hint = "wait until it ends, cancel it, or use another directory"
+            raise ApiError("WORKSPACE_BUSY", f"another unfinished run is using {workspace}", hint) from error
         self.dispatcher.kick()
         return answer
 
@@ -80,10 +80,12 @@ class Commands:
                 return before
             run = _existing(connection, run_id)
             if run.state is not State.WAITING_USER:
-                raise ApiError("NOT_WAITING", f"the run is {run.state}, and waits for no reply", "look at its state")
+                raise ApiError(
+                    "NOT_WAITING", f"the run is {run.state} and isn't waiting for a reply", "check its state"
+                )
             if run.pending_interaction_id != interaction_id:
-                hint = f"read {run.links['interaction']} and reply to what it asks now"
-                raise ApiError("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
+                hint = f"read {run.links['interaction']} and reply to the open question"
+                raise ApiError("INTERACTION_STALE", f"{interaction_id[:100]!r} is not the open question", hint)
             question = runs.question_in(connection, interaction_id)
             _check_reply(run, question, response, engine)
             transitions.take_reply(connection, run, response, permission=question.request_id is not None)
@@ -101,7 +103,7 @@ class Commands:
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
-                raise ApiError("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
+                raise ApiError("RUN_ENDED", f"the run has already {run.state}", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
                 canceled = Decision(State.CANCELED)
                 turn_ended = transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
@@ -146,24 +148,26 @@ class Commands:
         try:
             flaw = self.schemas.schema_flaw(schema)
         except SchemaTooCostlyError as costly:
-            hint = "make it smaller, and have parts that refer to others do so once"
+            hint = "make it smaller, and avoid repeated references to the same part"
             raise ApiError("SCHEMA_TOO_COSTLY", str(costly), hint) from costly
         except ChecksBusyError as busy:
-            raise ApiError("SCHEMA_CHECKS_BUSY", str(busy), "try again later") from busy
+            raise ApiError("SCHEMA_CHECKS_BUSY", str(busy), "retry later") from busy
         if flaw:
-            hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
+            hint = "use a JSON Schema (draft 2020-12) without external references"
             raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
 
     def _engine(self, name: str) -> InstalledEngine:
         if name not in engine_names():
             hint = did_you_mean(name[:100], engine_names(), f"engines: {', '.join(engine_names())}")
-            raise ApiError("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
+            raise ApiError("UNKNOWN_ENGINE", f"no contract for engine {name[:100]!r}", hint)
         try:
             return self.engines.find(name)
         except EnvironmentFailed as absent:
             raise ApiError("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
         except ContractError as uncovered:
-            raise ApiError("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
+            raise ApiError(
+                "ENGINE_NOT_INSTALLED", str(uncovered), "install a release that the contract covers"
+            ) from uncovered
 
     def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
         """Return the engine that a reply would resume; None: there is none, or it is not known any more."""
@@ -180,7 +184,7 @@ def _check_reply(run: Run, question: StoredQuestion, response: str, engine: Inst
     """Refuse a reply that the engine can't take; an engine that is gone (None) fails the turn, not the reply."""
     if question.request_id is not None and response not in question.question["options"]:
         hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
-        raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
+        raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
     if engine is None:
         return
     try:
@@ -193,7 +197,7 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
     try:
         return runs.get(connection, run_id)
     except KeyError:
-        raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "see GET /v1/runs") from None
+        raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "see GET /v1/runs") from None
 
 
 def _accepted(run: Run) -> dict[str, Any]:

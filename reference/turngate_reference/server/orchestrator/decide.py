@@ -64,7 +64,9 @@ def decide(
             detail = f"the agent asked in mode auto: {result.interaction.prompt[:500]}"
             return failed(RunErrorCode.ASK_USER_IN_AUTO, detail)
         if not can_wait:
-            return failed(RunErrorCode.INTERACTION_PROCESS_LOST, "the agent asked, but its process does not wait")
+            return failed(
+                RunErrorCode.INTERACTION_PROCESS_LOST, "the agent asked, but no process is left to wait for the reply"
+            )
         return Decision(State.WAITING_USER, interaction=result.interaction)
     return _decide_final(result.final_data, output_schema, data_flaw)
 
@@ -72,7 +74,7 @@ def decide(
 def _decide_final(final_data: Any, output_schema: dict[str, Any] | None, data_flaw: DataFlaw) -> Decision:
     size = len(json.dumps(final_data))
     if size > MAX_FINAL_DATA:
-        detail = f"final_data of {size} bytes; {MAX_FINAL_DATA} are kept at most"
+        detail = f"final_data has {size} bytes; the limit is {MAX_FINAL_DATA}"
         return failed(RunErrorCode.FINAL_DATA_INVALID, detail)
     try:
         flaw = None if output_schema is None else data_flaw(final_data, output_schema)
@@ -93,7 +95,7 @@ def decide_sticky(
     Some engines end a turn without a text when the user has declined an action.
     """
     if failure is not None or (final_text is None and not declined):
-        return failed(RunErrorCode.ENGINE_FAILED, failure or "the engine gave no answer"), TurnResult()
+        return failed(RunErrorCode.ENGINE_FAILED, failure or "the engine returned no answer"), TurnResult()
     result = read_answer(final_text or "", run.mode)
     if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
@@ -107,4 +109,4 @@ def failed(code: RunErrorCode, detail: str) -> Decision:
     return Decision(State.FAILED, error={"code": code.value, "detail": detail})
 
 
-INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
+INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server stopped during the turn")

@@ -114,7 +114,7 @@ class Dispatcher:
                         break
                     self._begin(held_back)
             except Exception:
-                log.exception("the queue can't be worked on yet")
+                log.exception("can't process the queue yet")
                 # the freed slot has woken us, and must not make us try again at once
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()

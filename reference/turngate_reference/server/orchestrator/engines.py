@@ -182,7 +182,7 @@ def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
     try:
         return (contract.engine, str(path), identity(path)), path
     except OSError as gone:
-        raise EnvironmentFailed(f"{path} is gone: {gone.strerror}", "install it again") from gone
+        raise EnvironmentFailed(f"{path} is missing: {gone.strerror}", "reinstall it") from gone
 
 
 @cache
@@ -198,13 +198,13 @@ def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
     asks, verified = sticky.interactive is not None, "sticky" not in contract.unverified and not simulated
     supported = transport != "none" and asks
     if transport == "none":
-        detail = "the contract names no transport of a sticky process"
+        detail = "the contract defines no transport for a sticky process"
     elif not supported:
-        detail = f"the contract does not say how it asks before it acts over {transport}"
+        detail = f"the contract doesn't define how it asks for permission over {transport}"
     elif simulated:
-        detail = f"driven over {transport} by a simulated engine, which proves nothing about the real one"
+        detail = f"uses {transport}; this engine is simulated, which proves nothing about the real one"
     else:
-        detail = f"driven over {transport}; {'' if verified else 'not yet '}seen at work with this release"
+        detail = f"uses {transport}; {'' if verified else 'not yet '}verified with this release"
     return {
         "supported": supported, "transport": transport, "verified": supported and verified, "asks": asks,
         "same_id": sticky.same_id, "own_store": sticky.own_store, "detail": detail,

@@ -80,7 +80,7 @@ class HeadlessTurn:
         if not session:
             return "no session id was saved"
         if not re.fullmatch(contract.handle.shape, session):
-            return f"{session[:100]!r} has not the shape of a session id"
+            return f"{session[:100]!r} is not a valid session id"
         # a store that did not hold the session right after it was made is not where the engine keeps it
         seen = (run.recovery or {}).get("session_seen")
         if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
@@ -150,7 +150,7 @@ def complete(
     except TurnFailed as early:
         decision, result = early.decision, TurnResult()
     except Exception as error:
-        log.exception("turn %s of %s failed in turngate itself", run.turn_index, run.run_id)
+        log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
     result = replace(result, seconds=time.monotonic() - start)
     transitions.end_turn_eventually(outbox, records, run, decision, result, wait)
@@ -171,7 +171,7 @@ def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:
         if not outbox.put(lambda connection: runs.add_event(connection, run.run_id, "text", data), len(kept)):
             left_out += 1
             log.warning(
-                "%s: %d texts of turn %d are missing from its events: the store can't be written; the trace has all",
+                "%s: %d texts of turn %d are missing from its events: the store was unavailable; the trace is complete",
                 run.run_id, left_out, run.turn_index,
             )  # fmt: skip
 

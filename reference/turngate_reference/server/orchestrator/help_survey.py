@@ -64,7 +64,7 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
         needed = engine.contract.launch.resume_names(page)
         if lacking := [name for name in names if name in needed]:
             line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
-            reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
+            reasons.append(f"{line}{trouble} does not list {', '.join(lacking)}")
         if trouble:
             holds = FAILURES_KEPT
     return HelpSurvey(tuple(absent), "; ".join(reasons)), holds

@@ -47,9 +47,9 @@ class Profiles:
         able = self._decide(engine, environment, "" if unsupported else self._survey(engine).no_resume)
         kind, reason = profile(able).kind, able.detail
         if asked == STICKY:
-            kind, reason = "sticky_process", "the run asked for it"
+            kind, reason = "sticky_process", "the run requested it"
         elif asked is not None and asked != kind:
-            reason = f"the run asked for {asked}, which is not available: {able.detail}"
+            reason = f"the run requested {asked}, which is not available: {able.detail}"
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
     def learn(self, engine: InstalledEngine) -> None:
@@ -86,7 +86,11 @@ class Profiles:
             ("command", "help", no_resume),
             ("filesystem", "executable", replaced(engine)),
             ("filesystem", "session store: sessions can't be stored", probe.directory and _unwritable(directory)),
-            ("command", "verified on the wire: it does not resume", dated if on_wire.status is Status.REFUTED else ""),
+            (
+                "command",
+                "verified on the wire: sessions are not resumed",
+                dated if on_wire.status is Status.REFUTED else "",
+            ),
         )
         for method, layer, why in refutations:
             if why:
@@ -95,7 +99,9 @@ class Profiles:
             detail = f"verified on the wire: {dated}"
             return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
         kept = f"session store: sessions can be stored in {directory}" if probe.directory else ""
-        detail = f"{kept or 'help: it names what a resume needs'}; not verified on the wire: {on_wire.detail}"
+        detail = (
+            f"{kept or 'help: it lists everything that a resume needs'}; not verified on the wire: {on_wire.detail}"
+        )
         return EngineResumeCapability(
             supported=True, probe_method="filesystem" if kept else "command", detail=detail
         )  # fmt: skip
@@ -113,8 +119,8 @@ def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path 
 def _unwritable(directory: Path | None) -> str:
     """Return why a directory can neither be written nor made; empty if it can."""
     if directory is None or not directory.is_absolute():
-        return "nothing says where" if directory is None else f"{directory} is no absolute path"
+        return "its location is unknown" if directory is None else f"{directory} is not an absolute path"
     at = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
     if not at.is_dir():
-        return f"{at} is no directory"
+        return f"{at} is not a directory"
     return "" if os.access(at, os.W_OK | os.X_OK) else f"{at} can't be written"

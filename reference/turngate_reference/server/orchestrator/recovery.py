@@ -37,7 +37,7 @@ def recover(store: Store, records: Records) -> None:
     left = end_orphans(map(_noted, noted.values()))
     if left:
         # any of the notes may lead to them, so the next server gets them all
-        log.error("these processes of an earlier server could not be ended: %s", ", ".join(map(str, left)))
+        log.error("could not stop these processes of an earlier server: %s", ", ".join(map(str, left)))
     else:
         with store.writing() as connection:
             connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
@@ -62,8 +62,8 @@ def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
         return
     if left := end_orphans([_noted(run.process or {})]):
         # the note about them stays, so that the next server tries again
-        log.error("these processes of a dead terminal could not be ended: %s", ", ".join(map(str, left)))
-    killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed while the turn ran")
+        log.error("could not stop these processes of a killed turngate resume: %s", ", ".join(map(str, left)))
+    killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed during the turn")
     _end(store, records, run, killed, process=run.process if left else None)
 
 
@@ -73,16 +73,16 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
         try:
             settle_terminal_turns(store, records)
         except Exception:
-            log.exception("the turns of terminals can't be looked at yet")
+            log.exception("can't check the turns of terminals yet")
 
 
 def _lost(run: Summary) -> Decision | None:
     """Return why a waiting run can't be answered any more; None: it can, judging by presence and shape."""
     if not run.is_resumable:
-        detail = "the server ended, and with it the process that waited"
+        detail = "the server stopped, and with it the waiting process"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
     if run.session is None or not re.fullmatch(_shape(run.engine, run.engine_version), run.session["handle_value"]):
-        detail = "at the restart: no valid session id was saved"
+        detail = "after the restart: no valid session id was stored"
         return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)
     return None
 

@@ -86,7 +86,7 @@ class Records:
         try:
             handle_record.write(self.data.record(run.handle), record_of(run, state, session))
         except Exception:
-            log.exception("the record of %s can't be written", run.run_id)
+            log.exception("can't write the record of %s", run.run_id)
 
 
 def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
@@ -115,21 +115,21 @@ def resolved_workspace(asked: str, root: Path | None) -> Path:
     A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
     """
     if root is None:
-        raise _refused("this server has no workspaces", "start it with --workspace-root DIR")
+        raise _refused("this server has no workspace root", "start the server with --workspace-root DIR")
     name = repr(asked[:200])
     try:
         real_root = root.resolve(strict=True)
         workspace = (real_root / asked).resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as error:
-        raise _refused(f"there is no directory {name}", "make it first") from error
+        raise _refused(f"directory {name} does not exist", "create it first") from error
     if real_root not in workspace.parents:
-        raise _refused(f"{name} is not below the workspace root", "name a directory in it")
+        raise _refused(f"{name} is not inside the workspace root", "use a directory inside it")
     if not workspace.is_dir():
-        raise _refused(f"{name} is no directory", "name a directory")
+        raise _refused(f"{name} is not a directory", "use a directory")
     try:
         str(workspace).encode()
     except UnicodeEncodeError as odd:
-        raise _refused(f"the path of {name}, links followed, is no UTF-8", "rename what is not") from odd
+        raise _refused(f"the resolved path of {name} isn't valid UTF-8", "rename the directory") from odd
     return workspace
 
 
@@ -142,10 +142,10 @@ def lost_workspace(run: Run) -> str | None:
     try:
         # only a directory that a caller named can have been replaced
         if run.workspace is not None and run.cwd.resolve(strict=True) != run.cwd:
-            return f"{run.cwd} is not the directory any more that it was"
+            return f"{run.cwd} now leads to a different directory"
     except (OSError, RuntimeError):
-        return f"the directory {run.cwd} is gone"
-    return None if run.cwd.is_dir() else f"the directory {run.cwd} is gone"
+        return f"directory {run.cwd} doesn't exist any more"
+    return None if run.cwd.is_dir() else f"directory {run.cwd} doesn't exist any more"
 
 
 def prepare_workspace(run: Run) -> str | None:
@@ -160,8 +160,8 @@ def prepare_workspace(run: Run) -> str | None:
         return why
     try:
         if not run.artifacts.resolve().is_relative_to(run.cwd):
-            return f"{run.artifacts} points outside the workspace"
+            return f"{run.artifacts} leads outside the workspace"
         make_private(run.artifacts)
     except (OSError, RuntimeError) as error:
-        return f"{run.artifacts} can't be made: {getattr(error, 'strerror', None) or error}"
+        return f"{run.artifacts} can't be created: {getattr(error, 'strerror', None) or error}"
     return None

@@ -82,10 +82,10 @@ class RunInbox:
         try:
             action()
         except sqlite3.Error:
-            log.exception("the store can't be written yet")
+            log.exception("can't write to the store yet")
             return False
         except Exception as raised:
-            log.exception("%s failed in turngate itself", run_id)
+            log.exception("%s failed because of an error in turngate", run_id)
             error = raised
             self.put(run_id, lambda: self._fail(run_id, error))
         return True

@@ -248,7 +248,7 @@ class StickyRuns:
     def _settle_lost(self, sticky: StickyRun) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
         lost = sticky.lost
-        detail = lost.detail if lost else "the server ended, and with it the process that waited"
+        detail = lost.detail if lost else "the server stopped, and with it the waiting process"
         no_process = failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
         if self._fail_waiting(sticky, no_process) or not self._is(sticky, State.RUNNING):
             return

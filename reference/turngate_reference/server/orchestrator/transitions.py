@@ -134,7 +134,7 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
         }  # fmt: skip
         _end_turn(connection, run, decision, result)
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
-            raise RuntimeError(f"{run.run_id} does not run any more")
+            raise RuntimeError(f"{run.run_id} is not running any more")
     return decision.state
 
 
@@ -160,7 +160,7 @@ def eventually(action: Callable[[], T], wait: Callable[[float], bool]) -> T:
         try:
             return action()
         except sqlite3.Error:
-            log.exception("the store can't be used yet")
+            log.exception("the store is not available yet")
             if wait(RETRY_SECONDS):
                 raise
 

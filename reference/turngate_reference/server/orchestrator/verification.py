@@ -65,8 +65,8 @@ class _Printed(msgspec.Struct, frozen=True):
 
 # created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
 _PRINTED = msgspec.json.Decoder(_Printed)
-_OFF = Verified(Status.UNPROVEN, "verification is off")
-_PENDING = Verified(Status.PENDING, "its resume is yet to be verified")
+_OFF = Verified(Status.UNPROVEN, "verification is turned off")
+_PENDING = Verified(Status.PENDING, "its resume is not verified yet")
 
 
 class Verifier:
@@ -101,7 +101,7 @@ class Verifier:
     def _known(self, engine: InstalledEngine) -> Verified | None:
         known = _saved(engine) or self._here.get(engine.key)
         if known and known.status is Status.PROVEN and is_simulated(engine.executable):
-            detail = "a simulated engine resumes, which shows nothing of the real one"
+            detail = "the engine is simulated, which proves nothing about the real one"
             return Verified(Status.UNPROVEN, detail, known.at)
         return known
 
@@ -120,7 +120,9 @@ class Verifier:
         except EnvironmentFailed as failed:
             return Verified(Status.UNPROVEN, str(failed), at)
         except ValueError:
-            how = f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"ended after {DEADLINE:.0f} s"
+            how = (
+                f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"timed out after {DEADLINE:.0f} s"
+            )
             words = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
             return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {words}" if words else ""), at)
         return Verified(Status(printed.status), printed.detail, at)
@@ -145,5 +147,5 @@ def replaced(engine: InstalledEngine) -> str:
     try:
         same = identity(engine.executable) == engine.identity
     except OSError as gone:
-        return f"{engine.executable} is gone: {gone.strerror}"
-    return "" if same else f"{engine.executable} was replaced a moment ago"
+        return f"{engine.executable} is missing: {gone.strerror}"
+    return "" if same else f"{engine.executable} was replaced since it was examined"

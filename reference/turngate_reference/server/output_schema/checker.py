@@ -25,7 +25,7 @@ class SchemaTooCostlyError(Exception):
 
 
 class ChecksBusyError(Exception):
-    """A check was not done, since too many wait, or since the server is ending; the text says which."""
+    """A check was not done, since too many wait, or since the server is stopping; the text says which."""
 
 
 class SchemaChecker:
@@ -72,10 +72,10 @@ class SchemaChecker:
         try:
             verdict = future.result(self._patience)
         except CancelledError:
-            raise ChecksBusyError("the server is ending") from None
+            raise ChecksBusyError("the server is stopping") from None
         except TimeoutError:
             future.cancel()
-            raise ChecksBusyError(f"the check of the output schema was not done in {self._patience:g} s") from None
+            raise ChecksBusyError(f"checking the output schema took longer than {self._patience:g} s") from None
         if verdict.died:
             raise SchemaTooCostlyError(f"checking the output schema stopped: {verdict.died}")
         return verdict.flaw
@@ -83,7 +83,7 @@ class SchemaChecker:
     def _queued(self, check: SchemaCheck) -> "Future[SchemaVerdict]":
         with self._lock:
             if self._closed:
-                raise ChecksBusyError("the server is ending")
+                raise ChecksBusyError("the server is stopping")
             if self._taken == self._places:
                 raise ChecksBusyError(f"{self._places} output schemas are being checked already")
             future = self._queue.submit(self._ask, check)
@@ -107,14 +107,16 @@ class SchemaChecker:
             except (EOFError, OSError):
                 said = self._end_process()
                 if self._closed:
-                    raise ChecksBusyError("the server is ending") from None
-                log.warning("the process %d, which checks output schemas, has died: %s", process.pid, visible(said))
-        raise EnvironmentFailed("the process that checks output schemas died twice", "see whether memory is short")
+                    raise ChecksBusyError("the server is stopping") from None
+                log.warning("the process %d, which checks output schemas, died: %s", process.pid, visible(said))
+        raise EnvironmentFailed(
+            "the process that checks output schemas died twice", "check whether the machine is out of memory"
+        )
 
     def _started(self) -> CheckProcess:
         with self._lock:
             if self._closed:
-                raise ChecksBusyError("the server is ending")
+                raise ChecksBusyError("the server is stopping")
             if self._process is None:
                 self._process = CheckProcess()
             return self._process

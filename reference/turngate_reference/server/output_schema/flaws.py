@@ -18,7 +18,7 @@ _REFERENCES = ("$ref", "$dynamicRef")
 # what is applied to the very value that the schema is applied to: a way back through these never ends
 _IN_PLACE = ("not", "if", "then", "else")
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-_ENDLESS = "it refers to itself without end"
+_ENDLESS = "it refers to itself endlessly"
 # a schema and what resolves its references, whose class has no public name
 _Place = tuple[Any, Any]
 
@@ -33,7 +33,7 @@ def schema_flaw(schema: dict[str, Any]) -> str | None:
     except SchemaError as wrong:
         return _told(wrong)
     except Unresolvable as lost:
-        return f"a reference that leads outside, or nowhere: {str(lost)[:200]}"
+        return f"a reference is external or can't be resolved: {str(lost)[:200]}"
     except RecursionError:
         return _ENDLESS
     except MemoryError:

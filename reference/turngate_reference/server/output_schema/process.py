@@ -58,7 +58,7 @@ class CheckProcess:
             return decoded_verdict(read_frame(cast(IO[bytes], self._process.stdout)))
         except (EOFError, OSError):
             if self._is_late:
-                raise TimeoutError(f"it takes more than {seconds:g} s") from None
+                raise TimeoutError(f"it took more than {seconds:g} s") from None
             raise
         finally:
             alarm.cancel()

@@ -76,9 +76,9 @@ def _run(check: SchemaCheck, writer: int) -> NoReturn:
 
 def _cause(code: int, check: SchemaCheck) -> str:
     if code == -signal.SIGPROF:
-        return f"it takes more than {check.cpu_seconds:g} s of CPU time"
+        return f"it took more than {check.cpu_seconds:g} s of CPU time"
     if code == _OUT_OF_MEMORY:
-        return f"it takes more than {check.memory // 2**20} MiB of memory"
+        return f"it took more than {check.memory // 2**20} MiB of memory"
     return f"its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
 
 

@@ -53,7 +53,7 @@ class AcpTransport(RpcTransport):
         asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
         answer = await self.call("initialize", asked)
         if answer.get("protocolVersion") != PROTOCOL_VERSION:
-            raise TransportError(f"it speaks version {answer.get('protocolVersion')} of the protocol")
+            raise TransportError(f"it uses protocol version {answer.get('protocolVersion')}")
         session = await self.call("session/new", {"cwd": str(self.request.cwd), "mcpServers": []})
         if not isinstance(session.get("sessionId"), str):
             raise TransportError("it opened a session without an id")
@@ -95,7 +95,7 @@ class AcpTransport(RpcTransport):
             self._told_mode = update.get("currentModeId")
             self._mode_told.set()
             if self._mode not in (None, self._told_mode):
-                self.process.lose(f"it left mode {self._mode} for {self._told_mode}")
+                self.process.lose(f"it switched from mode {self._mode} to {self._told_mode}")
 
     async def on_permission(self, params: Message, once: OneTime) -> Message:
         """Ask for one of the one-time options, by their names, or by their ids where names repeat."""
@@ -126,7 +126,7 @@ class AcpTransport(RpcTransport):
         try:
             answer = await self.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
         except TransportError:
-            raise TransportError(f"asked for model {model}, it offers no choice of a model") from None
+            raise TransportError(f"model {model} was requested, but it offers no choice of models") from None
         confirm("model", model, answer.get("currentModelId"))
 
     async def _set_mode(self, session: Message, mode: str) -> None:
@@ -144,7 +144,7 @@ class AcpTransport(RpcTransport):
     async def _set_told_mode(self, modes: Message, mode: str) -> None:
         """Set a mode without an option: the agent must report the change, in its answer or after it."""
         if mode not in [offered.get("id") for offered in modes.get("availableModes", ())]:
-            raise TransportError(f"it offers no mode {mode}")
+            raise TransportError(f"it doesn't offer mode {mode}")
         answer = await self.call("session/set_mode", {"sessionId": self.session_id, "modeId": mode})
         self._told_mode = answer.get("currentModeId", self._told_mode)
         if self._told_mode is None:

@@ -53,7 +53,7 @@ class AgentText:
 class TurnEnded:
     """A turn ended: with the agent's last text (None: there was none), or with a `failure` that it reported.
 
-    `declined` says that the user refused an action in this turn: some engines then end it without a text.
+    `declined` says that the user declined an action in this turn: some engines then end it without a text.
     """
 
     final_text: str | None

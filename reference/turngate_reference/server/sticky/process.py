@@ -29,7 +29,7 @@ MAX_TRACE = 16 * 2**20
 TAIL = 2**12
 _QUERY_TIMEOUT = 60.0
 _EXITED = "it has exited"
-_DEAF = "it can't be written to"
+_DEAF = "its input can't be written"
 _MUTE = "its output has ended"
 _LOOK = 0.3  # seconds between two checks whether the process is alive
 _DRAIN = 0.1  # seconds in which the last output may still be read after the process has ended
@@ -46,7 +46,7 @@ class StickyProcess:
     """A process, created on the loop; `start` and `end` block, and belong on separate threads.
 
     `lost` is done, with the reason, once communication has ended: when the started process exits, even if
-    others hold its pipes, when a pipe ends, and when it can't be written to. `on_line` gets what it prints; a line
+    others hold its pipes, when a pipe ends, and when its input can't be written. `on_line` gets what it prints; a line
     of more than 8 MiB is dropped. `started_at` is in seconds since the epoch.
     """
 
@@ -205,7 +205,7 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
     if request.mode is Mode.AUTO:
         return sticky.auto or PermissionMode()
     if sticky.interactive is None:
-        raise TransportError(f"nobody knows how a sticky {request.contract.engine} is made to ask before it acts")
+        raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
     return sticky.interactive
 
 
@@ -216,10 +216,10 @@ def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> Non
     try:
         document = orjson.loads(printed)
     except orjson.JSONDecodeError:
-        raise TransportError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
+        raise TransportError(f"its configuration can't be read: {' '.join(query.argv)} printed no JSON") from None
     values = _below(document, query.key, (), within=False)
     if not values:
-        raise TransportError(f"its configuration says nothing of {query.key}")
+        raise TransportError(f"its configuration has no {query.key}")
     for place, value in values:
         if value not in query.values:
             raise TransportError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")

@@ -78,7 +78,7 @@ class StickySession:
         except (TurngateError, TransportError) as failed:
             self._tell(Lost(str(failed)))
         except Exception as failed:
-            _logger.exception("a sticky process failed in turngate itself")
+            _logger.exception("a sticky process failed because of an error in turngate")
             self._tell(Lost(f"turngate failed: {failed!r}", ours=True))
         self._tell(Gone(exit_code))
 
@@ -104,7 +104,7 @@ class StickySession:
     async def _talk(self, process: StickyProcess) -> None:
         make = _TRANSPORTS.get(self._request.contract.sticky.transport)
         if make is None:
-            raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract names no transport")
+            raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract defines no transport")
         transport = make(process, self._ask, lambda text: self._tell(AgentText(text)))
         try:
             await transport.open()

@@ -46,7 +46,13 @@ class StreamJsonTransport(Transport):
         others = {sighting.value for sighting in reading.handle.sightings} - {self.session_id}
         if self.session_id is not None and others:
             return None, self.left_for(others.pop())
-        failure = reading.failures[0] if reading.failures else None if reading.ended else "nothing proves that it ended"
+        failure = (
+            reading.failures[0]
+            if reading.failures
+            else None
+            if reading.ended
+            else "it did not report the end of the turn"
+        )
         return reading.final_text, failure
 
     def on_message(self, message: Message, line: bytes) -> None:
@@ -66,7 +72,7 @@ class StreamJsonTransport(Transport):
         """Ask for one of the two decisions; a request that is refused without a choice is denied."""
         answers: dict[str, Message] = {
             once.allow: {"behavior": once.allow, "updatedInput": params.get("input") or {}},
-            once.deny: {"behavior": once.deny, "message": "the user refused"},
+            once.deny: {"behavior": once.deny, "message": "the user declined"},
         }
         subject = f"{params.get('tool_name') or ''} {params.get('description') or ''}"
         return await self.permission(subject, answers, [once.allow], params, _SHOWN) or answers[once.deny]

@@ -98,21 +98,21 @@ class Transport(ABC):
 
     def left_for(self, session_id: object) -> str:
         """Return the failure of a turn that continued in another session, which lacks what was said before."""
-        return f"it left session {self.session_id} for {session_id}"
+        return f"it switched from session {self.session_id} to {session_id}"
 
     def _on_line(self, line: bytes) -> None:
         try:
             message = orjson.loads(line)
             wrong = strict_json.flaw(message)
         except orjson.JSONDecodeError:
-            message, wrong = None, "JSON beyond all limits" if _is_beyond_limits(line) else None
+            message, wrong = None, "JSON that exceeds the limits" if _is_beyond_limits(line) else None
         if wrong:
             self.process.lose(f"it sent {wrong}")
             return
         try:
             self.on_message(mapping(message), line)
         except Exception:
-            _logger.exception("a message of the engine could not be read")
+            _logger.exception("could not read a message from the engine")
 
     async def _answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
         answer, once = None, self.sticky.one_time
@@ -120,7 +120,7 @@ class Transport(ABC):
             try:
                 answer = await self.on_permission(params, once)
             except Exception:
-                _logger.exception("a request of the engine could not be read")
+                _logger.exception("could not read a request from the engine")
         reply(answer)
 
 
@@ -178,6 +178,6 @@ def _is_beyond_limits(line: bytes) -> bool:
 def confirm(what: str, wanted: str, in_force: object) -> None:
     """Check that a requested setting is in force; None: nothing confirms it."""
     if in_force is None:
-        raise TransportError(f"asked for {what} {wanted}, it can't be confirmed that it is in force")
+        raise TransportError(f"{what} {wanted} was requested, but can't be confirmed")
     if in_force != wanted:
-        raise TransportError(f"asked for {what} {wanted}, {in_force} is in force")
+        raise TransportError(f"{what} {wanted} was requested, but it uses {in_force}")

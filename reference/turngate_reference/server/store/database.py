@@ -37,7 +37,7 @@ class Store:
             self._reader = _connected(path)
             self._reader.execute("PRAGMA query_only = ON")
         except (sqlite3.Error, OSError) as error:
-            hint = "make room, mend its permissions, or give another --data-dir"
+            hint = "free some disk space, fix its permissions, or use another --data-dir"
             raise EnvironmentFailed(f"the database {path} can't be used: {error}", hint) from error
 
     @contextmanager
@@ -117,11 +117,11 @@ def _connected(path: Path) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version not in (0, VERSION):
-        hint = "use the turngate that made it, or give another --data-dir"
-        raise EnvironmentFailed(f"the database {path} has schema {version}; this turngate knows {VERSION}", hint)
+        hint = "use the turngate version that created it, or another --data-dir"
+        raise EnvironmentFailed(f"the database {path} has schema {version}, but this version supports {VERSION}", hint)
     connection.execute("PRAGMA journal_mode = WAL")
     if version == 0:
         if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
-            raise EnvironmentFailed(f"{path} is some other program's database", "give another --data-dir")
+            raise EnvironmentFailed(f"{path} is another program's database", "use another --data-dir")
         script = files("turngate_reference.server.store").joinpath("schema.sql").read_text("utf-8")
         connection.executescript(f"BEGIN; {script} PRAGMA user_version = {VERSION}; COMMIT;")

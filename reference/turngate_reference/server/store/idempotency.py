@@ -25,8 +25,10 @@ class IdempotentRequest:
         if row is None:
             return None
         if row["body_digest"] != self._digest:
-            hint = "use a new key for a new request"
-            raise ApiError("IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key came with another body before", hint)
+            hint = "use a new key for each new request"
+            raise ApiError(
+                "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was already used with a different body", hint
+            )
         answer: dict[str, Any] = json.loads(row["answer_json"])
         return answer
 

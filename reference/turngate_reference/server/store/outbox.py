@@ -62,7 +62,7 @@ class Outbox:
         try:
             thread.start()
         except RuntimeError:
-            log.warning("no thread can be started to write events; they are written at the end of the turn")
+            log.warning("can't start a thread to write events; they will be written at the end of the turn")
         else:
             self._has_thread = True
 
@@ -72,7 +72,7 @@ class Outbox:
             try:
                 self.flush()
             except sqlite3.Error as error:
-                log.warning("the events of a turn can't be written yet: %s", error)
+                log.warning("can't write the events of a turn yet: %s", error)
                 self._closed.wait(RETRY_SECONDS)
 
     def _is_needed(self) -> bool:
@@ -88,4 +88,4 @@ def _make(write: Write, connection: sqlite3.Connection) -> None:
         raise
     except Exception:
         # it would fail each time, and with it all that comes after it
-        log.exception("something that can't be written is left out")
+        log.exception("dropped an event that can't be written")

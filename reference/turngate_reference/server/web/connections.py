@@ -24,7 +24,7 @@ from turngate_reference.server.web.problems import MEDIA_TYPE, RETRY_SECONDS, do
 MAX_TAKEN = 16 * 2**20  # larger bodies are cut off; up to here a client can finish, and read that it sent too much
 BATCH = 32
 _CODES = {408: "REQUEST_TIMEOUT", 413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
-_FULL = "as many requests as the server has connections for are in work"
+_FULL = "all connections are busy"
 
 
 class Limits(Struct, frozen=True):
@@ -135,7 +135,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         """Answer a request that is still arriving, and close the connection."""
         with self.requests_lock:
             if self.request is not None and not self.requests:
-                self.request.error = _TimeoutError("the rest of the request did not come in time")
+                self.request.error = _TimeoutError("the rest of the request did not arrive in time")
                 self.request.__dict__.setdefault("path", "")  # which waitress logs, but sets after the headers
                 self.requests.append(self.request)
                 self.request = None
@@ -205,7 +205,7 @@ class Connections(TcpWSGIServer):  # type: ignore[misc]
 
 def _turn_away(connection: socket.socket) -> None:
     """Answer that there is no room, whatever is asked."""
-    problem = document("TOO_MANY_CONNECTIONS", _FULL, "try again later")
+    problem = document("TOO_MANY_CONNECTIONS", _FULL, "retry later")
     body = json.dumps(problem).encode()
     head = f"HTTP/1.1 503 {problem['title']}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
     head += f"Retry-After: {RETRY_SECONDS}\r\nConnection: close\r\n\r\n"

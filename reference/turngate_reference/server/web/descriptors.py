@@ -29,6 +29,6 @@ def connections(limit: int, slots: int) -> int:
     """Return how many connections leave `slots` turns the descriptors they need; EnvironmentFailed if too few do."""
     reserved = psutil.Process().num_fds() + RESERVED + RESERVED_PER_SLOT * slots
     if limit - reserved < LEAST:
-        what = f"{slots} slots need {reserved + LEAST} open files, and {limit} are allowed"
+        what = f"{slots} slots need {reserved + LEAST} open files, but the limit is {limit}"
         raise EnvironmentFailed(what, f"raise the limit (ulimit -n {reserved + LEAST}), or lower --slots")
     return min(MOST, limit - reserved)

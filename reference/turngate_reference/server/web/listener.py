@@ -23,7 +23,9 @@ def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
-        raise EnvironmentFailed(f"{host!r} is no address of this machine: {error}", "try --host 127.0.0.1") from error
+        raise EnvironmentFailed(
+            f"{host!r} is not an address of this machine: {error}", "try --host 127.0.0.1"
+        ) from error
     return family, address
 
 

@@ -18,14 +18,20 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         labels = ("engine", "outcome")
-        self._turns = Counter("turngate_turns", "Turns that have ended.", labels, registry=self._registry)
+        self._turns = Counter("turngate_turns", "Total number of ended turns.", labels, registry=self._registry)
         self._seconds = Histogram(
-            "turngate_turn_seconds", "How long turns took.", ("engine",), registry=self._registry, buckets=_BUCKETS
+            "turngate_turn_seconds",
+            "Duration of turns in seconds.",
+            ("engine",),
+            registry=self._registry,
+            buckets=_BUCKETS,
         )
         self._runs = Gauge("turngate_runs", "Runs by state.", ("state",), registry=self._registry)
-        self._slots = Gauge("turngate_slots", "Processes that may run at once.", registry=self._registry)
-        self._held = Gauge("turngate_slots_held", "Slots that are held.", registry=self._registry)
-        self._open = Gauge("turngate_streams_open", "Event streams that are open.", registry=self._registry)
+        self._slots = Gauge(
+            "turngate_slots", "Maximum number of engines that run at the same time.", registry=self._registry
+        )
+        self._held = Gauge("turngate_slots_held", "Slots in use.", registry=self._registry)
+        self._open = Gauge("turngate_streams_open", "Open event streams.", registry=self._registry)
 
     def turn_ended(self, engine: str, outcome: str, seconds: float) -> None:
         """Count a turn; `engine` is the name of a contract, `outcome` one of the three."""

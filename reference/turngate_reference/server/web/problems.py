@@ -17,8 +17,8 @@ from turngate_reference.server.web import openapi
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 _BY_STATUS = {
-    404: ("NOT_FOUND", "no such path", "GET /openapi.json lists all"),
-    405: ("METHOD_NOT_ALLOWED", "this path does not know that method", "the header Allow names those it knows"),
+    404: ("NOT_FOUND", "unknown path", "see GET /openapi.json"),
+    405: ("METHOD_NOT_ALLOWED", "this path doesn't support this method", "see the Allow header"),
     413: ("BODY_TOO_LARGE", "the body is larger than 4 MiB", "send less"),
 }
 _log = logging.getLogger(__name__)
@@ -70,15 +70,15 @@ def as_api_error(error: Exception) -> ApiError:
         return error
     if isinstance(error, HTTPException):
         return ApiError(*_BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", "")))
-    _log.error("a request could not be done: %s", error, exc_info=error)
-    hint = "try again later"
+    _log.error("a request failed: %s", error, exc_info=error)
+    hint = "retry later"
     match error:
         case EnvironmentFailed():
             why, hint = error.what, error.hint
         case OSError():
-            why = f"the server can't do this now: {error.strerror}"
+            why = f"the server can't do this right now: {error.strerror}"
         case sqlite3.Error():
-            why = f"the database can't be used now: {error}"
+            why = f"the database is not available right now: {error}"
         case _:
             return ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it")
     return ApiError("STORE_UNAVAILABLE", why, hint)

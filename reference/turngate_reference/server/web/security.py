@@ -37,10 +37,14 @@ class Guard(Struct, frozen=True):
             parts = _HOST.fullmatch(host)
             if parts is None or parts["name"].lower() not in self.hosts:
                 hint = f"use {', '.join(sorted(self.hosts))}, or start the server with --token-file"
-                raise ApiError("HOST_REFUSED", f"{host[:100]!r} is no name of this server", hint)
+                raise ApiError("HOST_REFUSED", f"{host[:100]!r} is not a name of this server", hint)
         origin = request.headers.get("Origin")
         if origin is not None and request.method == "POST" and origin.partition("://")[2].lower() != host.lower():
-            raise ApiError("ORIGIN_REFUSED", f"a page of {origin[:100]!r} may not send this", "send it from a program")
+            raise ApiError(
+                "ORIGIN_REFUSED",
+                f"requests from web pages of {origin[:100]!r} are not allowed",
+                "send it from a program, not from a web page",
+            )
         if request.blueprint == PAGE:
             _check_sender(request)
         if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._may_pass(request):
@@ -72,7 +76,7 @@ def _check_sender(request: Request) -> None:
     is_link = not is_form and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
     is_unknown = is_form and site is None and "Origin" not in request.headers
     if is_unknown or not (site is None or site in _OWN_PAGE or is_link):
-        detail = "the request does not come from a page of this server"
+        detail = "the request did not come from a page of this server"
         raise ApiError("ORIGIN_REFUSED", detail, "open this server's own page and try again")
 
 
@@ -84,8 +88,8 @@ def read_token(file: Path) -> tuple[str, str | None]:
     except (OSError, UnicodeDecodeError) as error:
         raise EnvironmentFailed(f"the token file {file} can't be read: {error}", "give another") from error
     if not re.fullmatch(rf"[!-~]{{{MIN_TOKEN},4096}}", token):
-        hint = "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes a good one"
-        raise EnvironmentFailed(f"{file} holds no token: {MIN_TOKEN} or more visible characters on one line", hint)
+        hint = "python -c 'import secrets; print(secrets.token_urlsafe(32))' generates one"
+        raise EnvironmentFailed(f"{file} must contain {MIN_TOKEN} or more visible characters on one line", hint)
     others = f"{file} can be read by others: chmod 600 it" if mode & 0o077 else None
     return token, others
 
@@ -95,7 +99,7 @@ def guard(address: str, asked: str, token: str | None) -> Guard:
     if token is not None:
         return Guard(token)
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
-        hint = "give a token with --token-file FILE, or leave --host out"
-        raise EnvironmentFailed(f"{address} can be reached by others, and there is no token", hint)
+        hint = "add --token-file FILE, or remove --host"
+        raise EnvironmentFailed(f"{address} is reachable from other machines, but no token is set", hint)
     own = f"[{address}]" if ":" in address else address
     return Guard(None, LOCAL_NAMES | {own.lower(), asked.lower()})

@@ -39,7 +39,7 @@ class EventStreams:
         """Take a place; ApiError if none is free."""
         with self._lock:
             if self.open >= self.limit or self.closing.is_set():
-                raise ApiError("TOO_MANY_STREAMS", f"{self.open} streams are open", "close one, or try again later")
+                raise ApiError("TOO_MANY_STREAMS", f"{self.open} streams are open", "close one, or retry later")
             self._places.add(place := object())
         return place
 
@@ -72,7 +72,7 @@ class EventStreams:
                     silent = 0.0
                     yield b": heartbeat\n\n"
         except sqlite3.Error as error:
-            _log.warning("a stream of news ends: %s", error)
+            _log.warning("a stream of updates ended: %s", error)
 
     def follow(
         self, store: Store, run_id: str, after: int, *, ended: bool, gone: Callable[[], bool]
@@ -95,7 +95,9 @@ class EventStreams:
                     silent = 0.0
                     yield b": heartbeat\n\n"
         except sqlite3.Error as error:
-            _log.warning("a stream of %s ends: %s", run_id, error)  # its client reconnects, and gets the problem
+            _log.warning(
+                "an event stream of %s ended: %s", run_id, error
+            )  # its client reconnects, and gets the problem
 
 
 def as_lines(event: StoredEvent) -> bytes:

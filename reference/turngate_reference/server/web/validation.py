@@ -28,7 +28,7 @@ _WORDS = {
     "maximum": "must be {} or less",
     "maxItems": "must have {} or fewer items",
 }
-_PATTERNS = {r"\S": "must hold more than white space"}
+_PATTERNS = {r"\S": "must not be only white space"}
 
 
 def arguments(operation: Operation) -> dict[str, Any]:
@@ -42,14 +42,14 @@ def arguments(operation: Operation) -> dict[str, Any]:
 def _parameters(operation: Operation) -> dict[str, Any]:
     """Return the parameters by their Python names; of two with the same name the header counts."""
     known = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
-    errors = [(f"query.{name}", "is not known") for name in request.args if known and name not in known]
+    errors = [(f"query.{name}", "is unknown") for name in request.args if known and name not in known]
     given: dict[str, Any] = {}
     for place, sent in (("query", request.args), ("header", request.headers)):
         for parameter in (parameter for parameter in operation.parameters if parameter["in"] == place):
             name, schema = parameter["name"], openapi.resolved(parameter["schema"])
             texts = sent.getlist(name) or ([schema["default"]] if "default" in schema else [])
             if len(texts) > 1:
-                errors.append((f"{place}.{name}", "must occur once"))
+                errors.append((f"{place}.{name}", "must occur only once"))
             elif texts:
                 is_number = schema.get("type") == "integer" and re.fullmatch("-?[0-9]{1,19}", str(texts[0]))
                 value = int(texts[0]) if is_number else texts[0]
@@ -61,13 +61,15 @@ def _parameters(operation: Operation) -> dict[str, Any]:
 
 def _body(reference: str) -> dict[str, Any]:
     if request.mimetype != "application/json":
-        hint = "send the header Content-Type: application/json"
-        raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
+        hint = "add the header Content-Type: application/json"
+        raise ApiError(
+            "UNSUPPORTED_MEDIA_TYPE", f"Content-Type is {request.mimetype or 'missing'!r}, not 'application/json'", hint
+        )
     try:
         value: dict[str, Any] = strict_json.parse(request.get_data(cache=False).decode())
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
-        raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {why}", "send JSON in UTF-8") from wrong
+        raise ApiError("BAD_JSON", f"the body isn't valid JSON: {why}", "send UTF-8 JSON") from wrong
     check(reference, value)
     return value
 
@@ -81,7 +83,7 @@ def _refuse(errors: list[tuple[str, str]]) -> None:
     if errors:
         place, message = errors[0]
         told = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
-        hint = "GET /openapi.json says what is taken"
+        hint = "see the schemas in GET /openapi.json"
         raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": told})
 
 

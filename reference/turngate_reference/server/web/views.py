@@ -101,7 +101,7 @@ class Views(Struct, frozen=True):
     def get_readiness(self) -> dict[str, Any]:
         """Whether runs are taken."""
         if why := self.core.obstacle():
-            raise ApiError("NOT_READY", why, "try again later")
+            raise ApiError("NOT_READY", why, "retry later")
         return {"status": "ready"}
 
     def get_metrics(self) -> Response:
@@ -115,7 +115,7 @@ class Views(Struct, frozen=True):
     def _run(self, run_id: str) -> Run:
         run = runs.find(self.core.store, run_id)
         if run is None:
-            raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "GET /v1/runs lists all")
+            raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "list all runs: GET /v1/runs")
         return run
 
 

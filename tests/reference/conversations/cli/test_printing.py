@@ -58,7 +58,7 @@ def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_f
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (0, "hi\n")
     assert cli_env.only_record()["session"] == {"field": None, "value": None}
-    assert "no session id was found: no record of stdout has thread_id where type = 'thread.started'" in said.err
+    assert "no session id: no record of stdout has thread_id where type = 'thread.started'" in said.err
     assert "it can't be resumed" in said.err
 
 
@@ -68,7 +68,7 @@ def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
     cli_env.engine("codex", [["stderr", started], *rest])
     said = cli_env.type("start", "codex", "hello")
     assert cli_env.only_record()["session"]["value"] is None
-    assert "no session id was found: thread_id is on stderr, not on stdout" in said.err
+    assert "no session id: thread_id is on stderr, not on stdout" in said.err
 
 
 def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:

@@ -92,7 +92,7 @@ def test_only_text_is_read_from_standard_input(env: ServerEnv, monkeypatch: pyte
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     said = env.cli_env.type("reply", run_id[-8:], "-")
     assert (said.code, env.run(run_id).state) == (2, State.WAITING_USER)
-    assert "no UTF-8 from byte 1 on" in said.err
+    assert "valid UTF-8 from byte 1 on" in said.err
 
 
 def test_a_refused_reply_changes_nothing(env: ServerEnv) -> None:

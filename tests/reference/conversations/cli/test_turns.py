@@ -92,8 +92,8 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
     "data, why",
     [
         (LONGEST.encode() + b"x", f"longer than {MAX_BYTES} bytes"),
-        (b"caf\xe9", "no UTF-8 from byte 4 on"),
-        (b"\xed\xa0\x80", "no UTF-8 from byte 1 on"),
+        (b"caf\xe9", "valid UTF-8 from byte 4 on"),
+        (b"\xed\xa0\x80", "valid UTF-8 from byte 1 on"),
         (b"", "can't receive this prompt unaltered"),
     ],
     ids=["too long", "latin", "surrogate", "empty"],
@@ -130,7 +130,7 @@ def test_a_prompt_may_look_like_an_option(cli_env: CliEnv) -> None:
     cli_env.begin("codex", "--", "--yolo")
     assert cli_env.calls()[0]["stdin"] == "--yolo"
     said = cli_env.type("start", "codex", "--yolo")
-    assert (said.code, "begins with a dash after `--`" in said.err, len(cli_env.calls())) == (2, True, 1)
+    assert (said.code, "starts with a dash after `--`" in said.err, len(cli_env.calls())) == (2, True, 1)
 
 
 def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv) -> None:
@@ -193,7 +193,7 @@ def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv)
     cli_env.engine("codex", [*d.codex("hi"), ["signal", signal.SIGKILL]])
     said = cli_env.type("start", "codex", "hello")
     assert said.code == 128 + signal.SIGKILL
-    assert "codex died of signal 9" in said.err
+    assert "codex was killed by signal 9" in said.err
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, wor
     """Without a message, and with two words that are not behind `--`, nothing is run."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("resume", cli_env.begin(), *words)
-    assert (said.code, "MESSAGE is" in said.err, len(cli_env.calls())) == (2, True, 1)
+    assert (said.code, "MESSAGE" in said.err.splitlines()[-1], len(cli_env.calls())) == (2, True, 1)
 
 
 def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:

@@ -189,7 +189,7 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["sticky"] == {
         "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
-        "own_store": False, "detail": "driven over app_server; seen at work with this release",
+        "own_store": False, "detail": "uses app_server; verified with this release",
     }  # fmt: skip
     for listed in engines.every():
         contract = load.contract(listed["engine"]).at(listed["version"])

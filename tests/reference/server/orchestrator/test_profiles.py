@@ -91,7 +91,7 @@ def test_an_engine_that_can_resume_is_resumable(place: Place) -> None:
     assert (able.supported, able.probe_method) == (True, "filesystem")
     assert able.detail == (
         f"session store: sessions can be stored in {place.root}/home/.codex/sessions; "
-        "not verified on the wire: verification is off"
+        "not verified on the wire: verification is turned off"
     )
     folders, homes, _, argvs = zip(*(call.split("|") for call in place.calls()), strict=True)
     assert argvs == ("exec --help", "exec resume --help")
@@ -176,7 +176,7 @@ def test_an_executable_that_was_replaced_is_kept_running(place: Place) -> None:
     engine.executable.write_text("#!/bin/sh\n")
     profile, able = place.choose(engine)
     assert (profile.kind, able.probe_method) == ("sticky_process", "filesystem")
-    assert profile.reason == f"executable: {engine.executable} was replaced a moment ago"
+    assert profile.reason == f"executable: {engine.executable} was replaced since it was examined"
 
 
 def test_sessions_need_a_place(place: Place) -> None:
@@ -186,11 +186,11 @@ def test_sessions_need_a_place(place: Place) -> None:
     blocked.write_text("")
     profile, able = place.choose(engine)
     assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "filesystem")
-    assert able.detail == f"session store: sessions can't be stored: {blocked} is no directory"
+    assert able.detail == f"session store: sessions can't be stored: {blocked} is not a directory"
     assert place.choose(engine, CLAUDE_CONFIG_DIR=str(place.root / "else"))[1].supported
     assert not (place.root / "else").exists()
-    assert "no absolute path" in place.choose(engine, CLAUDE_CONFIG_DIR="else")[1].detail
-    assert "nothing says where" in place.choose(engine, HOME="")[1].detail
+    assert "not an absolute path" in place.choose(engine, CLAUDE_CONFIG_DIR="else")[1].detail
+    assert "its location is unknown" in place.choose(engine, HOME="")[1].detail
     assert len(place.calls()) == 1
 
 
@@ -242,7 +242,7 @@ def test_what_failed_is_tried_again_after_a_minute(place: Place) -> None:
 def test_a_run_may_ask_for_a_kept_process(place: Place) -> None:
     """The run's own wish goes first, and the capability is stated all the same."""
     profile, able = place.choose(place.engine(), asked="sticky_process")
-    assert (profile.kind, profile.reason) == ("sticky_process", "the run asked for it")
+    assert (profile.kind, profile.reason) == ("sticky_process", "the run requested it")
     assert able.supported
 
 
@@ -250,7 +250,7 @@ def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
     """An engine that can't resume is kept, and the reason names what was asked for; one that can has its own."""
     profile, able = place.choose(place.engine("exit 1"), asked="resumable")
     assert (profile.kind, able.supported) == ("sticky_process", False)
-    assert profile.reason == f"the run asked for resumable, which is not available: {able.detail}"
+    assert profile.reason == f"the run requested resumable, which is not available: {able.detail}"
     profile, able = place.choose(place.engine(GOOD + "\n"), asked="resumable")
     assert (profile.kind, profile.reason) == ("resumable", able.detail)
 
@@ -262,7 +262,7 @@ def test_the_last_probe_decides(place: Place, supported: bool, kind: str) -> Non
     probed(engine, supported=supported)
     profile, able = place.choose(engine)
     assert (profile.kind, able.supported) == (kind, supported)
-    said = "" if supported else "it does not resume: "
+    said = "" if supported else "sessions are not resumed: "
     assert profile.reason == able.detail
     assert able.detail == f"verified on the wire: {said}turngate probe: resume.accepted: as seen (2026-11-22)"
     assert place.profiles.known(engine) == able

@@ -88,7 +88,7 @@ def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path,
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert error["code"] == "ENGINE_UNAVAILABLE"
-    assert "points outside the workspace" in error["detail"]
+    assert "leads outside the workspace" in error["detail"]
     assert not list(outside.iterdir())
     assert len(busy_house.cli_env.calls()) == 1
 
@@ -131,6 +131,6 @@ def test_a_workspace_whose_path_is_no_text_is_refused(closed_server_env: ServerE
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """The server says so at its start, and makes nothing."""
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    with pytest.raises(EnvironmentFailed, match="no UTF-8"):
+    with pytest.raises(EnvironmentFailed, match="valid UTF-8"):
         closed_server_env.open(data=DataDir(odd))
     assert not odd.exists()

@@ -57,7 +57,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
         server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
-    assert run.profile == {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 1200}
+    assert run.profile == {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 1200}
     assert len(pids) == 1
     assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [["app-server"]] * 10
     assert slots_are_free(server_env)

@@ -216,7 +216,7 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     while run.profile is None:
         run = server_env.run(held_back[1])
     assert run.profile["kind"] == "sticky_process"
-    assert run.profile["reason"].startswith("verified on the wire: it does not resume: forgot (")
+    assert run.profile["reason"].startswith("verified on the wire: sessions are not resumed: forgot (")
     told = codex(server_env)
     assert (told["verified"], told["verified_detail"]) == ("refuted", "forgot")
     assert told["profile"]["kind"] == "sticky_process"
@@ -311,7 +311,7 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
         closed_server_env.ask()
         told = codex(closed_server_env)
     assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
-        "unproven", "verification is off", None
+        "unproven", "verification is turned off", None
     )  # fmt: skip
 
 

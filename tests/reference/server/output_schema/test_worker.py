@@ -46,11 +46,11 @@ def _running() -> Iterator[Worker]:
 
 
 @pytest.mark.parametrize("check,said", [
-    (SchemaCheck(hostile.doubling(), 0.1, ROOMY), "it takes more than 0.1 s of CPU time"),
+    (SchemaCheck(hostile.doubling(), 0.1, ROOMY), "it took more than 0.1 s of CPU time"),
     (SchemaCheck(hostile.BACKTRACKING, 0.1, ROOMY, applies=True, final_data=hostile.BACKTRACKED), "CPU time"),
     pytest.param(
         SchemaCheck(hostile.BLOATING, ENDLESS, 2**28, applies=True, final_data=hostile.BLOATED),
-        "it takes more than 256 MiB of memory",
+        "it took more than 256 MiB of memory",
         marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
     ),
 ])  # fmt: skip

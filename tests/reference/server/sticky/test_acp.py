@@ -10,11 +10,11 @@ from turngate_reference.server.sticky.events import Gone, Lost, Opened, Permissi
 
 @pytest.mark.parametrize(
     "flaws, told",
-    [("one-model", "it offers no choice of a model"), ("", "it can't be confirmed that it is in force")],
+    [("one-model", "it offers no choice of models"), ("", "can't be confirmed")],
 )
 def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, flaws: str, told: str) -> None:
     """An engine that would silently run on another model than the one asked for is ended before the first prompt."""
-    assert f"asked for model m-1, {told}" in _with_session_model(stage, flaws).until(Lost).detail
+    assert f"model m-1 was requested, but {told}" in _with_session_model(stage, flaws).until(Lost).detail
 
 
 def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
@@ -36,12 +36,12 @@ def _with_session_model(stage: Stage, flaws: str) -> Heard:
 @pytest.mark.parametrize(
     "flaw, told",
     [
-        ("deaf-to-mode", "asked for mode default, yolo is in force"),
+        ("deaf-to-mode", "mode default was requested, but it uses yolo"),
         ("no-session", "without an id"),
-        ("contrary", "asked for mode default, yolo is in force"),
-        ("no-options contrary", "asked for mode default, yolo is in force"),
-        ("no-options mute", "asked for mode default, it can't be confirmed"),
-        ("no-options answers deaf-to-mode", "asked for mode default, yolo is in force"),
+        ("contrary", "mode default was requested, but it uses yolo"),
+        ("no-options contrary", "mode default was requested, but it uses yolo"),
+        ("no-options mute", "mode default was requested, but can't be confirmed"),
+        ("no-options answers deaf-to-mode", "mode default was requested, but it uses yolo"),
     ],
 )
 def test_asking_that_does_not_hold_is_a_loss(stage: Stage, flaw: str, told: str) -> None:
@@ -66,4 +66,4 @@ def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
     """An engine that tells that it has left the asking mode is ended."""
     heard, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "drift")
-    assert "it left mode default for yolo" in heard.until(Lost).detail
+    assert "it switched from mode default to yolo" in heard.until(Lost).detail

@@ -12,4 +12,4 @@ def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
 def test_an_approval_policy_that_does_not_hold_is_a_loss(stage: Stage) -> None:
     """An engine that starts its thread under a wider policy than the one asked for is ended before the first prompt."""
     heard = stage.open(contract("app_server"), flaws="widened")
-    assert "asked for approvalPolicy untrusted, never is in force" in heard.until(Lost).detail
+    assert "approvalPolicy untrusted was requested, but it uses never" in heard.until(Lost).detail

@@ -58,7 +58,7 @@ def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
     """An engine that lives on but no longer speaks, or hears, is ended."""
     heard, opened = stage.opened(contract("acp"))
     stage.host.prompt("run", prompt)
-    assert {"close": "output has ended", "deaf": "can't be written to"}[prompt] in heard.until(Lost).detail
+    assert {"close": "output has ended", "deaf": "input can't be written"}[prompt] in heard.until(Lost).detail
     heard.until(Gone)
     assert not is_alive(opened.pid)
 
@@ -140,5 +140,5 @@ def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> No
     known = contract("acp")
     mute = replace(known, sticky=replace(known.sticky, interactive=None))
     heard: Heard = stage.open(mute)
-    assert "nobody knows how" in heard.until(Lost).detail
+    assert "the contract doesn't define how" in heard.until(Lost).detail
     assert heard.until(Gone).exit_code is None

@@ -6,7 +6,7 @@ from turngate_reference.server.sticky.events import Lost
 def test_a_mode_that_is_not_confirmed_is_a_loss(stage: Stage) -> None:
     """An engine that answers the request for a mode with another one is ended before the first prompt."""
     heard = stage.open(contract("stream_json"), flaws="deaf-to-mode")
-    assert "asked for mode default, yolo is in force" in heard.until(Lost).detail
+    assert "mode default was requested, but it uses yolo" in heard.until(Lost).detail
 
 
 def test_the_session_is_known_from_the_first_turn(stage: Stage) -> None:

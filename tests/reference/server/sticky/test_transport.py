@@ -120,7 +120,7 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
 
 @all_of_them
 @pytest.mark.parametrize(
-    "do,why", [("nested", "nested more than 100 levels deep"), ("digits", "JSON beyond all limits")]
+    "do,why", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
 )
 def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: str, do: str, why: str) -> None:
     """A request for permission that is nested too deep, or holds a number that is too long, is never surfaced."""

@@ -33,7 +33,7 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "turngate.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(EnvironmentFailed, match="some other program"):
+    with pytest.raises(EnvironmentFailed, match="another program's database"):
         Store(file)
     file.write_bytes(b"no database at all" * 100)
     with pytest.raises(EnvironmentFailed, match="can't be used"):

@@ -104,7 +104,7 @@ def test_connections_leave_what_slots_need() -> None:
     assert connections(100_000, 4) == MOST
     few, fewer = connections(1024, 4), connections(1024, 5)
     assert LEAST <= fewer < few < 1024 - descriptors.RESERVED
-    with pytest.raises(EnvironmentFailed, match=r"1000 slots need .* open files, and 1024 are allowed") as refused:
+    with pytest.raises(EnvironmentFailed, match=r"1000 slots need .* open files, but the limit is 1024") as refused:
         connections(1024, 1000)
     assert "or lower --slots" in refused.value.hint
 

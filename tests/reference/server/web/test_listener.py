@@ -35,7 +35,7 @@ def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> N
 
 def test_a_host_that_is_none_is_refused() -> None:
     """The address is looked up before anything is bound, and the error says what to try."""
-    with pytest.raises(EnvironmentFailed, match="is no address of this machine"):
+    with pytest.raises(EnvironmentFailed, match="is not an address of this machine"):
         address_of("x" * 300, 0)
 
 

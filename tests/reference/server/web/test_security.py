@@ -151,7 +151,7 @@ def test_serve_refuses_what_is_unsafe_or_impossible(cli_env: CliEnv, monkeypatch
         (("--host", "0.0.0.0"), "--token-file"),
         (("--host", "::"), "--token-file"),
         (("--host", "0.0.0.0", "--token-file", str(short)), "16 or more"),
-        (("--host", "no such host"), "no address of this machine"),
+        (("--host", "no such host"), "not an address of this machine"),
         (("--host", "192.0.2.1", "--token-file", str(short)), "16 or more"),
     ):
         refused = cli_env.type("serve", "--port", "0", *words)

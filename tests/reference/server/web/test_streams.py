@@ -165,7 +165,7 @@ def test_silent_news_say_something_and_end_with_the_store(
 
         monkeypatch.setattr(runs, "progress", broken)
         assert stream.next() is None
-    assert "a stream of news ends: disk I/O error" in caplog.text
+    assert "a stream of updates ended: disk I/O error" in caplog.text
 
 
 def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:

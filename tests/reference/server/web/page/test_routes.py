@@ -100,7 +100,7 @@ def test_an_empty_answer_is_refused_in_words(env: ServerEnv, surfer: Surfer) -> 
     run_id, _ = env.ask()
     answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text=" ")
     assert answer.status_code == 422
-    assert "must hold more than white space" in words(answer.text)
+    assert "must not be only white space" in words(answer.text)
     assert env.run(run_id).state is State.WAITING_USER
 
 
@@ -123,7 +123,7 @@ def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
     """The form comes back with the reason and all that was entered."""
     answer = surfer.send("/runs", engine="codex", prompt="<paint>", execution_mode="auto", workspace="/etc", model="o9")
     assert answer.status_code == 422
-    assert "this server has no workspaces" in words(answer.text)
+    assert "this server has no workspace root" in words(answer.text)
     assert "&lt;paint&gt;</textarea>" in answer.text
     assert 'value="o9"' in answer.text
     assert surfer.send("/runs", engine="codex", prompt="x", output_schema="{").status_code == 422
@@ -177,7 +177,7 @@ def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, headers: dict[str
     for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
         answer = surfer.send(path, headers, form, option="0", engine="codex", prompt="x")
         assert answer.status_code == 403
-        assert "does not come from a page of this server" in words(answer.text) or "may not send this" in answer.text
+        assert "did not come from a page of this server" in words(answer.text) or "are not allowed" in answer.text
     assert env.run(run_id).state is State.WAITING_USER
     assert len(runs.summaries(env.server.store)) == 1
 
@@ -201,7 +201,7 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert surfer.open("/static/page.css").status_code == 200
     wrong = surfer.send("/login", token=f"{TOKEN}x", next="/runs")
     assert wrong.status_code == 401
-    assert "not the token" in wrong.text
+    assert "not the server's token" in wrong.text
     right = surfer.send("/login", token=TOKEN, next="/runs?state=failed")
     assert (right.status_code, right.headers["Location"]) == (303, "/runs?state=failed")
     cookie = right.headers["Set-Cookie"]
@@ -264,7 +264,7 @@ def test_a_missing_run_is_said_in_words(surfer: Surfer) -> None:
     """With the status of the API."""
     answer = surfer.open("/runs/x")
     assert (answer.status_code, answer.mimetype) == (404, "text/html")
-    assert "there is no run 'x'" in words(answer.text)
+    assert "no run 'x'" in words(answer.text)
     assert surfer.send("/runs/x/reply", interaction_id="1", text="y").status_code == 404
 
 
@@ -285,6 +285,6 @@ def test_a_page_that_gets_no_stream_is_refused(env: ServerEnv) -> None:
 def test_the_form_names_workspaces(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """It says where they are, or that there are none."""
     with closed_server_env.opened(workspace_root=tmp_path) as server:
-        assert f"A directory below {tmp_path}" in Surfer(Caller(server)).text("/new")
+        assert f"A directory inside {tmp_path}" in Surfer(Caller(server)).text("/new")
     with closed_server_env.opened(workspace_root=None) as server:
         assert "--workspace-root" in Surfer(Caller(server)).text("/new")
