@@ -325,7 +325,7 @@ def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: t
         argv = [d.TURNGATE, "resume", *flags, handle, "go on"]
         resumed = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert resumed.returncode == 2
-    assert resumed.stderr.endswith("Error: the output can't be written: No space left on device\n")
+    assert resumed.stderr.endswith("Error: can't write the output: No space left on device\n")
     assert "Traceback" not in resumed.stderr
     record = cli_env.record(handle)
     assert (record["turns"], record["session"]["value"]) == (2, d.SESSION)

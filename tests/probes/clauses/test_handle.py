@@ -41,8 +41,8 @@ def test_an_id_in_the_wrong_place_or_shape_is_present(stdout: bytes) -> None:
     "stdout, stderr, detail",
     [
         (LATE, b"", "not in the first"),
-        (SECOND, b"", "a second id that differs"),
-        (t.printed(None), json.dumps({"type": "thread.started", "thread_id": t.SESSION}).encode(), "stands on stderr"),
+        (SECOND, b"", "a second, different id"),
+        (t.printed(None), json.dumps({"type": "thread.started", "thread_id": t.SESSION}).encode(), "is on stderr"),
     ],
     ids=["late", "second", "other stream"],
 )

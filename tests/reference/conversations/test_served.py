@@ -59,7 +59,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
     said = resumed(server_env.cli_env, run_id)
     assert said.code == 0, said.err
     assert said.out == 'Painting.\n{\n  "colour": "blue"\n}\n'
-    assert f"the run {run_id} has succeeded" in said.err
+    assert f"run {run_id} has succeeded" in said.err
     run = server_env.run(run_id)
     assert (run.state, run.turn_index, run.final_data) == (State.SUCCEEDED, 2, {"colour": "blue"})
     assert (run.pending_interaction_id, run.process) == (None, None)
@@ -102,7 +102,7 @@ def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerE
         run_id, _ = server_env.ask()
     said = resumed(server_env.cli_env, run_id)
     assert (said.code, "? Which colour?" in said.out) == (0, True)
-    assert f"{run_id} waits for the next reply" in said.err
+    assert f"{run_id} is waiting for the next reply" in said.err
     with server_env.opened():
         assert server_env.run(run_id).state is State.WAITING_USER
         server_env.reply(run_id, server_env.question(run_id))
@@ -373,4 +373,4 @@ def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEn
         server_env.wait(ended, State.SUCCEEDED)
         busy, _ = server_env.ask(workspace="w")
         said = resumed(server_env.cli_env, ended)
-        assert (said.code, f"the unfinished run {busy} works in" in said.err) == (2, True)
+        assert (said.code, f"the unfinished run {busy} is using" in said.err) == (2, True)

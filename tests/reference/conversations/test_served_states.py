@@ -63,7 +63,7 @@ def test_a_record_whose_database_is_gone_is_listed_and_not_continued(server_env:
     for file in server_env.cli_env.data.glob("turngate.db*"):
         file.unlink()
     said = server_env.cli_env.type("resume", handle_of(run_id), "blue")
-    assert (said.code, "turngate.db is gone" in said.err) == (2, True)
+    assert (said.code, "turngate.db is missing" in said.err) == (2, True)
     said = server_env.cli_env.type("handles")
     assert (said.code, handle_of(run_id) in said.out, "may be old" in said.err) == (0, True, True)
     assert "kept" in server_env.cli_env.type("handles", "prune", "--older-than", "0h").err

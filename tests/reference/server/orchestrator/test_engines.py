@@ -278,7 +278,7 @@ def test_what_is_known_of_resuming_is_listed(cli_env: CliEnv, engines: Engines) 
     engines.collect()
     codex = row(engines)
     assert codex["capability"]["supported"] is False
-    assert codex["capability"]["detail"].startswith("help: `codex exec --help` does not name resume; ")
+    assert codex["capability"]["detail"].startswith("help: `codex exec --help` does not list resume; ")
     assert codex["profile"] == {"kind": "sticky_process", "reason": codex["capability"]["detail"]}
 
 

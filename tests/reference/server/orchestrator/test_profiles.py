@@ -127,17 +127,17 @@ def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) ->
     profile, able = place.choose(engine)
     assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "command")
     assert profile.reason.startswith(f"help: `{contract.executable} ")
-    assert {*profile.reason.partition(" does not name ")[2].split(", ")} == words
+    assert {*profile.reason.partition(" does not list ")[2].split(", ")} == words
     assert {*place.profiles.help_missing(engine)} == words
 
 
 @pytest.mark.parametrize(
     "script, reason",
     [
-        ("echo 'Usage: codex exec resume'", "`codex exec resume --help` does not name SESSION_ID, PROMPT"),
-        (GOOD + " >&2", "`codex exec --help` does not name resume; `codex exec resume --help` does not name"),
-        ("exit 3", "`codex exec resume --help` exited with 3 and does not name SESSION_ID, PROMPT"),
-        ("kill -9 $$", "exited with -9 and does not name"),
+        ("echo 'Usage: codex exec resume'", "`codex exec resume --help` does not list SESSION_ID, PROMPT"),
+        (GOOD + " >&2", "`codex exec --help` does not list resume; `codex exec resume --help` does not list"),
+        ("exit 3", "`codex exec resume --help` exited with 3 and does not list SESSION_ID, PROMPT"),
+        ("kill -9 $$", "exited with -9 and does not list"),
     ],
 )
 def test_an_engine_that_can_not_is_kept_running(place: Place, script: str, reason: str) -> None:
@@ -166,7 +166,7 @@ def test_an_engine_that_can_not_be_started_is_kept_running(place: Place) -> None
     good.executable.unlink()
     profile, _ = place.choose(good)
     assert profile.kind == "sticky_process"
-    assert profile.reason.startswith(f"executable: {path} is gone")
+    assert profile.reason.startswith(f"executable: {path} is missing")
 
 
 def test_an_executable_that_was_replaced_is_kept_running(place: Place) -> None:

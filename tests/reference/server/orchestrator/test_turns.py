@@ -183,7 +183,7 @@ def test_the_record_is_written_where_no_engine_ran(server_env: ServerEnv) -> Non
     (server_env.cli_env.path / "codex").chmod(0o755)
     run_id = server_env.create()
     error = server_env.failed(run_id)
-    assert (error["code"], "not started" in error["detail"]) == ("ENGINE_FAILED", True)
+    assert (error["code"], "could not be started" in error["detail"]) == ("ENGINE_FAILED", True)
     assert record(server_env, run_id)["state"] == "failed"
     (server_env.cli_env.path / "codex").unlink()
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
@@ -281,5 +281,5 @@ def test_a_path_that_leads_out_by_now_ends_the_run(server_env: ServerEnv) -> Non
     server_env.reply(run_id, question, "red")
     error = server_env.failed(run_id)
     assert error["code"] == "OPTION_REFUSED"
-    assert "'--add-dir a' leads out of the workspace" in error["detail"]
+    assert "'--add-dir a' points outside the workspace" in error["detail"]
     assert len(server_env.cli_env.calls()) == 1

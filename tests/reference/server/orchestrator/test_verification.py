@@ -127,7 +127,7 @@ def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch
     """A verification has a deadline."""
     monkeypatch.setattr(verification, "DEADLINE", 0.1)
     stand.install("time.sleep(600)")
-    assert ruled(tmp_path).detail == "turngate verify: ended after 0 s"
+    assert ruled(tmp_path).detail == "turngate verify: timed out after 0 s"
 
 
 def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:

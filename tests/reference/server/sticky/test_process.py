@@ -68,7 +68,7 @@ def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     stage.executable().unlink()
     stage.executable().write_text("no program")
     heard = stage.open(contract("acp"))
-    assert "not started" in heard.until(Lost).detail
+    assert "could not be started" in heard.until(Lost).detail
     assert heard.until(Gone).exit_code is None
 
 
