@@ -134,6 +134,7 @@ def test_a_program_that_uses_the_python_api_is_typed(installed: Path, tmp_path: 
         run(*check, tmp_path / "cache", file)
         for right, wrong in (("first_turn", "frist_turn"), ("interactive", "interactve")):
             assert right in example
-            file.write_text(example.replace(right, wrong))
+            mistyped = tmp_path / f"{wrong}_{number}.py"
+            mistyped.write_text(example.replace(right, wrong))
             with pytest.raises(AssertionError, match=f"error: .*{wrong}"):
-                run(*check, tmp_path / "cache", file)
+                run(*check, tmp_path / "cache", mistyped)

@@ -284,7 +284,7 @@ def test_a_long_report_is_cut_between_sections(watched: Watched) -> None:
     (call,) = watched.calls("pr", "create")
     assert len(call["body"]) < 65_536
     assert call["body"].count("<details>") == call["body"].count("</details>") == 1
-    assert "left out" in call["body"]
+    assert "The rest is not shown" in call["body"]
 
 
 def test_the_workflow_calls_the_script() -> None:

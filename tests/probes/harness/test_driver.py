@@ -74,7 +74,7 @@ def test_without_a_session_there_is_no_resume(played: EngineDriver) -> None:
 
 def test_an_odd_handle_passes_only_unchecked(played: EngineDriver) -> None:
     """Our own shape check stands in the way unless it is put aside."""
-    with pytest.raises(Exception, match="is no session id"):
+    with pytest.raises(Exception, match="isn't a session id"):
         played.resume("bad", "not-a-session-id", ask())
     turn = played.resume("bad", "not-a-session-id", ask(check_shape=False))
     assert turn.exit_code == 1

@@ -125,7 +125,7 @@ def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> Non
     broken.chmod(0o755)
     played = engines.play(broken, tmp_path, "main", "auto")
     assert played.seen.turns == {}
-    assert "look at the interpreter" in played.seen.stopped["main"].text
+    assert "check the interpreter" in played.seen.stopped["main"].text
     assert played.seen.stopped["main"].reason is Reason.MACHINE
     assert set(played.seen.stopped) == {"main", "auto"}
 

@@ -182,7 +182,7 @@ def test_no_change_is_reported(shop: Shop) -> None:
     assert not report["changed"]
     assert report["candidates"] == []
     assert {answer["version"] for answer in report["asked"]} <= {"0.160.0", "0.161.0", "0.162.0", "0.163.0"}
-    assert "version.readable does not change: pass in every release that was run" in shop.err
+    assert "version.readable does not change: pass in every release that could be tested" in shop.err
 
 
 def test_an_unknown_clause_is_refused(shop: Shop) -> None:

@@ -65,6 +65,6 @@ def test_a_record_whose_database_is_gone_is_listed_and_not_continued(server_env:
     said = server_env.cli_env.type("resume", handle_of(run_id), "blue")
     assert (said.code, "turngate.db is missing" in said.err) == (2, True)
     said = server_env.cli_env.type("handles")
-    assert (said.code, handle_of(run_id) in said.out, "may be old" in said.err) == (0, True, True)
+    assert (said.code, handle_of(run_id) in said.out, "may be outdated" in said.err) == (0, True, True)
     assert "kept" in server_env.cli_env.type("handles", "prune", "--older-than", "0h").err
     assert Path(server_env.cli_env.record(handle_of(run_id))["runDirectory"]).is_dir()
