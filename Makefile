@@ -35,7 +35,7 @@ long: setup ## Run the slow tests (several minutes; no engine and no network nee
 drift: setup ## Count the drifts that the clauses detect
 	@$(BIN)/python -m tests.drift
 
-chaos: setup ## Interrupt servers at every step, under faults; ARGS='--seed 7 --rounds 50', ARGS=--short
+chaos: setup ## Interrupt real servers at every step, with faults; ARGS='--seed 7 --rounds 50', ARGS=--short
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 check: setup ## Check style, formatting, types and import rules
@@ -92,11 +92,11 @@ lock: setup ## Update the locked requirements
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
 		--group dev pyproject.toml -o requirements/dev.txt
 
-lowest: setup ## Put the lowest dependencies that pyproject.toml allows into .venv; `make clean` undoes it
+lowest: setup ## Install the lowest dependencies that pyproject.toml allows; `make clean` undoes it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct --upgrade -r pyproject.toml
 
-newest: setup ## Put the newest dependencies into .venv; `make clean` undoes it
+newest: setup ## Install the newest dependencies; `make clean` undoes it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --upgrade -r pyproject.toml
 
