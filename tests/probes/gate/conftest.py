@@ -1,4 +1,4 @@
-"""A registry of fake codex releases, played without the wait for a later minute, and no overlay left behind."""
+"""A registry of fake codex releases, without waiting for a later minute and without leftover overlays."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ OLD, NEW = "0.162.0", "0.163.0"
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Play the case of the later minute in the same one, and take any overlay away."""
+    """Skip the wait for a later minute, and remove any contracts overlay afterwards."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
     yield
     use_overlay(None)
@@ -23,7 +23,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(name="few")
 def _few() -> tuple[str, ...]:
-    """Clauses that are quick to ask."""
+    """Options for a few clauses that are quick to test."""
     asked = ("handle.present", "help.surface", "upgrade.resume", "rollback.resume", "rollback.touched")
     return tuple(word for clause in asked for word in ("--clause", clause))
 
@@ -34,11 +34,11 @@ def _gate(shop: Shop) -> "Gate":
 
 
 class Gate:
-    """The command on the releases of a shop."""
+    """Runs the gate on the releases of a fake registry."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
 
     def run(self, *args: object, old: str = OLD, new: str = NEW) -> tuple[int, Any]:
-        """Compare NEW with OLD; return exit code and report."""
+        """Compare NEW with OLD and return the exit code and the report."""
         return self.shop.run("gate", f"codex@{new}", "--from", f"codex@{old}", *map(str, args))

@@ -1,4 +1,4 @@
-"""Releases as reports tell of them, for what compares and judges them."""
+"""Sample releases as they appear in reports, for tests of comparing and ruling."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ CONTRACT = CODEX
 def clause(
     clause_id: str, result: str = "pass", detail: str = "as expected", *, reason: str | None = None, **more: Any
 ) -> ClauseResult:
-    """One clause of a release."""
+    """Return one clause result of a release."""
     why = Reason(reason) if reason else None
     return ClauseResult.of(catalogue()[clause_id], Result(result), detail, reason=why, **more)
 
 
 def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
-    """A release with every hermetic clause passed, save those given; `more` are fields of its JSON."""
+    """Return a release that passes every hermetic clause except those given; `more` are fields of its JSON."""
     given = {result.id: result for result in clauses}
     usually = [clause(declared.id) for declared in catalogue().at_level("static", "hermetic")]
     listed = [given.pop(result.id, result) for result in usually]
@@ -36,10 +36,10 @@ def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
 
 
 def old(*clauses: ClauseResult, surface: ReleaseSurface = EMPTY, **more: Any) -> Side:
-    """The older release."""
+    """Return the older release."""
     return Side(release("codex@0.160.0", *clauses, **more), surface)
 
 
 def new(*clauses: ClauseResult, surface: ReleaseSurface = EMPTY, **more: Any) -> Side:
-    """The newer release."""
+    """Return the newer release."""
     return Side(release("codex@0.170.0", *clauses, **more), surface)

@@ -1,4 +1,4 @@
-"""`turngate gate --accept` end to end, into a folder of one's own."""
+"""`turngate gate --accept` end to end, writing to a contracts folder given by the user."""
 
 import json
 from pathlib import Path
@@ -23,13 +23,13 @@ OURS = contract_files()["codex"]
 
 @pytest.fixture(autouse=True)
 def _one_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record one case alone."""
+    """Record only one case."""
     monkeypatch.setattr(transaction, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
 
 
 @pytest.mark.long
 def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
-    """Pin, lock, contract and recordings are in the folder, the diff is shown, and from then on it is in force."""
+    """Accepting writes pin, lockfile, contract and recordings, prints the diff, and takes effect at once."""
     gate.shop.lies(NEW, "moves-store")
     text = OURS.read_text()
     code, report = gate.run(*few, "--accept", "--contracts", tmp_path / "own")
@@ -44,7 +44,7 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
     assert "+  - clause: rollback.resume" in gate.shop.err
     assert "review the diff before you commit it" in gate.shop.err
     assert OURS.read_text() == text, "an installed or checked out contract is left alone"
-    # by its own contract it is as expected now
+    # the accepted contract now expects this result
     code, report = gate.run(*few, "--contracts", own)
     results = {clause["id"]: clause["result"] for clause in report["probe"]["releases"][1]["clauses"]}
     assert (results["rollback.resume"], code) == ("deviates", 0)
@@ -52,7 +52,7 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
 
 @pytest.mark.long
 def test_what_was_not_answered_is_not_accepted(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
-    """Nothing is written, and the exit code says so."""
+    """An unanswered gate writes nothing and exits with 2."""
     gate.run(*few, "--clause", "version.readable", new=OLD)
     (gate.shop.folder / "without").write_text("executable")
     (gate.shop.folder / "engine").unlink()
@@ -66,7 +66,7 @@ def test_what_was_not_answered_is_not_accepted(gate: Gate, few: tuple[str, ...],
 def test_what_can_not_be_recorded_is_not_accepted(
     gate: Gate, few: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither pin nor contract is written before the recordings are there."""
+    """If recording fails, neither the pin nor the contract is written."""
 
     def failing(*_: object) -> None:
         raise EnvironmentFailed("the recording was interrupted")
@@ -79,7 +79,7 @@ def test_what_can_not_be_recorded_is_not_accepted(
 
 @pytest.mark.long
 def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
-    """A file where the recordings should go: the pin that was there is as it was, and what was new is gone."""
+    """If the recordings can't be written, the old pin is restored and new files are removed."""
     gate.shop.lies(NEW, "moves-store")
     own = tmp_path / "own"
     (own / "pins/codex").mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str,
 
 
 def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From PyPI where there is no Node, by the exact version; an executable of one's own is what it is."""
+    """The release is recorded from the source that the gate used: PyPI at the exact version, or an executable."""
     shown = release("codex@0.169.0", source="pypi", integrity="sha256-x")
     source = source_of(shown)
     registry = source.registry

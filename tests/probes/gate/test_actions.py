@@ -1,4 +1,4 @@
-"""What an orchestrator must do before it upgrades."""
+"""What an orchestrator must change before it upgrades."""
 
 import pytest
 
@@ -17,30 +17,30 @@ HANGS = clause("stdin.open", "deviates", action=HANG)
 
 
 def told(*rows: Difference) -> list[tuple[str, str, bool]]:
-    """Return what is to be done about differences."""
+    """Return the required changes for some differences."""
     return [(action.about, action.text, action.new) for action in actions(OLD, NEW, rows)]
 
 
 def test_equal_releases_ask_for_nothing() -> None:
-    """There is no line then."""
+    """Equal releases require no changes."""
     assert actions(OLD, NEW, []) == ()
 
 
 def test_a_caveat_that_the_older_release_had_is_not_new() -> None:
-    """It is listed all the same."""
+    """A caveat that the older release had too is listed, but not as new."""
     before, after = (release(name, HANGS) for name in ("codex@0.160.0", "codex@0.170.0"))
     assert actions(before, after, []) == (Action("caveat", "stdin.open", HANG, ("codex@0.170.0",)),)
 
 
 def test_a_new_caveat_is_marked_and_comes_first() -> None:
-    """Before one that the older release had, whatever the order of the catalogue."""
+    """A new caveat is marked as new and comes before old ones, whatever the catalogue's order."""
     known = clause("handle.place", "deviates", action="look for the file")
     listed = actions(release("codex@0.160.0", known), release("codex@0.170.0", known, HANGS), [DECLARED])
     assert [(action.about, action.new) for action in listed] == [("stdin.open", True), ("handle.place", False)]
 
 
 def test_only_the_new_part_of_a_caveat_is_new() -> None:
-    """The clause deviated before, and now also in another way."""
+    """If a clause deviates in one more way, only that part is new."""
     also = clause("stdin.open", "deviates", action=f"bound each turn by a deadline; {HANG}")
     before = release("codex@0.160.0", clause("stdin.open", "deviates", action="bound each turn by a deadline"))
     listed = actions(before, release("codex@0.170.0", also), [DECLARED])
@@ -48,14 +48,14 @@ def test_only_the_new_part_of_a_caveat_is_new() -> None:
 
 
 def test_a_new_caveat_that_did_not_show_is_listed() -> None:
-    """Unless the clause passed although the deviation always occurs, so that it is stale."""
+    """A newly declared caveat is listed even if it was not observed, unless it is stale."""
     assert told(DECLARED) == [("stdin.open", HANG, True)]
     stale = release("codex@0.170.0", clause("stdin.open", stale=True))
     assert actions(OLD, stale, [DECLARED]) == ()
 
 
 def test_what_the_contract_says_otherwise_is_a_change() -> None:
-    """An approval flag, an argument, an option that is gone, and another way to read turns."""
+    """Changed flags, arguments, options and extraction rules are required changes."""
     was, now = OPENCODE.at("1.17.0"), OPENCODE.at("1.18.33")
     assert ("launch.auto", "pass --auto instead of --dangerously-skip-permissions", True) in told(
         *claim_differences(was, now)
@@ -77,18 +77,18 @@ def test_what_the_contract_says_otherwise_is_a_change() -> None:
     ("executed", "executed", "expect executed: why", False),
 ])  # fmt: skip
 def test_a_degraded_surface_is_a_change(before: str, after: str | None, text: str, *, new: bool) -> None:
-    """A tool call that ends as it did in the older release is not new."""
+    """A degraded surface is a required change; it is new unless the older release behaved the same."""
     assert told(Difference("call", "auto", before, after, Impact.DEGRADED, "why", None)) == [("call auto", text, new)]
 
 
 def test_a_clause_without_its_facility_is_a_change() -> None:
-    """The release has it no more."""
+    """A facility that the release no longer has is a required change."""
     lost = Difference("clause", "stdin.open", "pass", "unsupported", Impact.DEGRADED, "it takes no input", "stdin.open")
     assert told(lost) == [("stdin.open", "do without it: it takes no input", True)]
 
 
 def test_a_degraded_clause_that_fails_can_not_be_relied_on() -> None:
-    """Nothing prepares for a breaking one, and an informative one costs nothing."""
+    """Only failing degraded clauses are required changes, not breaking or informative ones."""
     fails = [clause(name, "fail") for name in ("help.surface", "handle.present", "stream.known-events")]
     (action,) = actions(OLD, release("codex@0.170.0", *fails), [])
     assert (action.about, action.new) == ("help.surface", True)

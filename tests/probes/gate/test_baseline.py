@@ -1,4 +1,4 @@
-"""The file of expected failures."""
+"""The baseline: the file of expected failures."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
-    """An entry covers its engine from `since` up to but without `until`, and says where it stands."""
+    """An entry applies to its engine from `since` up to, but not including, `until`, and knows its line."""
     path = written(tmp_path, GOOD)
     (entry,) = entries = baseline.read(path, "codex")
     assert entry.at == f"{path}:2"
@@ -36,7 +36,7 @@ def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: Path) -> None:
-    """It is no clause, and the clause that forbids flags must not be excused with it."""
+    """An unasked tool call has its own name, so that excusing it does not excuse the clause on auto flags."""
     (entry,) = baseline.read(written(tmp_path, GOOD.replace("resume.dead-handle", "interactive.tool-call")), "codex")
     assert entry.clause == baseline.UNASKED
 
@@ -61,7 +61,7 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: s
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """It is the environment's failure."""
+    """A missing file is an environment failure."""
     with pytest.raises(EnvironmentFailed, match="can't read"):
         baseline.read(tmp_path / "none.yaml", "codex")
 
@@ -77,5 +77,5 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_an_entry_excuses_until_its_clause_passes(result: Result, said: str, *, breaks: bool) -> None:
-    """What passes is no expected failure, unless the surface that it is about still breaks."""
+    """An entry is obsolete once its clause passes, unless what it is about still breaks."""
     assert baseline.state(result, named=breaks) == said

@@ -1,4 +1,4 @@
-"""Weighing differences: only what the contract uses can break, and nothing else."""
+"""Classifying differences: only what the contract uses can be breaking."""
 
 import itertools
 
@@ -28,20 +28,20 @@ B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE
 def test_a_clause_costs_what_its_severity_says(
     before: Result, after: Result, breaking: Impact, degraded: Impact
 ) -> None:
-    """What is lost weighs as much as the clause, what is excused less, and informative clauses nothing."""
+    """A new failure has the impact of its clause's severity; a deviation weighs less, an informative clause nothing."""
     weigh = [of_clause(severity, before, after, fallen=False) for severity in Severity]
     assert weigh == [breaking, degraded, N]
 
 
 def test_a_clause_that_fell_with_what_it_needs_is_lost() -> None:
-    """It can't be asked any more, which is no better than a failure; where it never could, nothing changed."""
+    """A clause that a failing prerequisite blocks counts as failed, unless it was blocked before too."""
     assert of_clause(Severity.BREAKING, Result.PASS, Result.NOT_RUN, fallen=True) is B
     assert of_clause(Severity.BREAKING, Result.NOT_RUN, Result.NOT_RUN, fallen=True) is N
 
 
 @pytest.mark.parametrize("before, after", list(itertools.product(Result, Result)))
 def test_every_pair_of_results_is_weighed(before: Result, after: Result) -> None:
-    """No pair is left out, and to get better never costs anything."""
+    """Every pair of results has an impact, and an improvement never counts against the release."""
     for severity in Severity:
         impact = of_clause(severity, before, after, fallen=False)
         assert impact in (A, N) or after is not Result.PASS
@@ -49,7 +49,7 @@ def test_every_pair_of_results_is_weighed(before: Result, after: Result) -> None
 
 
 def test_only_what_the_contract_uses_can_be_breaking() -> None:
-    """What nobody reads or passes may go; what turns rely on breaks unless they still run."""
+    """Losing an offered option is breaking; losing what turns rely on is breaking unless they still work."""
     for holds in (True, False):
         assert of_surface(Use.NONE, holds=holds) is N
         assert of_surface(Use.OFFERS, holds=holds) is B
@@ -58,7 +58,7 @@ def test_only_what_the_contract_uses_can_be_breaking() -> None:
 
 
 def test_a_tool_that_runs_unasked_breaks_and_one_that_is_denied_in_mode_auto_does_not() -> None:
-    """The interactive rule is a promise; that mode auto acts is a comfort."""
+    """A tool that runs unasked in interactive mode is breaking; a tool denied in auto mode is not."""
     assert of_call("interactive", "executed") is B
     assert of_call("interactive", "hangs") is D
     assert of_call("interactive", "denied") is N

@@ -1,4 +1,4 @@
-"""Collecting the answers of both releases: each from where it is, and both in a shared HOME."""
+"""Collecting the results of both releases, separately and in a shared HOME."""
 
 import re
 from typing import Any
@@ -16,14 +16,14 @@ from turngate_probes.releases.source import Target
 
 
 def crossed(report: Any) -> dict[str, str]:
-    """Return what the clauses said that are asked of both releases."""
+    """Return the results of the clauses that test both releases together."""
     clauses = report["probe"]["releases"][1]["clauses"]
     return {clause["id"]: clause["result"] for clause in clauses if clause["level"] == "gate"}
 
 
 @pytest.mark.long
 def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[str, ...]) -> None:
-    """Open sessions of the older release are resumed in the newer one, on the wire."""
+    """The gate fails if the newer release does not send the history of an older session to the model."""
     gate.shop.lies(NEW, "forgets")
     code, report = gate.run(*few)
     assert code == 1
@@ -34,7 +34,7 @@ def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[
 
 @pytest.mark.long
 def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
-    """Sessions of the newer release that the older one does not find are reported, and are no reason against it."""
+    """Sessions that the older release can't find after a rollback are reported, but don't fail the gate."""
     gate.shop.lies(NEW, "moves-store")
     code, report = gate.run(*few)
     assert code == 0, report["reasons"]
@@ -44,7 +44,7 @@ def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ..
 
 
 def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate: Gate, few: tuple[str, ...]) -> None:
-    """On either side, with those next to it; nothing is installed for it."""
+    """An unpublished version on either side is rejected with its neighbours, before anything is installed."""
     for old, new in ((OLD, "0.169.1"), ("0.159.9", NEW)):
         assert gate.run(*few, old=old, new=new) == (2, None)
         assert "has no version 0.1" in gate.shop.err
@@ -54,14 +54,14 @@ def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate
 
 @pytest.mark.long
 def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -> None:
-    """It is resolved once for both."""
+    """`latest` means the newest release, both as the older and as the newer one."""
     code, report = gate.run(*few, old="latest", new="0.162.0")
     assert (code, report["old"]["version"], report["new"]["version"]) == (0, NEW, "0.162.0")
     assert gate.shop.run("gate", "codex@latest", "--from", f"codex@{OLD}", *few)[1]["new"]["version"] == NEW
 
 
 def test_a_gate_on_pypi_takes_the_pinned_release_from_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyPI is asked on request alone; npm need not be there for it."""
+    """With PyPI as the registry, the pinned release comes from PyPI too, and npm isn't needed."""
     pinned = str(pinned_version("codex"))
     monkeypatch.setattr(pypi, "pip", lambda *_: f"Available versions: {pinned}")
     monkeypatch.setenv("PATH", "")
@@ -74,7 +74,7 @@ def test_a_gate_on_pypi_takes_the_pinned_release_from_there_too(monkeypatch: pyt
 
 @pytest.mark.long
 def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:
-    """An executable, a published release, and both in a shared HOME: three parts, each reported when it is done."""
+    """Progress counts three parts: an executable, a published release, and both in a shared HOME."""
     own = engines.install(gate.shop.folder / "own")
     assert gate.shop.run("gate", f"codex={own}", "--from", f"codex@{OLD}", *few)[0] == 0
     counted = re.findall(r"(\d) of (\d) parts done", gate.shop.err)

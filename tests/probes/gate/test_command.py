@@ -1,4 +1,4 @@
-"""`turngate gate` end to end, on played releases."""
+"""`turngate gate` end to end, on simulated releases."""
 
 import json
 from pathlib import Path
@@ -13,19 +13,19 @@ from turngate_probes.gate.collect import Collecting
 
 
 def crossed(report: Any) -> dict[str, str]:
-    """Return what the clauses said that are asked of both releases."""
+    """Return the results of the clauses that test both releases together."""
     clauses = report["probe"]["releases"][1]["clauses"]
     return {clause["id"]: clause["result"] for clause in clauses if clause["level"] == "gate"}
 
 
 def subjects(report: Any, impact: str) -> list[str]:
-    """Name the differences of one impact."""
+    """Return the subjects of the differences with this impact."""
     return [row["subject"] for row in report["differences"] if row["impact"] == impact]
 
 
 @pytest.mark.long
 def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path) -> None:
-    """Everything is asked of both, nothing differs, and each report keeps its schema."""
+    """Two equal releases pass all clauses without differences, and each report matches its schema."""
     page, text = tmp_path / "gate.html", tmp_path / "gate.md"
     code, report = gate.run("--report", page, "--report", text)
     assert (code, report["outcome"], report["differences"]) == (0, "pass", [])
@@ -37,7 +37,7 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
     assert f"codex@{NEW} interactive: tools offered: 1; exec_command: denied" in gate.shop.err
     assert "upgrade.resume" in page.read_text()
     assert text.read_text().startswith("## ✅")
-    # what was answered is not asked again, though both are crossed again
+    # a second run reuses the results of both releases, but tests them in a shared HOME again
     gate.shop.err = ""
     assert gate.run()[0] == 0
     assert "25 turns planned" not in gate.shop.err
@@ -45,7 +45,7 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
 
 @pytest.mark.long
 def test_a_renamed_id_and_option_are_red(gate: Gate, few: tuple[str, ...]) -> None:
-    """A renamed id breaks, with the key that is gone, the clause that fails, and what it costs."""
+    """A renamed id and a missing option fail the gate; the reasons say what the consequence is."""
     gate.shop.lies(NEW, "renames-id", "poor-help")
     code, report = gate.run(*few, "--clause", "resume.accepted")
     assert code == 1
@@ -58,7 +58,7 @@ def test_a_renamed_id_and_option_are_red(gate: Gate, few: tuple[str, ...]) -> No
 
 @pytest.mark.long
 def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
-    """Until the baseline excuses it; an entry whose clause passes fails the gate until it is removed."""
+    """An old failure fails the gate until the baseline excuses it; an obsolete entry fails the gate as well."""
     for version in (OLD, NEW):
         gate.shop.lies(version, "refuses-resume")
     asked = (*few, "--clause", "resume.accepted")
@@ -83,7 +83,7 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
 
 @pytest.mark.long
 def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
-    """No clause fails, and yet a user is bypassed, as each report says; it may be excused by its name."""
+    """A tool that runs unasked fails the gate though no clause fails; the baseline can excuse it by name."""
     gate.shop.lies(NEW, "acts-unasked")
     xml, baseline = tmp_path / "gate.xml", tmp_path / "expected.yaml"
     code, report = gate.run("--report", xml)
@@ -93,7 +93,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     baseline.write_text("- {engine: codex, clause: interactive.tool-call, reason: as it always did}\n")
     assert gate.run("--baseline", baseline, "--report", xml)[0] == 0
     assert 'failures="0" errors="0"' in xml.read_text()
-    # if the older release did so too it is reported, but does not count as broken by the upgrade
+    # if the older release does so too, it is reported but does not count as broken by the upgrade
     (gate.shop.root(OLD) / "node_modules/.bin/lies").write_text("acts-unasked")
     code, report = gate.run("--results", tmp_path / "afresh")
     assert (code, subjects(report, "degraded")) == (0, ["interactive"])
@@ -101,7 +101,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> None:
-    """A release without executable, a registry out of reach, two engines, no release: each ends with exit code 2."""
+    """The exit code is 2 without an executable, a reachable registry, one common engine, or a known clause."""
     gate.shop.publish(OLD, NEW, "0.169.1")
     assert gate.run(*few)[0] == 0
     (gate.shop.folder / "without").write_text("executable")
@@ -120,7 +120,7 @@ def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("name", ["codex@banana", "codex@0.163", "codex@v0.163.0", "codex@0.163.0.1"])
 def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name: str) -> None:
-    """On either side, with what would be one, and without a traceback."""
+    """An invalid version on either side is rejected before npm is called, with an example of a valid one."""
     for args in ((name, "--from", f"codex@{OLD}"), (f"codex@{NEW}", "--from", name)):
         assert gate.shop.run("gate", *args) == (2, None)
         assert f"{name!r} is not a release" in gate.shop.err
@@ -130,7 +130,7 @@ def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name
 
 @pytest.mark.long
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
-    """Where both say the same version, their executables tell them apart, while they run as well."""
+    """Two executables with the same version are told apart by their paths, in the report and in the progress."""
     own = engines.install(gate.shop.folder / "own", "new-event")
     other = engines.install(gate.shop.folder / "other")
     code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)
@@ -143,7 +143,7 @@ def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
 
 @pytest.mark.long
 def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known by then is reported, and is no outcome."""
+    """After an interrupt the results so far are reported, with the outcome `interrupted`."""
     run = Collecting.run
 
     def interrupted(self: Collecting) -> Any:
@@ -158,7 +158,7 @@ def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeyp
 
 @pytest.mark.long
 def test_the_report_is_written_by_its_suffix(gate: Gate) -> None:
-    """JSON is the gate's own report, not that of the probes."""
+    """A JSON report has the gate's schema, not that of a probe."""
     where = gate.shop.folder / "gate.json"
     own, other = (engines.install(gate.shop.folder / name) for name in ("own", "other"))
     code, _ = gate.shop.run(

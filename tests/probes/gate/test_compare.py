@@ -1,4 +1,4 @@
-"""Comparing what two releases showed."""
+"""Comparing the observations of two releases."""
 
 from typing import Any
 
@@ -14,32 +14,32 @@ PAGE = ["--json", "--oss", "--other"]
 
 
 def by_subject(before: Side, after: Side) -> dict[str, Difference]:
-    """Compare by codex's contract."""
+    """Return the differences by subject, according to codex's contract."""
     return {row.subject: row for row in differences(before, after, CONTRACT)}
 
 
 def shown_by(names: list[str] | None = None, **turns: list[str]) -> ReleaseSurface:
-    """What one help page and these turns showed, each as kinds, with a key for those that have one."""
+    """Return the surface of one help page and these turns; each turn is a list of record kinds, some with a key."""
     kinds = {name: [word for word in told if ":" not in word] for name, told in turns.items()}
     keys = {name: [word for word in told if ":" in word] for name, told in turns.items()}
     return ReleaseSurface({"help-1": names} if names else {}, kinds, keys)
 
 
 def access(interactive: list[str], outcome: str = "denied", mode: str = "interactive") -> dict[str, Any]:
-    """The tool access of one mode."""
+    """Return the tool access of one mode."""
     call = {"tool": "exec_command", "outcome": outcome, "exit_code": 0, "seconds": 1.0, "told": "no"}
     return {"interactive": None, "auto": None} | {mode: {"tools": interactive, "call": call}}
 
 
 def test_equal_releases_differ_in_nothing() -> None:
-    """Nothing comes out where nothing differs."""
+    """Equal releases have no differences."""
     shown = shown_by(PAGE, first=["turn.started", USAGE])
     same: dict[str, Any] = {"surface": shown, "tool_access": access(["a"])}
     assert differences(old(**same), new(**same), CONTRACT) == []
 
 
 def test_a_clause_that_fails_now_is_told_with_those_that_need_it() -> None:
-    """Both are breaking, and the detail is that of the newer release."""
+    """A newly failing clause and its dependents are breaking, with the newer release's detail."""
     needing = clause("resume.same-handle", "not_run", "needs it", needs=["resume.accepted"])
     fell = clause("resume.accepted", "fail", "exit code 2"), needing
     changes = by_subject(old(), new(*fell))
@@ -50,12 +50,12 @@ def test_a_clause_that_fails_now_is_told_with_those_that_need_it() -> None:
 
 
 def test_a_clause_that_was_not_asked_before_is_no_difference() -> None:
-    """A clause that one side alone has says nothing of a change."""
+    """A clause that only one release was tested for is not a difference."""
     assert by_subject(old(), new(clause("live.context-recalled", "fail"))) == {}
 
 
 def test_what_is_asked_of_both_at_once_is_expected_to_hold() -> None:
-    """A lost session is a difference, though no older answer says so."""
+    """A failing cross-release clause is a difference, although the older release has no result for it."""
     changes = by_subject(old(), new(clause("upgrade.resume", "fail"), clause("rollback.resume", "fail")))
     assert {name: row.impact for name, row in changes.items()} == {
         "upgrade.resume": Impact.BREAKING, "rollback.resume": Impact.DEGRADED,
@@ -63,7 +63,7 @@ def test_what_is_asked_of_both_at_once_is_expected_to_hold() -> None:
 
 
 def test_names_on_help_pages() -> None:
-    """What callers may pass breaks, what turns still run with degrades, the rest costs nothing."""
+    """Losing an option is breaking if callers may pass it, degraded if turns still work, and otherwise harmless."""
     changes = by_subject(old(surface=shown_by(PAGE)), new(surface=shown_by(["--brand-new"])))
     assert {name: row.impact for name, row in changes.items()} == {
         "--oss": Impact.BREAKING, "--json": Impact.DEGRADED, "--brand-new": Impact.ADDITIVE, "--other": Impact.NONE,
@@ -74,7 +74,7 @@ def test_names_on_help_pages() -> None:
 
 
 def test_records_of_the_same_turns_alone_are_compared() -> None:
-    """A kind that went breaks where the contract reads it; a turn that only one side has shows nothing."""
+    """Losing a record kind that the contract reads is breaking. Only turns that both releases ran are compared."""
     before = old(surface=shown_by(first=["thread.started", "thread.started: thread_id"], other=["error"]))
     gone = new(clause("handle.present", "fail"), surface=shown_by(first=["thread.begun", "thread.begun: id"]))
     changes = by_subject(before, gone)
@@ -84,7 +84,7 @@ def test_records_of_the_same_turns_alone_are_compared() -> None:
 
 
 def test_a_key_that_is_read_and_gone_is_told_once() -> None:
-    """Keys below a missing key are not reported separately."""
+    """A missing key is reported once, without the keys below it."""
     kinds = ["item.completed", "item.completed: item", "item.completed: item.text", "item.completed: item.text.part"]
     before, after = shown_by(first=kinds), shown_by(first=kinds[:2])
     changes = by_subject(old(surface=before), new(clause("text.imitation", "fail"), surface=after))
@@ -95,7 +95,7 @@ def test_a_key_that_is_read_and_gone_is_told_once() -> None:
 
 
 def test_tools_and_what_becomes_of_a_call() -> None:
-    """The tool that the contract calls matters, others do not; acting unasked breaks."""
+    """Losing the tool that the contract calls is degraded, losing others harmless, and acting unasked breaking."""
     before, after = access(["exec_command", "view"]), access(["search"], "executed")
     changes = by_subject(old(tool_access=before), new(tool_access=after))
     assert changes["exec_command (interactive)"].impact is Impact.DEGRADED
@@ -105,7 +105,7 @@ def test_tools_and_what_becomes_of_a_call() -> None:
 
 
 def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
-    """Denied before, unseen before, or with nothing to compare: a user is bypassed, and was not known to be."""
+    """A tool that runs unasked is breaking, unless the older release was seen to run it unasked too."""
     runs = access(["exec_command"], "executed")
     impacts = ((None, Impact.BREAKING), (access(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
     for before, impact in impacts:
@@ -119,7 +119,7 @@ def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
 
 
 def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
-    """A caller that goes by the exit code of a denied call takes it for another outcome."""
+    """A denied call that ends with another exit code is degraded, because callers may rely on the code."""
     before, after = access(["exec_command"]), access(["exec_command"])
     after["interactive"]["call"]["exit_code"] = 1
     changes = by_subject(old(tool_access=before), new(tool_access=after))
@@ -129,7 +129,7 @@ def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
 
 
 def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:
-    """It was asked for; what callers may pass breaks."""
+    """A help page that is now empty has lost all its options; a page that was not requested has lost none."""
     shown = [surface(page, "codex@0.160.0").names for page in ([event(PAGE)], [event([])])]
     changes = by_subject(old(surface=ReleaseSurface(shown[0], {}, {})), new(surface=ReleaseSurface(shown[1], {}, {})))
     assert changes["--oss"].impact is Impact.BREAKING
@@ -140,7 +140,7 @@ def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:
 
 
 def event(names: list[str]) -> PageEvent:
-    """A help page in a journal."""
+    """Return the journal event of a help page."""
     output = {"bytes": 0, "excerpt": ""}
     ended = {"argv": [], "exit_code": 0, "ended": "exit", "cpu_seconds": 0, "stdout": output, "stderr": output}
     place = {"event": "page", "release": "codex@0.160.0", "case": "static", "step": "help-1"}

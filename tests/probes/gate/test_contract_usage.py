@@ -1,4 +1,4 @@
-"""What of an engine's surface its contract uses."""
+"""Which parts of an engine's surface its contract uses."""
 
 from turngate.contract import load
 from turngate_probes.gate.classify import Use
@@ -10,7 +10,7 @@ OPENCODE = load.contract("opencode").at("1.18.33")
 
 
 def test_options_of_every_turn_are_relied_on() -> None:
-    """What a template or a page names is relied on, what callers may pass is offered, the rest is nothing to us."""
+    """The contract relies on options in templates or on help pages, and offers those that callers may pass."""
     assert option_use(CODEX, "--json") == (Use.RELIES, "resume.accepted")
     assert option_use(CODEX, "SESSION_ID")[0] is Use.RELIES
     assert option_use(OPENCODE, "--auto") == (Use.RELIES, "auto.flags-accepted")
@@ -20,7 +20,7 @@ def test_options_of_every_turn_are_relied_on() -> None:
 
 
 def test_records_and_keys_that_turns_are_read_by() -> None:
-    """The id, the end, the answer and failures are read; the rest of the stream is not."""
+    """The contract relies on the records and keys that hold the id, the end, the answer and failures."""
     used = keys_in_use(CODEX)
     assert use_of(used, "thread.started", "") == (Use.RELIES, "handle.present")
     assert use_of(used, "thread.started", "thread_id") == (Use.RELIES, "handle.present")
@@ -32,14 +32,14 @@ def test_records_and_keys_that_turns_are_read_by() -> None:
 
 
 def test_a_key_of_any_record_is_used_in_all() -> None:
-    """An id that every record holds is used, whichever the record."""
+    """A session id that every record holds is used in every record kind."""
     used = keys_in_use(OPENCODE)
     assert use_of(used, "whatever", OPENCODE.handle.field)[0] is Use.RELIES
     assert use_of(used, "whatever", "")[0] is Use.NONE
 
 
 def test_documents_are_used_by_their_keys() -> None:
-    """Where records have no kind, their own keys stand for it."""
+    """For records without a kind, only the keys count as used."""
     used = keys_in_use(GEMINI)
     assert use_of(used, GEMINI.handle.field, "")[0] is Use.NONE or GEMINI.events.field is None
     assert use_of(used, "*", GEMINI.handle.field)[0] is Use.RELIES

@@ -1,4 +1,4 @@
-"""What each format says of a gate: the same as its exit code, and why."""
+"""Every report format of a gate shows the same outcome and reasons."""
 
 import json
 import re
@@ -29,24 +29,24 @@ EVERY = [views.green_by_baseline, views.green_with_changes, views.red_by_a_tool,
 
 
 def as_text(report: GateReport) -> str:
-    """The lines that are printed."""
+    """Return the lines that are printed."""
     return "\n".join(str(line) for _, line in report_lines(report, None))
 
 
 def annotated(report: GateReport) -> str:
-    """The annotations."""
+    """Return the annotations as text."""
     return "\n".join(annotations(report))
 
 
 def run_of(report: GateReport) -> Any:
-    """The only run of the log."""
+    """Return the only run of the SARIF log."""
     (run,) = json.loads(sarif(report))["runs"]
     return run
 
 
 @pytest.mark.parametrize("make", EVERY)
 def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> None:
-    """As many failures and errors, results of level error, and annotations, as there are reasons."""
+    """Each format has exactly one failure or error per reason."""
     report = make()
     count = len(report.reasons)
     assert (report.exit_code != 0) is (count > 0)
@@ -59,7 +59,7 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
 
 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
-    """In a green gate nothing is red; what is degraded is reported, and fails nothing."""
+    """In a green gate, excused failures are skipped with their reason, and degraded ones are warnings."""
     report = views.green_by_baseline()
     cases = {case.get("name"): case for case in ET.fromstring(junit(report)).iter("testcase")}
     skipped = cases[views.DEAD].find("skipped")
@@ -76,7 +76,7 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
 
 
 def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
-    """A tool that runs unasked, and an entry that is to be removed."""
+    """An unasked tool call and an obsolete baseline entry have their own test case and SARIF rule."""
     cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_a_tool())).iter("testcase")}
     failure = cases["call interactive"].find("failure")
     assert failure is not None
@@ -88,14 +88,14 @@ def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
 
 
 def test_a_clause_that_fails_has_its_evidence() -> None:
-    """As in the report of a probe."""
+    """A failing clause has its evidence, as in the report of a probe."""
     cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_all())).iter("testcase")}
     assert "$ codex exec --json" in (cases[views.DEAD].findtext("failure") or "")
 
 
 @pytest.mark.parametrize("make", EVERY)
 def test_the_page_says_what_the_gate_does(make: Make) -> None:
-    """Headline, exit code, reasons and what to do; never those of the probes."""
+    """The page has the gate's headline, exit code, reasons and required changes, not those of the probes."""
     report = make()
     shown = page(report)
     assert f"<h1>{view(report).headline}</h1>" in shown
@@ -107,14 +107,14 @@ def test_the_page_says_what_the_gate_does(make: Make) -> None:
 
 
 def test_the_page_has_the_table_of_differences() -> None:
-    """With what the baseline excuses marked in the matrix."""
+    """The page has the table of differences, and the matrix marks excused clauses."""
     shown = page(views.red_by_a_tool())
     assert "<td>denied</td><td>executed</td>" in shown
     assert 'data-state="excused"' in page(views.green_by_baseline())
 
 
 def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
-    """Nobody merges an upgrade because the question stayed open."""
+    """`changes-required` is true or false only for a green gate, and otherwise null."""
     same = views.of(views.release(views.NEW), views.release("codex@0.170.0"))
     assert (same.outcome, same.changes_required, same.actions) == ("pass", False, ())
     assert (views.green_with_changes().outcome, views.green_with_changes().changes_required) == ("pass", True)
@@ -127,14 +127,14 @@ def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
     "render", [junit, sarif, markdown, page, as_text, lambda report: "\n".join(annotations(report))]
 )
 def test_every_format_says_that_a_green_upgrade_requires_changes(render: Callable[[GateReport], str]) -> None:
-    """And that it does not, where it does not."""
+    """Every format says so if a green upgrade requires changes, and only then."""
     assert "green, changes required" in render(views.green_with_changes())
     assert "changes required" not in render(views.of(views.release(views.NEW), views.release("codex@0.170.0")))
 
 
 @pytest.mark.parametrize("render", [markdown, page, as_text])
 def test_what_an_orchestrator_must_do_is_one_section_near_the_top(render: Callable[[GateReport], str]) -> None:
-    """A line for each caveat or change, before what differs; what is new is marked so, and comes first."""
+    """Each format has one section of required changes, in the report's order: new ones first, marked as new."""
     report = views.green_with_changes()
     text = re.sub(r"</?\w[^>]*>|\*\*|&#\d+;", " ", render(report))
     assert text.count("What your orchestrator must do") == 1
@@ -147,7 +147,7 @@ def test_what_an_orchestrator_must_do_is_one_section_near_the_top(render: Callab
 
 
 def test_a_tool_that_runs_unasked_breaks_where_the_older_release_can_not_be_asked() -> None:
-    """What is known to break goes first."""
+    """A known break gives exit code 1, even if the older release could not be tested."""
     lost = [j.planned(views.OLD), j.failed(views.OLD)]
     assert views.of(lost, views.release(views.NEW, acted=True)).exit_code == 1
 
@@ -156,7 +156,7 @@ def test_a_tool_that_runs_unasked_breaks_where_the_older_release_can_not_be_aske
 def test_a_report_is_rendered_again_as_the_gate_did(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`turngate report gate.json` writes the same files, prints the same text, and ends with the same code."""
+    """`turngate report gate.json` writes the same files and returns the same exit code as the gate."""
     source, xml = tmp_path / "gate.json", tmp_path / "gate.xml"
     report = make()
     source.write_text(json_text(report))
@@ -168,7 +168,7 @@ def test_a_report_is_rendered_again_as_the_gate_did(
 
 
 def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
-    """Nothing of it is markup, a command or a control character; a report that holds it is read all the same."""
+    """Hostile text never becomes markup, a command or a control character, and the report can be loaded again."""
     report = views.hostile()
     assert len(report.reasons) == 3
     markup = (junit(report), page(report), markdown(report))
@@ -195,7 +195,7 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     (lambda r: r["probe"].update(releases=[{}, {}]), "required"),
 ])  # fmt: skip
 def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[Any], Any], why: str) -> None:
-    """A report is held against both schemas, and ruled anew."""
+    """A report that was edited so that it contradicts itself is rejected."""
     report = json.loads(json_text(views.red_by_a_tool()))
     change(report)
     (tmp_path / "gate.json").write_text(json.dumps(report))
@@ -205,7 +205,7 @@ def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[
 
 
 def test_what_is_no_report_of_a_gate_is_none(tmp_path: Path) -> None:
-    """Whatever else lies there is left to others."""
+    """Loading a file that isn't a gate report returns None."""
     (tmp_path / "other.json").write_text("[]")
     assert load_gate(tmp_path / "other.json") is None
     assert load_gate(tmp_path / "journal.ndjson") is None

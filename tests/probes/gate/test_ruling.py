@@ -1,4 +1,4 @@
-"""The outcome of a gate: which exit code, and for what reasons."""
+"""The outcome of a gate: its exit code and its reasons."""
 
 import json
 import re
@@ -43,24 +43,24 @@ DECLARED = Difference("deviation", "prompt.large cut", None, "cut", Impact.DEGRA
 
 
 class Ruled(NamedTuple):
-    """A ruling, and what the entries of the baseline do."""
+    """A ruling, and the state of each baseline entry."""
 
     ruling: Ruling
     entries: tuple[Entry, ...]
 
     @property
     def code(self) -> int:
-        """The exit code."""
+        """Return the exit code."""
         return CODES[self.ruling.outcome]
 
     @property
     def reasons(self) -> tuple[GateReason, ...]:
-        """The reasons."""
+        """Return the reasons."""
         return self.ruling.reasons
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The reasons in words."""
+        """Return the reasons in words."""
         return sentences(self.ruling)
 
 
@@ -68,7 +68,7 @@ def ruled(
     *clauses: ClauseResult, old: ReleaseReport | None = None, differences: tuple[Difference, ...] = (),
     expected: tuple[str, ...] = (), interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, **more: Any,
 ) -> Ruled:  # fmt: skip
-    """Judge a newer release with these clauses."""
+    """Rule on a newer release that has these clause results."""
     entries = [Entry(name, None, None, "known", "b.yaml:1") for name in expected]
     newer = release("codex@0.170.0", *clauses, **more)
     older = old or release("codex@0.160.0")
@@ -76,25 +76,25 @@ def ruled(
 
 
 def test_nothing_against_it() -> None:
-    """Then it passes, without a reason, whatever is degraded or new."""
+    """Without a breaking problem the gate passes with no reasons; degraded differences do not fail it."""
     harmless = Difference("clause", "stdin.open", "pass", "fail", Impact.DEGRADED, "hangs", "stdin.open")
     assert ruled(clause("stdin.open", "fail"), differences=(harmless,)).ruling == Ruling(GateOutcome.PASS, ())
     assert ruled().code == 0
 
 
 def test_a_breaking_clause_that_fails_is_against_it_even_if_it_failed_before() -> None:
-    """The gate asks whether the newer one is good, not whether it is worse."""
+    """A failing breaking clause fails the gate even if the older release failed it too."""
     outcome = ruled(FAILS, old=release("codex@0.160.0", FAILS))
     assert (outcome.code, outcome.sentences) == (1, ("resume.dead-handle fails: exit code 0",))
 
 
 def test_a_breaking_difference_is_against_it() -> None:
-    """Without any failing clause."""
+    """A breaking difference fails the gate, even if no clause fails."""
     assert (ruled(differences=(GONE,)).code, ruled(differences=(GONE,)).sentences) == (1, ("option --oss: gone",))
 
 
 def test_the_baseline_excuses_until_it_passes() -> None:
-    """An expected failure is no reason; an expected failure that passes is one."""
+    """An expected failure does not fail the gate. An expected failure that now passes does."""
     assert ruled(FAILS, expected=("resume.dead-handle",)).code == 0
     assert ruled(differences=(GONE,), expected=("help.surface",)).code == 0
     gone = ruled(expected=("resume.dead-handle",))
@@ -104,7 +104,7 @@ def test_the_baseline_excuses_until_it_passes() -> None:
 
 
 def test_what_is_excused_is_told_with_its_entry() -> None:
-    """So that reports can say why it is no failure."""
+    """Each excused problem is listed with the reason from its baseline entry."""
     outcome = ruled(FAILS, differences=(GONE,), expected=("resume.dead-handle", "help.surface"))
     told = [(excuse.reason.about, excuse.why) for excuse in outcome.ruling.excused]
     assert told == [("option --oss", "known"), ("resume.dead-handle", "known")]
@@ -112,14 +112,14 @@ def test_what_is_excused_is_told_with_its_entry() -> None:
 
 
 def test_a_degraded_difference_keeps_no_entry() -> None:
-    """It was never a reason, so it needs no excuse: the entry has served its time."""
+    """A degraded difference needs no excuse, so its baseline entry is reported as obsolete."""
     weaker = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "help.surface")
     outcome = ruled(differences=(weaker,), expected=("help.surface",))
     assert (outcome.code, [entry.state for entry in outcome.entries]) == (1, ["passes"])
 
 
 def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
-    """The entry excuses it alone, and fails the gate once the tool is denied; unseen, it does nothing."""
+    """The entry excuses only the unasked tool call, and fails the gate once the call is denied."""
     runs = Difference("call", "interactive", "executed", "executed", Impact.BREAKING, "runs unasked", UNASKED)
     assert ruled(differences=(runs,)).code == 1
     assert ruled(differences=(runs,), expected=(UNASKED,)).code == 0
@@ -130,7 +130,7 @@ def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
 
 
 def test_what_was_not_answered_is_unanswered() -> None:
-    """A release that can't be had, or a breaking clause without an answer, on either side, is no pass."""
+    """The gate is unanswered if either release is unavailable or has a breaking clause without a result."""
     failed = {"reason": "no_executable", "what": "no such version", "hint": ""}
     lost = clause("resume.isolation", "not_run", "interrupted", reason="interrupted")
     assert ruled(failed=failed).code == 2
@@ -141,7 +141,7 @@ def test_what_was_not_answered_is_unanswered() -> None:
 
 
 def test_a_clause_that_fell_with_another_is_answered() -> None:
-    """What can't be asked since a need failed leaves no question open."""
+    """A clause that was not run because its prerequisite failed does not make the gate unanswered."""
     fallen = [clause("handle.present", "fail")]
     fallen += [clause(f"handle.{name}", "not_run", needs=["handle.present"]) for name in ("place", "shape")]
     assert [reason.about for reason in ruled(*fallen).reasons] == ["handle.present"]
@@ -149,7 +149,7 @@ def test_a_clause_that_fell_with_another_is_answered() -> None:
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
-    """On either side it is a bug of turngate, whatever else fails, and the reason says so."""
+    """A clause that was not run for an unknown reason is a turngate bug: the gate exits with 3."""
     lost = clause("resume.isolation", "not_run", "nobody knows")
     for outcome in (
         ruled(lost, FAILS, interrupted=interrupted),
@@ -160,7 +160,7 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
 
 
 def test_an_interrupt_is_no_outcome() -> None:
-    """Whatever is known by then."""
+    """An interrupted gate exits with 130, even if a clause has already failed."""
     assert ruled(FAILS, interrupted=True).code == 130
 
 
@@ -177,7 +177,7 @@ def test_an_interrupt_is_no_outcome() -> None:
 def test_fail_on_says_what_is_against_it(
     clauses: tuple[ClauseResult, ...], differences: tuple[Difference, ...], mildest: str | None, about: str | None
 ) -> None:
-    """From the mildest problem on it is a reason, once, and the baseline excuses it; a changed claim is none."""
+    """--fail-on sets the mildest problem that fails the gate; the baseline excuses it. A changed claim never fails."""
     order = list(FailOn)
     for fail_on in order:
         outcome = ruled(*clauses, differences=differences, fail_on=fail_on)
@@ -192,14 +192,14 @@ def test_fail_on_says_what_is_against_it(
 
 
 def test_a_caveat_of_which_a_part_is_stale_is_one_reason() -> None:
-    """It is reported as a caveat, where caveats fail."""
+    """A partly stale deviation is one reason: a caveat under `--fail-on caveat`, otherwise stale."""
     partly = clause("stdin.open", "deviates", "it hangs; stale: cut", action="close standard input", stale=True)
     kinds = [[reason.kind for reason in ruled(partly, fail_on=fail_on).reasons] for fail_on in FailOn]
     assert kinds == [[], ["stale"], ["caveat"]]
 
 
 def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
-    """What the newer release shows, and how each --fail-on judges it."""
+    """Return what the newer release shows in each case, and how each --fail-on judges it."""
     lost = j.clause("resume.isolation", "not_run", detail="the disk is full", reason="machine", evidence=[])
     changed = {
         "broken": (views.fails(), "broken", ("failed", "failed", "failed")),
@@ -222,7 +222,7 @@ def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
 
 
 def of_text(report: GateReport) -> str:
-    """By the first word of the headline, and the failures that are listed."""
+    """Read the judgement from the first word of the headline and the listed failures."""
     first, *rest = [line.plain for _, line in report_lines(report, None)]
     said = re.split(r"\W+", first.partition(": ")[2])[0]
     outcome = {"green": "passed", "red": "failed", "unanswered": "open"}[said]
@@ -230,7 +230,7 @@ def of_text(report: GateReport) -> str:
 
 
 def of_junit(report: GateReport) -> str:
-    """By the cases of the only suite."""
+    """Read the judgement from the counts and cases of the only suite."""
     (suite,) = ET.fromstring(junit(report))
     said = [element.text or "" for element in suite.iter("system-out")]
     red = "failed" if int(suite.get("failures", "")) else "open" if int(suite.get("errors", "")) else ""
@@ -238,7 +238,7 @@ def of_junit(report: GateReport) -> str:
 
 
 def of_markdown(report: GateReport) -> str:
-    """By the sign of the headline, and those of the differences."""
+    """Read the judgement from the headline's symbol and the rows of the differences."""
     text = markdown(report)
     outcome = {"✅": "passed", "❌": "failed", "❔": "open"}[text.split()[1]]
     fails = re.search(r"degraded \| clause \S+ \| \S+ \| fail ", text)
@@ -246,14 +246,14 @@ def of_markdown(report: GateReport) -> str:
 
 
 def of_sarif(report: GateReport) -> str:
-    """By the results, of which those about what is open have a rule of their own."""
+    """Read the judgement from the results; unanswered clauses have their own rule."""
     (run,) = json.loads(sarif(report))["runs"]
     judged = {(result["level"], result["ruleId"] == "gate.unanswered") for result in run["results"]}
     return "failed" if ("error", False) in judged else "open" if judged == {("error", True)} else _mildest(judged)
 
 
 def of_annotations(report: GateReport) -> str:
-    """By the kind of annotation."""
+    """Read the judgement from the kinds of annotations."""
     kinds = {
         (line.split()[0].strip(":"), bool(re.search("could not be tested", line)))
         for line in annotations(report)
@@ -267,7 +267,7 @@ def _mildest(kinds: set[tuple[str, bool]]) -> str:
 
 
 def of_exit_code(report: GateReport) -> str:
-    """0 does not tell what is only a warning."""
+    """Read the judgement from the exit code, which is 0 for warnings as well."""
     return {0: "passed", 1: "failed", 2: "open"}[report.exit_code]
 
 
@@ -278,7 +278,7 @@ def of_exit_code(report: GateReport) -> str:
 def test_every_format_gives_a_gate_the_same_judgement(
     judge: Callable[[GateReport], str], problem: str, number: int, fail_on: FailOn
 ) -> None:
-    """Whatever makes a gate red in one of them does so in all, and the exit code says so too."""
+    """Every report format and the exit code give the same judgement."""
     new, judgements = problems()[problem]
     expected = judgements[number]
     if judge is of_exit_code:

@@ -1,4 +1,4 @@
-"""Reports of gates, for the tests of what is rendered from them."""
+"""Sample gate reports for the tests of rendering."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ DEAD = "resume.dead-handle"
 
 
 def fails(clause_id: str = DEAD, detail: str = "exit code 0") -> Any:
-    """A clause that fails."""
+    """Return the event of a failing clause."""
     return j.clause(clause_id, "fail", detail=detail)
 
 
 def call(release: str, *, acted: bool, told: str = "no") -> Any:
-    """The turn in which the model asks for a tool."""
+    """Return the event of a turn in which the model calls a tool."""
     return j.turn(release, case="tool-call", requests=[REQUEST], acted=acted, told=told)
 
 
@@ -30,7 +30,7 @@ def of(
     old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", why: str = "mended upstream",
     interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, clauses: tuple[str, ...] = (),
 ) -> GateReport:  # fmt: skip
-    """The report of a gate on what these events tell, in which these names are excused."""
+    """Return the gate report on these events, with a baseline that excuses these names."""
     frame = samples.of(old, new, fail_on=fail_on, clauses=clauses)
     before, after = (ReleaseAnswer(frame, *answer) for answer in zip(frame.releases, (old, new), strict=True))
     entries = [Entry(name, None, None, why, at) for name in excused]
@@ -42,19 +42,19 @@ def of(
 
 
 def release(name: str, *changed: Event, verdict: str = "compatible", acted: bool = False) -> list[Event]:
-    """The events of one release, with a tool call."""
+    """Return the events of one release, including a tool call."""
     first, *rest = samples.whole(*changed, verdict=verdict, release=name)
     return [first, call(name, acted=acted), *rest]
 
 
 def green_by_baseline() -> GateReport:
-    """Both releases fail a breaking clause, which is excused; another one is degraded."""
+    """Both releases fail a breaking clause, which the baseline excuses; another clause is degraded."""
     old = release(OLD, fails(), verdict="broken")
     return of(old, release(NEW, fails(), fails("stdin.open", "it hangs"), verdict="broken"), DEAD)
 
 
 def green_with_changes() -> GateReport:
-    """The newer release has a caveat that the older one does not have, and another that both have."""
+    """The newer release has a new caveat, and one that the older release has too."""
     both = j.clause("stdin.open", "deviates", detail="it hangs", action="close standard input")
     away = "set a deadline for each turn, because the engine can keep retrying a failing model backend"
     new = j.clause("backend.failure-told", "deviates", detail="hangs", action=away)
@@ -62,18 +62,18 @@ def green_with_changes() -> GateReport:
 
 
 def red_by_a_tool() -> GateReport:
-    """No clause fails, and yet a tool runs unasked."""
+    """No clause fails, but a tool runs unasked."""
     return of(release(OLD), release(NEW, acted=True))
 
 
 def red_by_all() -> GateReport:
-    """A clause that fails, and an entry of the baseline that passes; the older release fails what the newer keeps."""
+    """A clause fails and a baseline entry is obsolete; the older release fails a clause that the newer one passes."""
     old = release(OLD, fails("prompt.large", "cut"), verdict="broken")
     return of(old, release(NEW, fails(), verdict="broken"), "resume.accepted")
 
 
 def hostile() -> GateReport:
-    """Everything says what an attacker would have it say."""
+    """Every text is hostile."""
     first, _, *rest = release(
         NEW,
         fails(detail=samples.HOSTILE),
@@ -86,5 +86,5 @@ def hostile() -> GateReport:
 
 
 def unanswered() -> GateReport:
-    """The older release could not be asked."""
+    """The older release could not be tested."""
     return of([j.planned(OLD), j.failed(OLD)], release(NEW))

@@ -1,4 +1,4 @@
-"""Editing the text of contracts: what is changed is what was meant, and all else stays as it was written."""
+"""Editing contracts as text: only the intended lines change."""
 
 from itertools import groupby
 from typing import Any
@@ -32,12 +32,12 @@ deviations: []
 
 
 def parsed(text: str) -> Any:
-    """Read a contract as it is used."""
+    """Return a contract's text as parsed data."""
     return load.parse(text, "the edited contract").data
 
 
 def open_claims(engine: str) -> list[Path_]:
-    """List the claims of an engine that have no end."""
+    """Return the paths of an engine's claims that have no end."""
     entries = load.parse(TEXTS[engine], engine).entries()
     return [path for path, entry in entries if stretches(entry)[-1].range.covers(FAR)]
 
@@ -51,14 +51,14 @@ def at(contract: Any, path: Path_) -> Any:
 
 @pytest.mark.parametrize("engine", TEXTS)
 def test_what_is_not_changed_stays_as_it_was_written(engine: str) -> None:
-    """Comments, anchors, quotes, line breaks and blank lines come back byte by byte."""
+    """An unchanged contract is written back byte for byte."""
     assert edit.written(edit.read(TEXTS[engine])) == TEXTS[engine]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", TEXTS)
 def test_every_claim_of_every_contract_can_be_closed(engine: str) -> None:
-    """Only the lines that hold its end and its evidence change; the claims of a section are closed at once."""
+    """Closing the claims of a section changes only the lines with their end and evidence."""
     for _, of_section in groupby(open_claims(engine), key=lambda path: path[0]):
         contract, expected = edit.read(TEXTS[engine]), parsed(TEXTS[engine])
         paths = list(of_section)
@@ -75,7 +75,7 @@ def test_every_claim_of_every_contract_can_be_closed(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", TEXTS)
 def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
-    """No other line changes."""
+    """Adding a deviation changes no other line."""
     new = {"clause": "a.b", "compensation": "wait: for it"}
     text = edit.added(TEXTS[engine], "deviations", [new])
     assert set(TEXTS[engine].splitlines()) <= set(text.splitlines())
@@ -87,7 +87,7 @@ def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", TEXTS)
 def test_an_entry_changes_with_a_version(engine: str) -> None:
-    """Lines are added to it, the last one before the blank line ahead of the next section; no other line changes."""
+    """Changing an entry only adds lines, right before the blank line that ends its section."""
     contract, before = edit.read(TEXTS[engine]), TEXTS[engine].splitlines()
     entry = edit.entries(contract, "help")[-1]
     after = edit.written(edit.change(contract, entry, FAR, {"pages": []}, "it changed")).splitlines()
@@ -99,7 +99,7 @@ def test_an_entry_changes_with_a_version(engine: str) -> None:
 
 
 def test_small_texts_are_edited_as_a_person_would() -> None:
-    """The new keys stand where one looks for them, in either style, and comments stay; a shared list is not changed."""
+    """New keys follow the style and position of their entry, comments stay, and shared lists don't change."""
     contract = edit.read(SMALL)
     for claim in contract["options"][:2]:
         edit.close(claim, "0.8.0", "gone before")
@@ -113,7 +113,7 @@ def test_small_texts_are_edited_as_a_person_would() -> None:
 
 
 def test_a_section_is_made_where_there_is_none() -> None:
-    """In place of an empty one, at the end of the file, or before the comment that belongs to the next section."""
+    """A missing section is added at the end; an empty one is filled before the next section's comment."""
     new = [{"flag": "--new", "value": "none"}]
     assert "\n  - flag: --new\n    value: none\n\n# what it prints\nevents:\n" in edit.added(SMALL, "options", new)
     for section in ("deviations", "volatile"):
@@ -124,7 +124,7 @@ def test_a_section_is_made_where_there_is_none() -> None:
 
 @pytest.mark.parametrize("word", ["true", "null", "12", "-", "a: b", "a #b", "[", "é", "0.140", "--json", "x.y-z"])
 def test_a_word_is_read_as_it_was_meant(word: str) -> None:
-    """What YAML would read as something else is quoted."""
+    """Words that YAML would read as something else are quoted."""
     contract = edit.read(SMALL)
     contract["events"]["names"].append(word)
     assert parsed(edit.written(contract))["events"]["names"] == ["one", "two", word]

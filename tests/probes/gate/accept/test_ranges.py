@@ -1,4 +1,4 @@
-"""From what a gate showed to the ranges of codex's contract."""
+"""How a gate's results change the version ranges of codex's contract."""
 
 from typing import Any
 
@@ -18,28 +18,28 @@ def rewritten(
     *clauses: ClauseResult, differences: tuple[Difference, ...] = (), was: tuple[ClauseResult, ...] = (),
     compensations: dict[tuple[str, str], str] | None = None,
 ) -> Rewritten:  # fmt: skip
-    """Write what the newer release showed into the contract."""
+    """Write the results of the newer release into the contract."""
     sides = release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)
     return rewrite(TEXT, *sides, differences, compensations or {})
 
 
 def at(text: str, version: str) -> Any:
-    """Resolve an edited contract."""
+    """Return the edited contract for a version."""
     return Contract(load.parse(text, "the edited contract")).at(version)
 
 
 def gone(name: str) -> Difference:
-    """A name that went."""
+    """Return the difference of a removed option."""
     return Difference("option", name, name, None, Impact.BREAKING, "gone", None)
 
 
 def test_where_nothing_changed_the_text_is_the_same() -> None:
-    """Open claims need no change."""
+    """Without differences the contract's text does not change."""
     assert rewritten() == Rewritten(TEXT, (), ())
 
 
 def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
-    """It ends before the newer release, with evidence; the older one deviates as before."""
+    """A stale deviation ends before the newer release, with evidence, and still applies to the older one."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
     contract = rewritten(clause("resume.malformed-handle", detail=detail, stale=True))
     assert len(contract.done) == 1
@@ -50,14 +50,14 @@ def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
 
 
 def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
-    """That the claim was wrong already is nothing that this gate showed."""
+    """A deviation that was stale in the older release too is not changed."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
     stale = clause("resume.malformed-handle", detail=detail, stale=True)
     assert rewritten(stale, was=(stale,)).text == TEXT
 
 
 def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
-    """With what other contracts ask for, else with a place for a person to write it."""
+    """A new symptom becomes a deviation with the workaround of other contracts, or else a placeholder."""
     fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
     for asked, expected in (({("resume.other-cwd", "refused"): "stay there"}, "stay there"), ({}, TO_BE_WRITTEN)):
         contract = rewritten(fails, compensations=asked)
@@ -69,7 +69,7 @@ def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
 
 
 def test_what_no_range_can_say_is_left_to_a_person() -> None:
-    """A baseline that fails, or a failure without a symptom, is left to a person and changes nothing."""
+    """A failing baseline, or a failure without a symptom, is listed for manual review and changes nothing."""
     contract = rewritten(clause("handle.present", "fail", "no id [gone]"), clause("prompt.large", "fail", "cut"))
     assert contract.text == TEXT
     assert [line.partition(" ")[0] for line in contract.left] == ["handle.present", "prompt.large"]
@@ -77,7 +77,7 @@ def test_what_no_range_can_say_is_left_to_a_person() -> None:
 
 
 def test_options_that_went_end() -> None:
-    """What callers could pass, and what a help page was asked for."""
+    """Removed options end in the list of options and on the help pages."""
     contract = rewritten(differences=(gone("--oss"), gone("--cd"), gone("--unknown")))
     was, now = at(contract.text, OLD), at(contract.text, NEW)
     assert {option.flag for option in was.options} - {option.flag for option in now.options} == {"--oss", "--cd"}
@@ -87,7 +87,7 @@ def test_options_that_went_end() -> None:
 
 
 def test_kinds_of_records_that_are_new_are_known() -> None:
-    """They are listed; those that were known before stay as they are."""
+    """New record kinds are added to the known ones, which stay as they are."""
     new, known = (
         Difference("event", name, None, name, Impact.ADDITIVE, "new", None)
         for name in ("turn.budgeted", "item.updated")
@@ -97,7 +97,7 @@ def test_kinds_of_records_that_are_new_are_known() -> None:
 
 
 def test_all_at_once() -> None:
-    """Several changes of one contract don't get into each other's way."""
+    """Several changes to one contract can be made together."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
     contract = rewritten(
         clause("resume.malformed-handle", detail=detail, stale=True),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_a_checkout_is_written_to() -> None:
-    """The folders are those of the repository."""
+    """In a checkout the folders are those of the repository."""
     target = accept_target(None, accept=True)
     assert target == AcceptTarget(ROOT / "contracts/turngate/engines", npm.PINS, ROOT / "fixtures")
     assert target.contracts / "codex.yaml" == contract_files()["codex"]
@@ -23,7 +23,7 @@ def test_a_checkout_is_written_to() -> None:
 
 
 def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without --contracts it is refused, and says what to do."""
+    """An installed package is never written to; the error suggests --contracts."""
     monkeypatch.setattr(
         sys.modules[accept_target.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins"
     )
@@ -34,7 +34,7 @@ def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> None:
-    """Its contracts replace ours at once, its pins too; one that is not there yet is empty."""
+    """Contracts and pins in the user's folder override the bundled ones; missing ones are not needed."""
     assert accept_target(tmp_path / "own", accept=True) == AcceptTarget(
         tmp_path / "own/engines", tmp_path / "own/pins", tmp_path / "own/fixtures"
     )
@@ -51,7 +51,7 @@ def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> N
 
 
 def test_a_wrong_contract_of_ones_own_is_refused(tmp_path: Path) -> None:
-    """With the place of the mistake."""
+    """An invalid contract in the user's folder is rejected with its file."""
     (tmp_path / "engines").mkdir()
     (tmp_path / "engines/codex.yaml").write_text("schema: turngate.engine-contract/1\n")
     with pytest.raises(ContractError, match="required property") as told:
