@@ -1,4 +1,4 @@
-"""The folders of runs and handle records, the names of new ones, and the locks that give each one user at a time."""
+"""Run directories, handle records, new handles, and the locks that let only one process at a time use them."""
 
 import json
 import os
@@ -69,11 +69,11 @@ class DataDir(Struct, frozen=True):
                 _tighten(self.root / name, 0o700 if name in _FOLDERS else 0o600)
 
     def record(self, handle: str) -> Path:
-        """Return the place of a handle's record."""
+        """Return the path of a handle's record."""
         return self.handles / f"{handle}.json"
 
     def lock(self, handle: str) -> Path:
-        """Return the place of a handle's lock file."""
+        """Return the path of a handle's lock file."""
         return self.handles / f"{handle}.lock"
 
     @contextmanager
@@ -147,7 +147,7 @@ def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") 
 
 
 def server_url(data: DataDir) -> str | None:
-    """Return where the server on a data directory can be reached, if it still runs; None: none has run, or it ended."""
+    """Return the URL of the server that runs on a data directory; None if none is running."""
     try:
         return str(json.loads(files.read_regular(data.server_lock))["url"]) or None
     except (OSError, ValueError, KeyError, TypeError):

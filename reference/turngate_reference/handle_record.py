@@ -1,7 +1,7 @@
 """Handle records: what is needed to continue a conversation, one JSON file a handle.
 
-Shape: `schema/handle-record.json`. A record is written whole or not at all, and one that can't be read is left
-as it is.
+Schema: `schema/handle-record.json`. Records are written atomically.
+An unreadable record is never changed.
 """
 
 import json
@@ -136,13 +136,13 @@ def now() -> str:
 
 
 def after(seconds: float) -> str:
-    """Return the time in so many seconds, by the wall clock, as ISO 8601 in UTC."""
+    """Return the wall-clock time that many seconds from now, as ISO 8601 in UTC."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
 def write(path: Path, record: HandleRecord) -> None:
     """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
-    # the writer holds the handle's lock, so no other writes this file; one that a crash left is written over
+    # the writer holds the handle's lock, so nobody else writes this file; a leftover from a crash is overwritten
     try:
         write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True, private=True)
     except OSError as error:
@@ -152,7 +152,7 @@ def write(path: Path, record: HandleRecord) -> None:
 
 
 def as_text(record: HandleRecord) -> str:
-    """Render a record as it is stored and shown, in ASCII, so that paths that are not valid text survive too."""
+    """Render a record as ASCII JSON, which also preserves paths that aren't valid UTF-8."""
     return json.dumps(record.to_json(), indent=2)
 
 
@@ -167,7 +167,7 @@ def find(data: DataDir, prefix: str) -> HandleRecord:
 
 
 def every(data: DataDir) -> tuple[list[HandleRecord], list[UnreadableRecordError]]:
-    """Read all records; return them, the newest first, and why others can't be read."""
+    """Return all readable records, newest first, and why the others can't be read."""
     records, unreadable = [], []
     for path in _paths(data):
         try:

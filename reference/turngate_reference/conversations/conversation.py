@@ -1,4 +1,4 @@
-"""Begins a conversation with an engine and continues it by its handle, keeping the record true."""
+"""Starts a conversation with an engine, continues it by its handle, and keeps its record up to date."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs of `turngate serve` at a terminal: the store decides which reply continues a run, as among HTTP replies."""
+"""Continues runs of `turngate serve` at a terminal. The store decides which reply wins, as it does for HTTP replies."""
 
 import os
 import sqlite3
@@ -43,7 +43,7 @@ class ServedRun:
 
     @property
     def waits(self) -> bool:
-        """Whether the run waits for its user; it has ended otherwise."""
+        """Whether the run waits for its user; if not, it has ended."""
         return self.run.state is State.WAITING_USER
 
     def record_after(self, record: HandleRecord) -> HandleRecord:
@@ -92,7 +92,7 @@ class ServedRun:
 
     @contextmanager
     def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:
-        """Set `stop` when somebody cancels the run while the block runs."""
+        """Set `stop` if the run is canceled while the block runs."""
         over = threading.Event()
 
         def watch() -> None:

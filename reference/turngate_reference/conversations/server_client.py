@@ -71,7 +71,7 @@ class ServerClient(Struct, frozen=True):
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         parts = urlsplit(self.url)
-        # not by urllib, which would send what is for this machine to a proxy
+        # not urllib, which would send local requests to a proxy
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         sent = None if body is None else json.dumps(body).encode()
@@ -107,7 +107,7 @@ def find_server(asked: str | None, data: DataDir) -> ServerClient:
 
 
 def info(run: dict[str, Any]) -> ServedRunInfo:
-    """Read what the server says of a run."""
+    """Parse the server's description of a run."""
     return msgspec.convert(run, ServedRunInfo)
 
 

@@ -1,4 +1,4 @@
-"""The error of a request that can't be done; nothing has changed then."""
+"""The error for a rejected request, which has changed nothing."""
 
 from dataclasses import dataclass, field
 from typing import Any

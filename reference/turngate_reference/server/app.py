@@ -114,11 +114,11 @@ class Server:
         self._started = True
 
     def stop(self) -> None:
-        """End what examines engines, and a start that waits for that; safe in signal handlers."""
+        """Stop examining engines, and unblock a start that waits for it; safe in signal handlers."""
         self._stop.set()
 
     def obstacle(self) -> str:
-        """Return why no runs are taken or worked on now; empty: they are."""
+        """Return why the server can't accept or work on runs now; empty if it can."""
         if not self.ready:
             return "the server is starting or stopping"
         try:
@@ -132,11 +132,11 @@ class Server:
 
     @property
     def ready(self) -> bool:
-        """Whether runs are taken and worked on."""
+        """Whether the server accepts and works on runs."""
         return self._started and self.dispatcher.works
 
     def close(self) -> None:
-        """End what runs, save how it ended, and unlock the data directory."""
+        """End everything that runs, save the results, and unlock the data directory."""
         self._started = False
         self._stop.set()
         self._runner.closing.set()

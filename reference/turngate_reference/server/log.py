@@ -1,4 +1,4 @@
-"""The log of the server: one line for each message, whatever text of callers and engines is in it."""
+"""The server's log: one line per message, even if it holds text from callers or engines."""
 
 import logging
 from typing import Any
@@ -7,7 +7,7 @@ from turngate.sanitize import visible, visible_lines
 
 
 class VisibleFormatter(logging.Formatter):
-    """Escapes invisible characters, and indents the lines of a traceback, so that no text can pass for a message."""
+    """Escapes invisible characters and indents tracebacks, so that no text can pass for a log message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the message on one line."""

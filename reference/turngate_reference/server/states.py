@@ -1,4 +1,4 @@
-"""The states of a run, the one table of their transitions, and the codes with which a run fails."""
+"""The states of a run, the table of transitions between them, and the error codes of failed runs."""
 
 from enum import StrEnum
 

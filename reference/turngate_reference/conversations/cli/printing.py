@@ -1,4 +1,4 @@
-"""What a person at a terminal reads: the agent's words, its question, and how to go on."""
+"""Prints the agent's answer, its question, and how to continue, for a person at a terminal."""
 
 import json
 from functools import partial

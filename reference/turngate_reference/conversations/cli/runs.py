@@ -87,7 +87,7 @@ def _numbered(question: Pending, number: int) -> str:
 
 
 def _spelled(question: Pending, text: str) -> str:
-    """Return the only option that is the text but for its case, else the text."""
+    """Return the option that matches the text except for its case, if there is exactly one, else the text."""
     options = [option for option in question.options if option.casefold() == text.strip().casefold()]
     return text if text in question.options or len(options) != 1 else options[0]
 

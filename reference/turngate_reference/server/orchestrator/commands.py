@@ -118,7 +118,7 @@ class Commands:
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
     def _check(self, request: dict[str, Any], workspace: Path | None) -> None:
-        """Refuse a run that is known to fail before anything is created."""
+        """Reject a run that is known to fail, before anything is created."""
         if (schema := request.get("output_schema")) is not None:
             self._check_schema(schema)
         engine = self._engine(request["engine"])

@@ -12,7 +12,7 @@ from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store.rows import Run
 
 MAX_FINAL_DATA = 4 * 2**20
-# what in data violates a schema, as `SchemaChecker.data_flaw` says it
+# returns what in the data violates a schema, like `SchemaChecker.data_flaw`
 DataFlaw = Callable[[Any, dict[str, Any]], str | None]
 _AFTER_REFUSAL = Interaction(
     "open_text", "The engine ended its turn after an action was refused. What should it do instead?"
@@ -52,7 +52,7 @@ def decide(
     output_schema: dict[str, Any] | None,
     data_flaw: DataFlaw,
 ) -> Decision:
-    """Decide; `can_wait` says whether a reply can reach something that the turn left behind.
+    """Decide; `can_wait` says whether the run could take a reply after this turn.
 
     This takes as long as `data_flaw` if there is an output schema.
     """

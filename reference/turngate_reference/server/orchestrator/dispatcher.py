@@ -42,7 +42,7 @@ class Dispatcher:
 
     @property
     def works(self) -> bool:
-        """Whether the queue is worked on."""
+        """Whether the queue is being processed."""
         return self._thread is not None and self._thread.is_alive() and not self._closing.is_set()
 
     def start(
@@ -50,7 +50,7 @@ class Dispatcher:
         run_turn: Callable[[Run, Stop], bool],
         unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
     ) -> None:
-        """Start to work on the queue.
+        """Start processing the queue.
 
         `run_turn` runs a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`.
         `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
@@ -88,7 +88,7 @@ class Dispatcher:
             return self._released.wait_for(lambda: not self._held, timeout)
 
     def close(self) -> None:
-        """Start nothing more, end all that runs, and return when it has ended."""
+        """Start nothing more, end all running turns, and return when they have ended."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:

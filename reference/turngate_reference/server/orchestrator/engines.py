@@ -31,7 +31,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Engines:
-    """The catalogue; `profiles` learns of each engine, in the background and once for each executable.
+    """The engine catalogue; `profiles` examines each executable once, in the background.
 
     `environment` returns what an engine's next run would get; `stop` ends what runs; `settled` is called after each
     examination of an engine.
@@ -63,7 +63,7 @@ class Engines:
 
         def ask() -> tuple[InstalledEngine, float]:
             version = None
-            # one that can't be started is installed all the same: the run will say what is wrong with it
+            # an engine that can't be started still counts as installed; its run reports the error
             with suppress(EnvironmentFailed, OSError):
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop)
             engine = InstalledEngine(path, version, covering(contract, newest, version), key[2])
@@ -89,8 +89,8 @@ class Engines:
     def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
         """Describe every contracted engine, in the shape of `Engine` in `openapi.yaml`.
 
-        Where an executable is new it is looked at in the background, and its version waited for no longer than
-        `patience` seconds; what is not known by then is null.
+        New executables are examined in the background; their version is awaited for at most
+        `patience` seconds. What is not known by then is null.
         """
         with self._news:
             self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), patience)
@@ -108,7 +108,7 @@ class Engines:
         return None, None
 
     def _all_seen(self) -> bool:
-        """Whether every installed engine has been asked for its version; begin with those that have not."""
+        """Whether every installed engine has been asked for its version; starts asking the others."""
         seen = {engine: self._seen(engine) for engine in engine_names()}
         unseen = [engine for engine, (path, installed) in seen.items() if path and not installed]
         for engine in unseen:
@@ -124,7 +124,7 @@ class Engines:
         return True
 
     def _begin(self, engine: str) -> None:
-        """Examine an engine in the background, unless that is under way."""
+        """Examine an engine in the background, unless it is already being examined."""
         with self._news:
             if engine in self._looking or self._stop.is_set():
                 return

@@ -1,4 +1,4 @@
-"""One turn of a run in a process of its own, run by the server, or by `turngate resume` for a waiting run."""
+"""Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run."""
 
 import logging
 import re
@@ -81,14 +81,14 @@ class HeadlessTurn:
             return "no session id was saved"
         if not re.fullmatch(contract.handle.shape, session):
             return f"{session[:100]!r} is not a valid session id"
-        # a store that did not hold the session right after it was made is not where the engine keeps it
+        # if the session was not in this store right after it was created, the engine keeps it elsewhere
         seen = (run.recovery or {}).get("session_seen")
         if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
             return f"the engine's session store does not hold {session}"
         return None
 
     def play(self, built: Invocation, stop: Stop) -> Attempt:
-        """Run the engine to its end, and have its process noted in the store; TurnFailed if it could not be run."""
+        """Run the engine to its end and record its process in the store; TurnFailed if it could not be run."""
         run = self.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         needs_handle = run.mode is Mode.INTERACTIVE and run.is_resumable
@@ -121,7 +121,7 @@ class HeadlessTurn:
         )  # fmt: skip
         if done.interrupted:
             decision = interrupted
-        # the session that the run began with stays: another one is an error, which says so
+        # keep the run's first session: a different one is an error, and is reported as such
         handle = done.reading.session if run.session is None else None
         seen = None
         if handle and decision.state is State.WAITING_USER:
@@ -137,7 +137,7 @@ def complete(
     turn: Callable[[], tuple[Decision, TurnResult] | None],
     wait: Callable[[float], bool],
 ) -> TurnResult | None:
-    """Run a claimed turn, and save its result, however it ended; None: `turn` has handed it over.
+    """Run a claimed turn and save its result, success or failure; None if `turn` has handed it over.
 
     `outbox` holds what is still to be written of the turn, and is closed. `wait` waits some seconds if the store can't
     be written, and returns whether to give up.

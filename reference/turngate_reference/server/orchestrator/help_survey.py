@@ -1,4 +1,4 @@
-"""Facts about executables that are slow to find out, found out once: above all what help pages lack."""
+"""Caches facts about executables that are slow to obtain, such as what their help pages lack."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping

@@ -1,7 +1,7 @@
 """Chooses, before the first turn of an interactive run, how the run waits for its user.
 
 Four layers decide whether an engine's sessions can be resumed, in this order; the first that says no is the reason:
-its contract, its help pages, its present state (the executable and its session store), and what was on the wire.
+its contract, its help pages, its present state (the executable and its session store), and test results.
 """
 
 import os
@@ -53,12 +53,12 @@ class Profiles:
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
     def learn(self, engine: InstalledEngine) -> None:
-        """Find out all that takes time: read the help pages, and verify the resume on the wire."""
+        """Do the slow checks: read the help pages, and verify that a resume works."""
         self._survey(engine)
         self.verifier.verify(engine)
 
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
-        """Return what is known about an engine without running anything; None while that decides nothing."""
+        """Return what is known about an engine without running anything; None if that is not enough to decide."""
         surveyed = self._surveys.peek(engine.key)
         if surveyed is None and engine.contract.resume_probe.unsupported is None:
             return None
@@ -66,7 +66,7 @@ class Profiles:
         return None if able.supported and self.verifier.is_pending(engine) else able
 
     def help_missing(self, engine: InstalledEngine) -> tuple[str, ...]:
-        """Return the names that the help pages lack, as far as they were asked for."""
+        """Return the names that the help pages lack, as far as the pages have been read."""
         surveyed = self._surveys.peek(engine.key)
         return surveyed.missing if surveyed else ()
 
@@ -108,7 +108,7 @@ class Profiles:
 
 
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:
-    """Return the directory that must be writable by the contract; None: there is none, or its place is unknown."""
+    """Return the directory that the contract requires to be writable; None if there is none or it is unknown."""
     store, directory = engine.contract.store, engine.contract.resume_probe.directory
     try:
         return Path(filled(directory, slots(store.locations if store else {}, environment))) if directory else None

@@ -15,7 +15,7 @@ def first_prompt(request: Mapping[str, Any], artifacts: Path) -> str:
 def reply_prompt(reply: str, request: Mapping[str, Any], artifacts: Path) -> str:
     """Return what an engine gets when the user has answered: reply, artifact patch, mode patch.
 
-    The words before the reply keep engines from reading a leading `/`, `@` or `-` as something of their own.
+    The text before the reply keeps engines from treating a leading `/`, `@` or `-` as a command or option.
     """
     return "\n\n".join(["The user's reply:", reply, *_patches(request, artifacts)])
 

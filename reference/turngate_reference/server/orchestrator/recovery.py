@@ -1,4 +1,4 @@
-"""Ends what a dead server or terminal has left running, and settles the runs that it left open."""
+"""Ends what a dead server or terminal left running, and settles its unfinished runs."""
 
 import logging
 import re
@@ -24,9 +24,9 @@ WATCH_SECONDS = 1.0
 
 
 def recover(store: Store, records: Records) -> None:
-    """Settle what an earlier server left `running` or `waiting_user`; `queued` runs start in their turn.
+    """Settle the runs that an earlier server left `running` or `waiting_user`; `queued` runs start normally.
 
-    A turn that a living terminal runs is left alone. What is left of creations that were not finished is removed.
+    Turns run by a living terminal are left alone. Remains of unfinished creations are removed.
     """
     records.remove_unborn(runs.ids(store))
     settle_terminal_turns(store, records)
@@ -77,7 +77,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 
 
 def _lost(run: Summary) -> Decision | None:
-    """Return why a waiting run can't be answered any more; None: it can, judging by presence and shape."""
+    """Return why a waiting run can't be answered any more; None if its session id is present and well-formed."""
     if not run.is_resumable:
         detail = "the server stopped, and with it the waiting process"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)

@@ -1,6 +1,6 @@
 """The files of a run: where its engine works, and its handle record.
 
-An engine works in the run's own directory, or in one below the configured root that the caller named.
+An engine works in the run's own directory, or in the workspace that the caller named below the configured root.
 """
 
 import logging
@@ -60,9 +60,9 @@ class Records:
             file.unlink(missing_ok=True)
 
     def remove_unborn(self, stored: Container[str]) -> None:
-        """Remove what is left of creations in which a process was killed; `stored` are the ids of all stored runs.
+        """Remove what is left of creations interrupted by a kill; `stored` are the ids of all stored runs.
 
-        Nothing has run in these: their directories are empty, and their records, if there are any, are queued.
+        No engine has run in these: their directories are empty, and their records, if there are any, are queued.
         """
         runs = {directory.name.rpartition("-")[2]: directory for directory in self.data.runs.glob("*-*-*")}
         for handle in {lock.stem for lock in self.data.handles.glob("*.lock")} | runs.keys():

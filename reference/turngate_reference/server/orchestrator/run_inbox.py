@@ -1,4 +1,4 @@
-"""One thread that does what comes for many runs: in order for each of them, whatever the store can't take meanwhile."""
+"""One thread that performs the actions of many runs, in order for each run, even while the store is locked."""
 
 import logging
 import queue
@@ -16,9 +16,9 @@ Action = Callable[[], None]
 
 
 class RunInbox:
-    """Does one action after the other, and one at the deadline of each run; `clock` is in seconds.
+    """Performs actions one after the other, and one at each run's deadline; `clock` is in seconds.
 
-    An action that the store can't take now is done again later, before all that came for its run since. Any other
+    If the store is unavailable, an action is retried later, before any newer action of its run. Any other
     exception goes to `fail` with the run's id, as an action of that run.
     """
 
@@ -32,11 +32,11 @@ class RunInbox:
         self._thread.start()
 
     def put(self, run_id: str, action: Action) -> None:
-        """Have something done for a run; from any thread."""
+        """Queue an action for a run; callable from any thread."""
         self._queue.put((run_id, action))
 
     def set_deadline(self, run_id: str, seconds: float, too_late: Action) -> None:
-        """Set the deadline of a run in place of the one that it has: what came before it is done before `too_late`."""
+        """Replace the deadline of a run; actions queued before it are performed before `too_late`."""
 
         def is_due() -> None:
             self.put(run_id, lambda: too_late() if self._deadlines.get(run_id) is deadline else None)
@@ -45,13 +45,13 @@ class RunInbox:
         deadline = self._deadlines[run_id] = self._due.enter(seconds, 0, is_due)
 
     def drop_deadline(self, run_id: str) -> None:
-        """Let a run have no deadline."""
+        """Remove the deadline of a run."""
         if (deadline := self._deadlines.pop(run_id, None)) is not None:
             with suppress(ValueError):  # it is over
                 self._due.cancel(deadline)
 
     def close(self) -> None:
-        """Do what has come by now, and return."""
+        """Perform the queued actions, and return."""
         self._queue.put(None)
         self._thread.join()
 
@@ -78,7 +78,7 @@ class RunInbox:
         del self._behind[run_id]
 
     def _is_done(self, run_id: str, action: Action) -> bool:
-        """Do one thing; False: the store can't take it now."""
+        """Perform one action; False if the store is unavailable."""
         try:
             action()
         except sqlite3.Error:

@@ -1,4 +1,4 @@
-"""One run with a sticky process: what the server notes of it while it is there."""
+"""A run with a sticky process, and what the server keeps about it while the process exists."""
 
 import re
 from collections.abc import Callable

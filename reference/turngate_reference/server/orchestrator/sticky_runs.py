@@ -1,7 +1,7 @@
-"""Runs with a sticky process: one thread takes every event and every deadline of all of them.
+"""Handles runs with a sticky process: one thread takes all their events and deadlines.
 
-What may happen at once (a reply, a deadline, a cancel, the death of the process) is decided by the compare-and-set
-of the run's state in the store: whatever comes second sees another state, and does nothing.
+Competing changes (a reply, a deadline, a cancel, the death of the process) are decided by a compare-and-set
+on the run's state in the store: the later one sees another state and does nothing.
 """
 
 import logging
@@ -111,7 +111,7 @@ class StickyRuns:
 
     def end(self, run_id: str) -> None:
         """End the process of a run, if any; its slot is free once the whole tree is gone."""
-        # in turn, so that a process that is yet to be started is not missed
+        # queued, so that a process that has yet to start is not missed
         self._inbox.put(run_id, lambda: self._host.end(run_id))
 
     def seconds(self, run_id: str) -> float:
@@ -139,7 +139,7 @@ class StickyRuns:
                 self._gone(sticky, event.exit_code)
 
     def _gone(self, sticky: StickyRun, exit_code: int | None) -> None:
-        """Settle a run of whose process nothing is left, and free its slot, whatever fails except the store."""
+        """Settle a run whose process is gone, and free its slot, even if anything but the store fails."""
         run_id = sticky.run.run_id
         try:
             self._settle_lost(sticky)
@@ -157,7 +157,7 @@ class StickyRuns:
         self._release(sticky.run)
 
     def _fail(self, run_id: str, error: Exception) -> None:
-        """End a run in whose handling turngate itself has failed; its slot is free when its process is gone."""
+        """Fail a run after an internal error of turngate; its slot is free once its process is gone."""
         if (sticky := self._runs.get(run_id)) is None:
             return
         self._host.end(run_id)
@@ -180,7 +180,7 @@ class StickyRuns:
         self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
     def _judge(self, sticky: StickyRun, event: events.TurnEnded) -> tuple[Decision, TurnResult]:
-        """Decide how a turn ends, which may take seconds; later events of this run wait for that, other runs don't."""
+        """Decide how a turn ends, which may take seconds; only later events of this run wait for it."""
         return decide_sticky(
             sticky.run, event.final_text, event.failure, declined=event.declined, data_flaw=self._data_flaw
         )
@@ -194,7 +194,7 @@ class StickyRuns:
         session = sticky.session(event.session_id or "")
         result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
         until = after(sticky.run.timeout) if decision.state is State.WAITING_USER else None
-        # the note about the process stays until it is gone, so that a restart can end it
+        # keep the note of the process until it is gone, so that a restart can end it
         state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
         if state is State.WAITING_USER:
             self._limit_wait(sticky)
@@ -253,7 +253,7 @@ class StickyRuns:
         if self._fail_waiting(sticky, no_process) or not self._is(sticky, State.RUNNING):
             return
         if lost is None:
-            # only the end of the server ends the process of a run that still runs and is not canceled
+            # if the run is neither ended nor canceled, only a server shutdown can have ended its process
             self._fail_running(sticky, INTERRUPTED)
         elif lost.ours:
             log.error("%s: %s", sticky.run.run_id, detail)

@@ -1,6 +1,6 @@
 """The transactions that move runs and their turns: claims, replies, questions, and how turns and runs end.
 
-Each is one compare-and-set of the run's state in the store: whatever comes second sees another state.
+Each is one compare-and-set on the run's state in the store, so the later of two competing changes fails.
 """
 
 import json
@@ -68,7 +68,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None
 
 
 def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | None:
-    """Take the reply to a run's question, and begin the next turn here and now; None: the question is closed already.
+    """Take the reply to a run's question, and begin the next turn immediately; None if the question is already closed.
 
     The run never enters the queue, so no server starts this turn too. `tag` is what the turn's processes will carry.
     """
@@ -104,7 +104,7 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
 
 
 def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> None:
-    """Note how the turn's process was started."""
+    """Record how the turn's process was started."""
     connection.execute(
         "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
         (runs.as_json(argv), run.run_id, run.turn_index),
@@ -112,7 +112,7 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> 
 
 
 def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
-    """End the running turn of a run; returns the state that it went to, which is `canceled` if that was asked for.
+    """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
 
     `columns` are further ones of the run that are written with the transition.
     """
@@ -152,9 +152,9 @@ def end_turn_eventually(
 
 
 def eventually(action: Callable[[], T], wait: Callable[[float], bool]) -> T:
-    """Use the store as soon as it can be used; `wait` waits for seconds, and returns whether to give up.
+    """Retry a store operation until it succeeds; `wait` waits some seconds and returns whether to give up.
 
-    What the store raised last is raised if it is given up.
+    After giving up, the store's last error is raised.
     """
     while True:
         try:
@@ -208,7 +208,7 @@ def end_run(
 
 
 def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:
-    """Note that the process of a sticky run is gone, and the exit code of its last turn."""
+    """Record that the process of a sticky run is gone, and the exit code of its last turn."""
     runs.change(connection, run_id, process=None)
     last = "SELECT MAX(turn_index) FROM turns WHERE run_id = ?"
     change = f"UPDATE turns SET exit_code = ? WHERE run_id = ? AND turn_index = ({last})"  # noqa: S608 - no value is in it

@@ -44,7 +44,7 @@ class TurnRunner:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def run(self, run: Run, stop: Stop) -> bool:
-        """Run a turn, and save its result, however it ended; False: a sticky process holds the slot."""
+        """Run a turn and save its result, success or failure; False if a sticky process holds the slot."""
         outbox = Outbox(self.store)
         result = complete(outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait)
         if result is None:

@@ -1,4 +1,4 @@
-"""Verifies on the wire that installed engines resume: runs `turngate verify` for one engine at a time.
+"""Verifies that installed engines can resume, by running `turngate verify` for one engine at a time.
 
 An engine that was probed or verified before is not run again: the saved result of this executable counts.
 """
@@ -87,7 +87,7 @@ class Verifier:
         return self.status(engine).status is Status.PENDING
 
     def verify(self, engine: InstalledEngine) -> None:
-        """Verify an engine unless that was done; return when the result is known, or the server ends."""
+        """Verify an engine unless that was done already; return when the result is known or the server stops."""
         if self.mode is Verify.OFF or self._known(engine):
             return
         with self._one:

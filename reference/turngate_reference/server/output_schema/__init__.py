@@ -1,1 +1,1 @@
-"""Output schemas of callers: checked and applied in a process with limits, since one can take any time and memory."""
+"""Checks and applies callers' output schemas in a limited process, since a schema can take any time and memory."""

@@ -58,7 +58,7 @@ class SchemaChecker:
         return self._flaw(SchemaCheck(schema, self._cpu_seconds, MEMORY, applies=True, final_data=final_data))
 
     def close(self) -> None:
-        """Fail what runs and waits, end the process, and return."""
+        """Fail all running and waiting checks, end the process, and return."""
         with self._lock:
             self._closed = True
             if self._process is not None:

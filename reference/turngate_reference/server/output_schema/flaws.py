@@ -1,6 +1,6 @@
 """The output schema of a run: which ones are accepted, and what in a result violates one.
 
-A schema can take any time and memory to check or to apply: `worker` alone may do so, in a process with limits. The
+A schema can take any time and memory, so only `worker` checks or applies one, in a process with limits. The
 references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
 """
 
@@ -15,7 +15,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 _REFERENCES = ("$ref", "$dynamicRef")
-# what is applied to the very value that the schema is applied to: a way back through these never ends
+# keywords whose subschemas apply to the same value: a reference cycle through them would never end
 _IN_PLACE = ("not", "if", "then", "else")
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _ENDLESS = "it refers to itself endlessly"

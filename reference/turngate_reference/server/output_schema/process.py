@@ -27,7 +27,7 @@ _SAID = 4096
 
 
 class CheckProcess:
-    """A fresh interpreter that runs `worker`, in a process group of its own; it inherits no descriptors.
+    """A fresh interpreter that runs `worker` in its own process group; it inherits no descriptors.
 
     EnvironmentFailed if it can't be started. `kill` may be called from any thread, the rest from one at a time.
     """
@@ -42,7 +42,7 @@ class CheckProcess:
 
     @property
     def pid(self) -> int:
-        """The process, which leads the group of all that it starts."""
+        """The process id, which is also that of its process group."""
         return self._process.pid
 
     def ask(self, check: SchemaCheck, seconds: float) -> SchemaVerdict:
@@ -68,13 +68,13 @@ class CheckProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it and all that it has started; without effect after `end`."""
+        """Kill it and all its children; has no effect after `end`."""
         with self._lock, suppress(OSError):
             if not self._reaped:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> str:
-        """Kill it; return, when nothing of it is left, why its interpreter could not run, if it said so."""
+        """Kill it, wait until it is gone, and return why its interpreter could not run, if it printed that."""
         self.kill()
         with self._lock:
             self._process.wait()

@@ -1,4 +1,4 @@
-"""What the server and the process that checks output schemas tell each other: JSON after its length in 4 bytes."""
+"""Messages between the server and the process that checks output schemas: JSON after its length in 4 bytes."""
 
 import json
 from typing import IO, Any
@@ -34,12 +34,12 @@ def encoded(message: SchemaCheck | SchemaVerdict) -> bytes:
 
 
 def decoded_check(data: bytes) -> SchemaCheck:
-    """Read what `encoded` has made of a check."""
+    """Decode a check that `encoded` has encoded."""
     return SchemaCheck(**json.loads(data))
 
 
 def decoded_verdict(data: bytes) -> SchemaVerdict:
-    """Read what `encoded` has made of a verdict."""
+    """Decode a verdict that `encoded` has encoded."""
     return SchemaVerdict(**json.loads(data))
 
 

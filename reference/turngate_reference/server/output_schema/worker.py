@@ -55,7 +55,7 @@ def _verdict(check: SchemaCheck, stdin: IO[bytes]) -> bytes:
 
 
 def _run(check: SchemaCheck, writer: int) -> NoReturn:
-    """Do a check in this process, and end it."""
+    """Do a check in this process, then exit."""
     code = 1
     try:
         # if the process that forked this one is killed, the server must see the end of its output

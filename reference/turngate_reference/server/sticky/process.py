@@ -226,7 +226,7 @@ def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> Non
 
 
 def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:
-    """Return every plain value below the key, with its place."""
+    """Return every plain value below the key, with its path."""
     if isinstance(value, dict):
         parts = [(str(name), part, within or name == key) for name, part in value.items()]
     elif isinstance(value, list):

@@ -50,7 +50,7 @@ class StickySession:
         self._declined = False
 
     def prompt(self, text: str) -> None:
-        """Run another turn, after those asked for before."""
+        """Run another turn, after those requested earlier."""
         self._prompts.put_nowait(text)
 
     def decide(self, request_id: str, option: str) -> None:
@@ -63,7 +63,7 @@ class StickySession:
         self._ended.set()
 
     async def run(self) -> None:
-        """Run the process until it is ended or lost, and leave nothing of it behind."""
+        """Run the process until it is ended or lost, and clean up everything it leaves."""
         exit_code = None
         try:
             process = StickyProcess(self._request)

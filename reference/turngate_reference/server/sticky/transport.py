@@ -50,7 +50,7 @@ class Transport(ABC):
 
     @abstractmethod
     def on_message(self, message: Message, line: bytes) -> None:
-        """Take a line; a line that is no JSON object is an empty message."""
+        """Handle a line; one that isn't a JSON object counts as an empty message."""
 
     @abstractmethod
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
@@ -165,7 +165,7 @@ def mapping(value: object) -> Message:
 
 
 def _is_beyond_limits(line: bytes) -> bool:
-    """Whether a line that orjson refuses is JSON all the same: nested too deep, or with a number that is too long."""
+    """Whether a line that orjson rejects is still JSON: nested too deeply, or with a number that is too long."""
     try:
         json.loads(line)
     except (json.JSONDecodeError, UnicodeDecodeError):

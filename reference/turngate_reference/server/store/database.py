@@ -78,7 +78,7 @@ class Store:
             return self._reader.execute(sql, values).fetchall()
 
     def stream(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
-        """Run one query with too many rows to hold; nobody else reads until the last one is taken."""
+        """Run one query with too many rows for memory; other reads wait until the last row is taken."""
         with self._read_lock:
             yield from self._reader.execute(sql, values)
 

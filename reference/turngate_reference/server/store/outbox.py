@@ -1,4 +1,4 @@
-"""What is written of a turn while it runs, by a thread of its own: reading an engine never waits for the store."""
+"""Writes the data of a running turn on a separate thread, so that reading an engine never waits for the store."""
 
 import logging
 import sqlite3
@@ -16,7 +16,7 @@ Write = Callable[[sqlite3.Connection], None]
 
 
 class Outbox:
-    """Writes that are made in order as soon as the store allows it; those pending hold `MAX_PENDING` characters."""
+    """Performs writes in order, as soon as the store allows; pending ones hold at most `MAX_PENDING` characters."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -26,7 +26,7 @@ class Outbox:
         self._closed = threading.Event()
 
     def put(self, write: Write, size: int = 0) -> bool:
-        """Have something written, and return at once; False: there is no room for its `size`, or the outbox is closed.
+        """Queue a write and return at once; False if there is no room for its `size`, or the outbox is closed.
 
         `write` may be called again if its transaction fails.
         """
@@ -54,7 +54,7 @@ class Outbox:
                     self._size -= self._pending.popleft()[1]
 
     def close(self) -> None:
-        """Take nothing more, and give up what is still pending."""
+        """Accept no more writes, and drop those still pending."""
         self._closed.set()
 
     def _start(self) -> None:
@@ -87,5 +87,5 @@ def _make(write: Write, connection: sqlite3.Connection) -> None:
     except sqlite3.Error:
         raise
     except Exception:
-        # it would fail each time, and with it all that comes after it
+        # it would fail every time and block all later writes
         log.exception("dropped an event that can't be written")

@@ -109,7 +109,7 @@ def processes(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def at_terminals(store: Store) -> dict[str, str]:
-    """Read the handles, by run, of the running runs whose turn `turngate resume` runs."""
+    """Read the handles of the running runs whose turn is run by `turngate resume`, by run."""
     sql = "SELECT run_id, handle FROM runs WHERE state = ? AND json_extract(process_json, '$.terminal')"
     return dict(map(tuple, store.read(sql, State.RUNNING)))
 

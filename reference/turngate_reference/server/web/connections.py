@@ -1,7 +1,7 @@
-"""The connections of clients under waitress: bounded in number, memory and time, whatever a client does or leaves.
+"""Client connections under waitress, limited in number, memory and time.
 
-A client has one request at a time. Whoever is slow loses the connection, and never a thread or a descriptor that others
-need: a thread is held by a request in work alone, and a descriptor by a connection alone.
+A client has one request at a time. A slow client loses its connection, but never blocks a thread or descriptor that
+others need: only a request being processed holds a thread, and only a connection holds a descriptor.
 """
 
 import heapq
@@ -111,12 +111,12 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         return sent
 
     def del_channel(self, map: Any = None) -> None:  # noqa: A002 - waitress' own
-        """Leave the server."""
+        """Remove the connection from the server."""
         self._count(0)
         super().del_channel(map)
 
     def check(self, now: float) -> None:
-        """End what takes too long: refuse a request, close an idle connection, drop who does not take its answer."""
+        """Enforce the time limits: refuse a late request, close an idle connection, drop a client that doesn't read."""
         limits = self.server.limits
         if not self.total_outbufs_len or self._sent - self._seen >= limits.pace:
             self._moved, self._seen = now, self._sent
@@ -177,7 +177,7 @@ class Connections(TcpWSGIServer):  # type: ignore[misc]
                     channel.refuse()
 
     def handle_accept(self) -> None:
-        """Accept who waits; close the connections that are idle longest for them, and answer 503 where none is."""
+        """Accept waiting clients; close the longest idle connections to make room, and answer 503 if none is idle."""
         before = len(self.active_channels)
         waiting: list[tuple[socket.socket, Any]] = []
         while len(waiting) < BATCH:
@@ -204,7 +204,7 @@ class Connections(TcpWSGIServer):  # type: ignore[misc]
 
 
 def _turn_away(connection: socket.socket) -> None:
-    """Answer that there is no room, whatever is asked."""
+    """Answer 503 to a client for which there is no room."""
     problem = document("TOO_MANY_CONNECTIONS", _FULL, "retry later")
     body = json.dumps(problem).encode()
     head = f"HTTP/1.1 503 {problem['title']}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"

@@ -1,4 +1,4 @@
-"""File descriptors: as many as the system allows, and how many of them clients may hold."""
+"""The limit of file descriptors, and how many of them clients may hold."""
 
 import resource
 from contextlib import suppress
@@ -14,7 +14,7 @@ MOST, LEAST = 4000, 32  # connections
 
 
 def raise_limit() -> int:
-    """Raise the limit of open files towards what the system allows this process; return what it is then."""
+    """Raise the limit of open files, up to `CEILING`, as far as the system allows; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CEILING if hard == resource.RLIM_INFINITY else min(hard, CEILING)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def register(app: Flask) -> None:
-    """Register handlers for whatever the views raise."""
+    """Register handlers for all errors that views raise."""
     app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, lambda error: answer(as_api_error(error)))
@@ -46,7 +46,7 @@ def as_bytes(value: Any) -> bytes:
 
 
 def answer(refusal: ApiError) -> Response:
-    """Answer a refusal."""
+    """Answer a rejected request."""
     told = document(refusal.code, refusal.detail, refusal.hint, path=request.path, **refusal.members)
     response = Response(as_bytes(told), int(told["status"]), mimetype=MEDIA_TYPE)
     if response.status_code == 503:  # noqa: PLR2004 - the status of the table
@@ -65,7 +65,7 @@ def _http(error: HTTPException) -> Response:
 
 
 def as_api_error(error: Exception) -> ApiError:
-    """Return what to answer to an error; an unexpected one is logged: the machine may recover, or the fault is ours."""
+    """Convert any error to an ApiError; unexpected ones are logged."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, HTTPException):

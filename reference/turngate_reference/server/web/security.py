@@ -56,7 +56,7 @@ class Guard(Struct, frozen=True):
         return None if self.token is None else BrowserSessions(self.token)
 
     def _may_pass(self, request: Request) -> bool:
-        """Whether a request carries the token or, to what a browser shows, the session of a browser."""
+        """Whether a request carries the token or, for a page, the session of a browser."""
         if request.blueprint == PAGE and self.sessions:
             return request.endpoint == f"{PAGE}.static" or self.sessions.is_open(request)
         return self._carried(request)
@@ -68,9 +68,9 @@ class Guard(Struct, frozen=True):
 
 
 def _check_sender(request: Request) -> None:
-    """Refuse what another site has a browser send; ApiError. Following a link to a page is allowed.
+    """Raise ApiError for requests that another site makes a browser send. Following a link to a page is allowed.
 
-    Browsers say who sends a request; what does not is no browser, and belongs to the API.
+    Browsers state where a request comes from; a request that doesn't comes from an API client.
     """
     site, is_form = request.headers.get("Sec-Fetch-Site"), request.method == "POST"
     is_link = not is_form and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"

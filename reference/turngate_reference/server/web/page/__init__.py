@@ -1,1 +1,1 @@
-"""What a browser shows at `/`: the inbox, the runs, and the form that starts one. It is no part of the HTTP API."""
+"""The pages that a browser shows at `/`: inbox, runs, and the form that starts one. Not part of the HTTP API."""

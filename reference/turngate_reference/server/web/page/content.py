@@ -115,7 +115,7 @@ def inbox(store: Store, before: int | None) -> Inbox:
 
 
 def run_view(store: Store, run: Run, before: int | None) -> RunView:
-    """Read what the page of a run shows; of its events those before `before`."""
+    """Read what the page of a run shows, with the events before `before`."""
     stored = None
     if run.state is State.WAITING_USER:
         stored = runs.question(store, run.pending_interaction_id or "")
@@ -140,7 +140,7 @@ def existing(store: Store, run_id: str) -> Run:
 
 
 def engines(core: Server) -> list[dict[str, Any]]:
-    """Return what is known of each engine by now, those that are installed first."""
+    """Return what is known about each engine so far, installed ones first."""
     return sorted(core.engines.every(patience=0), key=lambda engine: engine["executable"] is None)
 
 

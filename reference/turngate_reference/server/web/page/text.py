@@ -1,4 +1,4 @@
-"""Makes text of models, engines and callers fit to be shown; the templates escape it."""
+"""Prepares text from models, engines and callers for display; the templates escape it."""
 
 import json
 import os
