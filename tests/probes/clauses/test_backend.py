@@ -1,4 +1,4 @@
-"""The check of failing model backends, on turns made by hand."""
+"""The check of failing model backends, on hand-made turns."""
 
 import pytest
 
@@ -12,13 +12,13 @@ TOLD = tuple(
 
 
 def with_(*turns: Turn) -> tuple[Turn, ...]:
-    """Return the four failing turns with some replaced."""
+    """Return the four failing turns, with some of them replaced."""
     named = {turn.name: turn for turn in turns}
     return tuple(named.get(turn.name, turn) for turn in TOLD)
 
 
 def test_failures_that_are_told_pass() -> None:
-    """Four errors in time pass, and the detail says how each ended."""
+    """Four failures that are reported in time pass, and the detail says how each ended."""
     finding = t.check("backend.failure-told", *TOLD)
     assert finding.ok
     assert finding.detail.startswith("401: exit code 1: it was 401; 500: ")
@@ -37,19 +37,19 @@ def test_failures_that_are_told_pass() -> None:
     ids=["answered", "answered in words", "told with exit code 0", "hung", "bad exit"],
 )
 def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[str, ...]) -> None:
-    """A success, an error with exit code 0 and a hang are reported for each backend; a bad exit code is enough."""
+    """A success, an error with exit code 0 and a hang are symptoms of that backend; a bad exit code alone passes."""
     finding = t.check("backend.failure-told", *with_(turn))
     assert (finding.ok, finding.symptoms) == (not symptoms, symptoms)
 
 
 def test_every_symptom_is_told() -> None:
-    """Several backends may go wrong, each in its way."""
+    """Each failing backend adds its own symptom."""
     finding = t.check("backend.failure-told", *with_(t.hung("backend-500/first"), t.turn("backend-cut/first")))
     assert finding.symptoms == ("hang-500", "success-cut")
 
 
 def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
-    """In a real run all four must have been seen."""
+    """The clause is not run unless all four backend failures were observed."""
     with pytest.raises(NotSeenError, match="backend-cut/first was not observed"):
         t.check("backend.failure-told", *TOLD[:3])
     with pytest.raises(NotSeenError, match="backend-401/first was not observed"):
@@ -57,6 +57,6 @@ def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
 
 
 def test_recordings_are_judged_by_what_there_is() -> None:
-    """Of a withdrawn engine one recorded failure has to do."""
+    """For recordings, one recorded failure is enough."""
     recorded = t.turn("backend-away/first", t.printed(text=None, failure="away"), exit_code=1, requests=None)
     assert t.check("backend.failure-told", recorded).ok

@@ -1,4 +1,4 @@
-"""Checks of the programs that an engine starts, on turns made by hand."""
+"""Checks of the programs that an engine starts, on hand-made turns."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def turns(*, first: tuple[str, ...] = (), again: tuple[str, ...] = (), control: 
 
 
 def test_silence_counts_where_the_control_run_starts_something() -> None:
-    """A canary that the control run does not start is named as unproven."""
+    """Canaries that the control run doesn't start either are named as unproven."""
     finding = t.check(CLAUSE, *turns(control=("a", "b")), contract=CONTRACT)
     assert (finding.ok, finding.evidence) == (True, ("canaries/first", "canaries/again", "canaries/control"))
     assert "unproven" not in finding.detail
@@ -35,26 +35,26 @@ def test_silence_counts_where_the_control_run_starts_something() -> None:
 
 @pytest.mark.parametrize("changes", [{"first": ("b",)}, {"again": ("b",)}])
 def test_a_canary_that_is_started_fails(changes: dict[str, Any]) -> None:
-    """In a first turn as in a resumed one, whatever the control run shows; its kind is told."""
+    """A canary started in a first or a resumed turn fails, and its kind is named."""
     finding = t.check(CLAUSE, *turns(**changes), contract=CONTRACT)
     assert (finding.ok, finding.detail) == (False, "an interactive turn started b (hook)")
     assert finding.evidence == (f"canaries/{next(iter(changes))}",)
 
 
 def test_a_turn_that_fails_shows_nothing_by_its_silence() -> None:
-    """An engine that dies of a canary it never started is no good engine either."""
+    """A failed turn fails the clause, even if it started no canary."""
     failed = [t.refused("canaries/first", started=()), *turns(control=("a", "b"))[1:]]
     assert not t.check(CLAUSE, *failed, contract=CONTRACT).ok
 
 
 def test_silence_of_the_control_run_answers_nothing() -> None:
-    """The clause is not run, and says which canaries did not show what they are for."""
+    """If the control run starts no canary, the clause is not run, and the canaries are named."""
     with pytest.raises(NotSeenError, match="started none of a, b") as raised:
         t.check(CLAUSE, *turns(), contract=CONTRACT)
     assert raised.value.obstacle.reason is Reason.CONTRACT
 
 
 def test_a_contract_that_names_no_way_asks_nothing() -> None:
-    """An engine that is known to start nothing has no such facility."""
+    """A contract without canaries skips the clause."""
     with pytest.raises(SkippedError, match="names no way"):
         t.check(CLAUSE, contract=replace(t.CODEX, canaries=()))

@@ -13,20 +13,20 @@ FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again",
 
 
 def upgraded(**changes: Any) -> Finding:
-    """Check a session of the older release in the newer one."""
+    """Check a session of the older release that the newer one resumed."""
     usual: dict[str, Any] = {"resumed": t.SESSION, "carries": (FIRST,)}
     return t.check("upgrade.resume", t.turn(FIRST), t.turn(AGAIN, **usual | changes))
 
 
 def test_a_session_that_is_carried_over_passes() -> None:
-    """With the older turn's nonce on the wire, under the same id."""
+    """A session passes if the request holds the earlier turn's nonce and the id stays the same."""
     assert upgraded().ok
     back = t.turn("crossing/new-first"), t.resumed("crossing/old-again", "crossing/new-first")
     assert t.check("rollback.resume", *back).ok
 
 
 def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
-    """There is nothing to lose: the clause is unsupported, whatever the newer release would do."""
+    """The clause is unsupported if the older release started no session."""
     with pytest.raises(SkippedError, match="started no session"):
         t.check("upgrade.resume", t.turn(FIRST, t.printed(None)))
 
@@ -41,13 +41,13 @@ def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
     ],
 )
 def test_a_session_that_is_lost_says_how(changes: dict[str, Any], symptom: str) -> None:
-    """Each way has a symptom that a deviation may name."""
+    """Each way to lose a session has its own symptom."""
     finding = upgraded(**changes)
     assert (finding.ok, finding.symptoms) == (False, (symptom,))
 
 
 def test_a_session_that_was_touched_must_hold_the_turn_of_the_other_release() -> None:
-    """The older release's own turn is not enough."""
+    """After the rollback the session must contain the newer release's turn as well."""
     told = t.turn(FIRST), t.resumed(AGAIN, FIRST)
     assert t.check("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
     finding = t.check("rollback.touched", *told, t.resumed(THIRD, FIRST))

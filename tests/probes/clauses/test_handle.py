@@ -1,4 +1,4 @@
-"""Checks of the session id, on turns made by hand."""
+"""Checks of the session id, on hand-made turns."""
 
 import json
 
@@ -17,7 +17,7 @@ SHAPELESS = t.printed("--yolo")
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
 def test_a_good_first_turn_passes(clause: str) -> None:
-    """An id in its place and shape satisfies every clause of the id."""
+    """A session id in the right place and shape passes every clause of the id."""
     finding = t.check(clause, t.turn("main/first"))
     assert finding.ok
     assert finding.evidence == ("main/first",)
@@ -25,7 +25,7 @@ def test_a_good_first_turn_passes(clause: str) -> None:
 
 @pytest.mark.parametrize("stdout", [RENAMED, t.printed(None), b""], ids=["renamed", "left out", "silent"])
 def test_an_id_that_is_missing_is_not_present(stdout: bytes) -> None:
-    """Without the field that the contract names, whatever else is there, the id is not present."""
+    """Without the field that the contract names, the session id is not present."""
     finding = t.check("handle.present", t.turn("main/first", stdout))
     assert not finding.ok
     assert "thread_id" in finding.detail
@@ -33,7 +33,7 @@ def test_an_id_that_is_missing_is_not_present(stdout: bytes) -> None:
 
 @pytest.mark.parametrize("stdout", [LATE, SECOND, SHAPELESS], ids=["late", "second", "shapeless"])
 def test_an_id_in_the_wrong_place_or_shape_is_present(stdout: bytes) -> None:
-    """Place and shape are the business of their own clauses."""
+    """An id in the wrong place or shape is still present; other clauses check place and shape."""
     assert t.check("handle.present", t.turn("main/first", stdout)).ok
 
 
@@ -47,31 +47,31 @@ def test_an_id_in_the_wrong_place_or_shape_is_present(stdout: bytes) -> None:
     ids=["late", "second", "other stream"],
 )
 def test_an_id_elsewhere_is_out_of_place(stdout: bytes, stderr: bytes, detail: str) -> None:
-    """An id in a later record, next to another one, or on the other stream is out of place."""
+    """An id in a later record, a second id, and an id on the other stream are out of place."""
     finding = t.check("handle.place", t.turn("main/first", stdout, stderr=stderr))
     assert not finding.ok
     assert detail in finding.detail
 
 
 def test_place_holds_for_the_first_turn_even_if_it_failed() -> None:
-    """A bad exit code of the first turn does not excuse the id's place."""
+    """The id must be in its place even if the first turn ends with a bad exit code."""
     assert not t.check("handle.place", t.turn("main/first", LATE, exit_code=1)).ok
 
 
 def test_place_holds_for_first_turns_of_other_cases() -> None:
-    """One first turn with the id out of place is enough, and is the evidence."""
+    """One first turn of any case with the id out of place fails the clause, and is its evidence."""
     finding = t.check("handle.place", t.turn("main/first"), t.turn("auto/first", LATE))
     assert (finding.ok, finding.evidence) == (False, ("auto/first",))
 
 
 def test_place_leaves_resumed_failed_and_imitating_turns_alone() -> None:
-    """Turns that prove other things may have no id, or a second one."""
+    """Resumed, failed and imitating turns are not checked for the id's place."""
     others = (t.refused("bad-handles/first"), t.turn("imitation/first", SECOND), t.resumed("auto/again", stdout=LATE))
     assert t.check("handle.place", t.turn("main/first"), *others).ok
 
 
 def test_a_shapeless_id_fails_its_shape() -> None:
-    """An id that could be read as a flag has the wrong shape."""
+    """An id that looks like a flag has the wrong shape."""
     finding = t.check("handle.shape", t.turn("main/first", SHAPELESS))
     assert not finding.ok
     assert "'--yolo'" in finding.detail
@@ -79,6 +79,6 @@ def test_a_shapeless_id_fails_its_shape() -> None:
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
 def test_without_a_first_turn_nothing_is_said(clause: str) -> None:
-    """A first turn that was not observed is no failure of the engine, and the reason is reported."""
+    """Without an observed first turn the clause is not run, and the reason is reported."""
     with pytest.raises(NotSeenError, match="main/first was not observed: no disk"):
         t.check(clause, stopped={"main": Obstacle("no disk", Reason.MACHINE)})

@@ -1,4 +1,4 @@
-"""Checks of options, prompts and standard input, on turns made by hand."""
+"""Checks of options, prompts and stdin, on hand-made turns."""
 
 from typing import Any
 
@@ -20,25 +20,25 @@ STDIN_ALONE = replace(t.CODEX, launch=replace(t.CODEX.launch, prompt=(PromptChan
 
 
 def flag(name: str, prompt: str, arrived: str | None, **changes: Any) -> Turn:
-    """Make a turn whose prompt is `prompt`, of which the model got `arrived`."""
+    """Return a turn with this prompt; the model received `arrived`."""
     requests = () if arrived is None else (t.exchange(texts=("You are codex.", arrived)),)
     return t.turn(name, prompt=prompt, nonce="", **{"requests": requests} | changes)
 
 
 def showing(name: str, sandbox: str, **changes: Any) -> Turn:
-    """Make a turn whose request tells the model of its sandbox."""
+    """Return a turn whose request tells the model about its sandbox."""
     body = f"`sandbox_mode` is `{sandbox}`".encode()
     return t.turn(name, requests=(t.exchange(t.nonce(name), body=body),), **changes)
 
 
 def imitating(stdout: bytes | None = None, **changes: Any) -> Turn:
-    """Make the turn in which the model imitates the protocol."""
+    """Return the turn in which the model imitates the protocol."""
     stdout = t.printed(t.ANOTHER, IMITATION) if stdout is None else stdout
     return t.turn("imitation/first", stdout, **{"scripted": IMITATION} | changes)
 
 
 def test_interactive_turns_without_auto_flags_pass() -> None:
-    """Interactive turns with plain arguments that are answered pass; mode auto is left alone."""
+    """Interactive turns without auto-approve flags pass; turns in auto mode are not checked."""
     widened = t.turn("auto/first", mode=Mode.AUTO, own_arguments=("exec", "--yolo"))
     finding = t.check("interactive.no-auto-flags", t.turn("main/first"), t.resumed("main/again"), widened)
     assert finding.ok
@@ -51,14 +51,14 @@ def test_interactive_turns_without_auto_flags_pass() -> None:
     ids=" ".join,
 )
 def test_an_auto_flag_in_any_interactive_turn_fails(own: tuple[str, ...]) -> None:
-    """Whatever its spelling, a widening argument of one interactive turn fails."""
+    """An auto-approve flag in any interactive turn fails, in every spelling."""
     widened = t.resumed("later-minute/a-again", own_arguments=own)
     finding = t.check("interactive.no-auto-flags", t.turn("main/first"), widened)
     assert (finding.ok, finding.evidence) == (False, ("later-minute/a-again",))
 
 
 def test_a_request_that_shows_wide_approval_fails() -> None:
-    """Whatever the argv says, an interactive request must not show that the engine acts unasked."""
+    """An interactive request that shows wide approval fails, whatever the argv is."""
     narrow, wide = showing("main/first", "read-only"), showing("main/again", "danger-full-access")
     assert t.check("interactive.no-auto-flags", narrow).ok
     finding = t.check("interactive.no-auto-flags", narrow, wide)
@@ -67,7 +67,7 @@ def test_a_request_that_shows_wide_approval_fails() -> None:
 
 
 def test_auto_flags_that_change_nothing_fail() -> None:
-    """In mode auto a request that still shows narrow approval fails; one that shows it wide passes."""
+    """In auto mode a request that still shows narrow approval fails; wide approval passes."""
     wide, narrow = (showing("auto/first", said, mode=Mode.AUTO) for said in ("workspace-write", "read-only"))
     assert t.check("auto.flags-accepted", wide, AUTO[1]).ok
     finding = t.check("auto.flags-accepted", narrow, AUTO[1])
@@ -75,7 +75,7 @@ def test_auto_flags_that_change_nothing_fail() -> None:
 
 
 def test_a_prompt_that_looks_like_a_flag_is_none() -> None:
-    """Only our own arguments count, not what the user wrote."""
+    """A prompt that looks like an auto-approve flag does not count as one."""
     argv = ("/opt/codex", "exec", "--", "--yolo")
     asked = t.turn("main/first", argv=argv, own_arguments=("exec", "--"))
     assert t.check("interactive.no-auto-flags", asked).ok
@@ -83,12 +83,12 @@ def test_a_prompt_that_looks_like_a_flag_is_none() -> None:
 
 @pytest.mark.parametrize("turn", [t.refused("main/first"), t.turn("main/first", t.printed(text=None))])
 def test_an_engine_that_gives_no_answer_without_auto_flags_fails(turn: Turn) -> None:
-    """To leave the flags out is not enough when nothing is answered then."""
+    """An engine that gives no answer without auto-approve flags fails."""
     assert not t.check("interactive.no-auto-flags", turn).ok
 
 
 def test_accepted_auto_flags_pass() -> None:
-    """Both turns in mode auto ran: passed, with the flags named."""
+    """Two good turns in auto mode pass, and the detail names the flags."""
     assert t.check("auto.flags-accepted", *AUTO).detail == "accepted: --sandbox workspace-write"
 
 
@@ -102,12 +102,12 @@ def test_accepted_auto_flags_pass() -> None:
     ids=["first refused", "resume refused", "never sent"],
 )
 def test_refused_auto_flags_fail(turns: tuple[Turn, ...]) -> None:
-    """A refusal fails even when it is why there is no second turn."""
+    """Rejected auto-approve flags fail, even if no second turn was run."""
     assert not t.check("auto.flags-accepted", *turns).ok
 
 
 def test_prompts_like_flags_that_arrive_pass() -> None:
-    """A prompt that is the user's text, or the last line of it, arrived."""
+    """A prompt passes if it is a user text in the request, or the last line of one."""
     turns = (
         flag("flag-prompts/first", "--help", "--help\n"),
         flag("flag-prompts/again", "--yolo", "<context>\n--yolo"),
@@ -117,19 +117,19 @@ def test_prompts_like_flags_that_arrive_pass() -> None:
 
 @pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me"])
 def test_a_prompt_like_a_flag_that_does_not_arrive_fails(arrived: str | None) -> None:
-    """No request, or one without the exact prompt, fails, though there is no second turn."""
+    """A turn without a request, or without the exact prompt in it, fails."""
     finding = t.check("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
     assert (finding.ok, finding.evidence) == (False, ("flag-prompts/first",))
 
 
 def test_a_reply_like_a_flag_must_arrive_too() -> None:
-    """On a resume the prompt must arrive as well."""
+    """The prompt of a resumed turn must reach the model as well."""
     turns = (flag("flag-prompts/first", "--help", "--help"), flag("flag-prompts/again", "--yolo", None))
     assert t.check("prompt.not-a-flag", *turns).evidence == ("flag-prompts/again",)
 
 
 def test_a_large_prompt_must_arrive_whole() -> None:
-    """A large prompt passes whole, and fails cut or refused, with how much was sent."""
+    """A large prompt must reach the model completely; the detail says what was sent instead."""
     text = "x" * 1000
     assert t.check("prompt.large", flag("large-prompt/first", text, text)).ok
     cut = t.check("prompt.large", flag("large-prompt/first", text, text[:900]))
@@ -139,7 +139,7 @@ def test_a_large_prompt_must_arrive_whole() -> None:
 
 
 def test_open_stdin_is_told_by_its_end() -> None:
-    """With standard input open a turn passes by ending well, hangs by symptom, and may fail without one."""
+    """With stdin open, a good turn passes, a hang has a symptom, and other failures have none."""
     good, hung, bad = (
         t.check("stdin.open", turn)
         for turn in (t.turn("stdin-open/first"), t.hung("stdin-open/first"), t.refused("stdin-open/first"))
@@ -150,13 +150,13 @@ def test_open_stdin_is_told_by_its_end() -> None:
 
 
 def test_open_stdin_is_no_question_where_prompts_travel_by_it() -> None:
-    """An engine that takes its prompt by standard input alone has no such facility."""
+    """The clause is skipped for an engine that reads prompts only from stdin."""
     with pytest.raises(SkippedError, match="only on standard input"):
         t.check("stdin.open", contract=STDIN_ALONE)
 
 
 def test_imitation_that_changes_nothing_passes() -> None:
-    """The engine's own id and the model's text as written pass."""
+    """A turn with the engine's own id and the model's unchanged text passes."""
     assert t.check("text.imitation", t.turn("main/first"), imitating()).ok
 
 
@@ -173,7 +173,7 @@ def test_imitation_that_changes_nothing_passes() -> None:
     ids=["second id", "forged id", "other session's id", "text cut", "forged failure", "question"],
 )
 def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
-    """An id, a text, a failure or an outcome that the imitation moved fails."""
+    """The clause fails if the imitation changes the id, the text, the failure or the outcome."""
     finding = t.check("text.imitation", t.turn("main/first"), turn)
     assert not finding.ok
     assert detail in finding.detail
@@ -181,7 +181,7 @@ def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
 
 @pytest.mark.parametrize("clause", ["prompt.not-a-flag", "prompt.large"])
 def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
-    """Where nobody watched, arrival is neither proven nor refuted."""
+    """Without recorded requests the clause is not run."""
     turn = t.turn("flag-prompts/first" if "flag" in clause else "large-prompt/first", requests=None)
     with pytest.raises(NotSeenError):
         t.check(clause, turn)
@@ -201,10 +201,10 @@ GEMINI = load.contract("gemini").at("0.61.0")
     ],
 )
 def test_tools_show_the_approval(requests: tuple[Exchange, ...], shown: str | None) -> None:
-    """Tools that write show it, other tools that they are withheld, and no tools show nothing."""
+    """Offered tools that write show approval, only reading tools show none, and without tools it is unknown."""
     assert acts_unasked(t.turn("main/first", requests=requests), GEMINI) == shown
 
 
 def test_unwatched_requests_show_nothing() -> None:
-    """A recording without requests says nothing of the approval."""
+    """Without recorded requests the approval is unknown."""
     assert acts_unasked(t.turn("main/first", requests=None), GEMINI) is None

@@ -1,4 +1,4 @@
-"""What checks say of turns."""
+"""How checks of turns are evaluated."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from turngate_probes.harness.observations import Observations, Turn
 
 
 def test_a_check_ends_where_a_condition_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The finding names the detail, the symptom and the turns that show it; later conditions are not asked."""
+    """The first failed condition ends the check and gives the detail, the symptom and the evidence."""
     turn = t.turn("main/first")
 
     def finding(*, fails: bool) -> Finding:
@@ -54,5 +54,5 @@ def test_a_check_ends_where_a_condition_fails(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_how_a_turn_ended_is_told(turn: Turn, *, well: bool, told: str) -> None:
-    """Only exit code 0 by itself without a told failure is well; the words name the reason that was given."""
+    """Only a turn that exits with 0 by itself and reports no failure is good; otherwise the detail names the reason."""
     assert (went_well(turn), how_it_ended(turn)) == (well, told)

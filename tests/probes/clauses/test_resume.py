@@ -1,4 +1,4 @@
-"""Checks of resuming, on turns made by hand."""
+"""Checks of resuming, on hand-made turns."""
 
 from typing import Any
 
@@ -25,13 +25,13 @@ def main(clause: str, again: Turn, *more: Turn) -> Finding:
 
 
 def with_(turn: Turn) -> tuple[Turn, ...]:
-    """Return the two sessions with one turn replaced."""
+    """Return the turns of both sessions, with one replaced."""
     return tuple(turn if kept_turn.name == turn.name else kept_turn for kept_turn in BOTH)
 
 
 @pytest.mark.parametrize("clause", ["resume.accepted", "resume.same-handle", "resume.context-carried"])
 def test_a_good_resume_passes(clause: str) -> None:
-    """A resumed turn with the same id whose request holds the first nonce passes."""
+    """A resumed turn with the same id and the first turn's nonce in its request passes."""
     assert main(clause, AGAIN).ok
 
 
@@ -47,20 +47,20 @@ def test_a_good_resume_passes(clause: str) -> None:
     ],
 )
 def test_a_resume_that_runs_no_turn_is_not_accepted(changes: dict[str, Any], detail: str) -> None:
-    """A refusal, a failure, a hang, an unsent prompt and a lost option each fail, and say which it was."""
+    """A refusal, a failure, a hang, an unsent prompt and a lost option fail, and the detail names the cause."""
     finding = main("resume.accepted", t.resumed("main/again", "main/first", **changes))
     assert not finding.ok
     assert detail in finding.detail
 
 
 def test_a_recorded_resume_is_accepted_by_its_exit() -> None:
-    """Where nobody watched the requests the exit code has to do."""
+    """Without recorded requests, a good exit is enough."""
     assert main("resume.accepted", t.resumed("main/again", requests=None)).ok
 
 
 @pytest.mark.parametrize("says", [t.ANOTHER, None])
 def test_another_id_is_not_the_same(says: str | None) -> None:
-    """An id that changed or vanished fails with the symptom new-handle."""
+    """A changed or missing id fails with the symptom new-handle."""
     finding = main("resume.same-handle", t.resumed("main/again", "main/first", stdout=t.printed(says)))
     assert (finding.ok, finding.symptoms) == (False, ("new-handle",))
 
@@ -75,19 +75,19 @@ def test_another_id_is_not_the_same(says: str | None) -> None:
     ids=["forgotten", "in another request", "no request"],
 )
 def test_context_that_is_not_sent_is_not_carried(requests: tuple[Any, ...]) -> None:
-    """Whatever id and exit code say, one request must hold both nonces."""
+    """One request must contain both nonces, whatever the id and the exit code are."""
     finding = main("resume.context-carried", t.resumed("main/again", requests=requests))
     assert (finding.ok, finding.evidence) == (False, ("main/first", "main/again"))
 
 
 def test_context_of_a_recording_is_unknown() -> None:
-    """Where nobody watched, carrying the context is neither proven nor refuted."""
+    """Without recorded requests the clause is not run."""
     with pytest.raises(NotSeenError, match="has no requests"):
         main("resume.context-carried", t.resumed("main/again", requests=None))
 
 
 def test_a_second_resume_passes() -> None:
-    """The third turn under the same id with both earlier nonces passes."""
+    """A third turn with the same id and both earlier nonces passes."""
     assert main("resume.repeated", AGAIN, t.resumed("main/third", "main/first", "main/again")).ok
 
 
@@ -102,7 +102,7 @@ def test_a_second_resume_passes() -> None:
     ids=["forgot the second", "forgot the first", "refused", "another id"],
 )
 def test_a_second_resume_that_lost_something_fails(third: Turn, symptoms: tuple[str, ...]) -> None:
-    """A third turn that forgot, was refused or became another session fails."""
+    """A third turn that lost context, was refused or changed the id fails."""
     finding = main("resume.repeated", AGAIN, third)
     assert (finding.ok, finding.symptoms) == (False, symptoms)
 
@@ -118,14 +118,14 @@ def test_a_second_resume_that_lost_something_fails(third: Turn, symptoms: tuple[
     ids=["resumed", "fresh", "refused", "hung"],
 )
 def test_resuming_elsewhere_is_told_by_its_symptom(elsewhere: Turn, symptoms: tuple[str, ...] | None) -> None:
-    """From another directory a session is found, refused, replaced by a fresh one, or hangs."""
+    """Resuming in another directory works, or fails with the symptom fresh-session, refused or hang."""
     finding = main("resume.other-cwd", AGAIN, elsewhere)
     assert (finding.ok, finding.symptoms) == (symptoms is None, symptoms or ())
 
 
 @pytest.mark.parametrize("clause", ["resume.later-minute", "resume.isolation"])
 def test_two_good_sessions_pass(clause: str) -> None:
-    """Two sessions that each carry their own turns pass."""
+    """Two sessions that each contain only their own turns pass."""
     assert t.check(clause, *BOTH).ok
 
 
@@ -140,7 +140,7 @@ def test_two_good_sessions_pass(clause: str) -> None:
     ],
 )
 def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str) -> None:
-    """The symptom says whether the later minute or the other session cost the first one."""
+    """The symptom says whether the session was lost at once or after the other session's turn."""
     finding = t.check("resume.later-minute", *with_(turn))
     assert (finding.ok, finding.symptoms) == (False, (symptom,))
 
@@ -155,7 +155,7 @@ def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str)
     ids=["B in A", "A in B", "same id"],
 )
 def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
-    """A nonce of the other session in any request, or the same id for both, fails."""
+    """Another session's nonce in a request, or one id for both sessions, fails."""
     assert not t.check("resume.isolation", *with_(turn)).ok
 
 
@@ -164,13 +164,13 @@ BAD_HANDLES = {"resume.dead-handle": "bad-handles/dead", "resume.malformed-handl
 
 @pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
 def test_a_loud_refusal_passes(clause: str, name: str) -> None:
-    """A bad exit code before the model is asked is loud."""
+    """A bad exit code without a request to the model passes."""
     assert t.check(clause, t.refused(name)).ok
 
 
 @pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
 def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: str) -> None:
-    """A fresh session, no new id, an error with exit code 0, a late failure and a hang have a symptom each."""
+    """Each wrong reaction to a bad session id has its own symptom."""
     played = {
         "fresh-session": t.resumed(name, resumed=t.CODEX.handle.nonexistent_id),
         "quiet": t.resumed(name),
@@ -185,21 +185,21 @@ def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: st
 
 
 def recalled(answer: str | None) -> Finding:
-    """Check an answer of the resumed turn."""
+    """Check this answer of the resumed turn."""
     first = t.turn("main/first", requests=None)
     return t.check("live.context-recalled", first, t.resumed("main/again", stdout=t.printed(text=answer)))
 
 
 @pytest.mark.parametrize("answer", ["{word}", "The word is **{word}**.", "{word}\n"])
 def test_a_word_that_is_given_back_passes(answer: str) -> None:
-    """Whatever is said around it."""
+    """An answer that contains the word passes, in any case and with text around it."""
     assert recalled(answer.format(word=t.nonce("main/first"))).ok
     assert recalled(answer.format(word=t.nonce("main/first").upper())).ok
 
 
 @pytest.mark.parametrize("answer", ["I do not know.", "", None, "tgn-main-firstling"])
 def test_any_other_answer_fails(answer: str | None) -> None:
-    """And is shown."""
+    """An answer without the word fails, and the detail shows it."""
     finding = recalled(answer)
     assert not finding.ok
     assert not answer or answer in finding.detail

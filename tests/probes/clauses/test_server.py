@@ -1,4 +1,4 @@
-"""The checks of the loop through the reference server, on visits made by hand."""
+"""Checks of the loop through the reference server, on hand-made server runs."""
 
 import pytest
 
@@ -71,7 +71,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_good_visits_pass(clause: str) -> None:
-    """What went well satisfies every clause, which names what shows it."""
+    """Good server runs pass every clause, with evidence."""
     finding = t.check(clause, *v.good())
     assert finding.ok, finding.detail
     assert set(finding.evidence) <= {item.name for item in v.good()}
@@ -80,7 +80,7 @@ def test_good_visits_pass(clause: str) -> None:
 
 @pytest.mark.parametrize("spoilt", SPOILT)
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
-    """One thing that is spoilt fails the clause that is there for it, with evidence."""
+    """Each single fault fails the clause that covers it, with evidence."""
     name, sight = SPOILT[spoilt]
     finding = t.check(f"server.{name}", *v.good(sight))
     assert not finding.ok
@@ -88,13 +88,13 @@ def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
 
 
 def test_every_clause_can_fail() -> None:
-    """None of them passes whatever is seen."""
+    """The faults above cover every clause."""
     assert {f"server.{name}" for name, _ in SPOILT.values()} == set(CLAUSES)
 
 
 @pytest.mark.parametrize("clause, case, turns", [("final-data", "loop", 2), ("one-reply", "one-reply", 3)])
 def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
-    """The engine was started once more than the server says."""
+    """The clause fails if the engine was started more often than the server reports."""
     extra = v.turn(f"{case}/turn-{turns + 1}", f"{case}/turn-{turns}", text=ANSWER)
     finding = t.check(f"server.{clause}", *v.good(), extra)
     assert not finding.ok
@@ -111,13 +111,13 @@ def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
     ],
 )
 def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observation, why: str) -> None:
-    """A right error code proves nothing where the cause of it was not there."""
+    """The clause is not run if the case did not cause the situation that it tests."""
     with pytest.raises(NotSeenError, match=why):
         t.check(f"server.{clause}", *v.good(sight))
 
 
 def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
-    """Where the contract declares that a refusal hangs, only a timeout is right."""
+    """If the contract declares that a refused turn hangs, only a timeout passes."""
     told, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
     assert not t.check("server.engine-failure", *told, contract=CLAUDE).ok
     assert t.check("server.engine-failure", *late, contract=CLAUDE).ok
@@ -125,7 +125,7 @@ def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
 
 
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
-    """Without what a case was to show its clause is left open, with the reason."""
+    """If a case was stopped, its clauses are not run and report why."""
     for case in RESUMED_CASES:
         seen = [item for item in v.good() if not item.name.startswith(f"{case.name}/")]
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]

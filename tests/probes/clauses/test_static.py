@@ -1,4 +1,4 @@
-"""Checks of version and help pages, on pages made by hand."""
+"""Checks of version and help output, on hand-made output."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, pa
 
 @pytest.mark.parametrize("printed", ["codex-cli 0.169.0\n", "codex-cli 0.169.0"])
 def test_the_version_in_its_form_passes(printed: str) -> None:
-    """The whole output in the contract's form, and the right version in it, passes."""
+    """The right version, printed exactly in the contract's format, passes."""
     assert t.check("version.readable", t.page("static/version", printed)).ok
 
 
@@ -30,33 +30,33 @@ def test_the_version_in_its_form_passes(printed: str) -> None:
     ],
 )
 def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ended: Ended, detail: str) -> None:
-    """Another form, other text around it, another version, a bad exit and a hang fail."""
+    """Another format, extra text, another version, a bad exit code and a timeout fail."""
     finding = t.check("version.readable", t.page("static/version", printed, exit_code, ended))
     assert not finding.ok
     assert detail in finding.detail
 
 
 def test_any_version_does_where_none_is_known() -> None:
-    """An executable that said no version is held to the form alone."""
+    """If the version is unknown beforehand, only the format is checked."""
     newest = replace(t.CODEX, version=None)
     assert t.check("version.readable", t.page("static/version", "codex-cli 9.9.9"), contract=newest).ok
 
 
 def test_a_version_by_which_no_claim_can_be_chosen_fails() -> None:
-    """What has the contract's form but is no semantic version is not readable either."""
+    """Output in the contract's format fails if it is no semantic version."""
     newest = replace(t.CODEX, version=None)
     finding = t.check("version.readable", t.page("static/version", "codex-cli v1"), contract=newest)
     assert (finding.ok, "not a semantic version" in finding.detail) == (False, True)
 
 
 def test_help_that_names_everything_passes() -> None:
-    """Every word of every page is found."""
+    """Help output that contains every required word passes."""
     assert t.check("help.surface", *HELP).ok
 
 
 @pytest.mark.parametrize("instead", ["", "--jsonl", "--json-lines", "x--json"])
 def test_help_must_name_whole_words(instead: str) -> None:
-    """A flag that only begins or ends with the name does not count, and the page is reported."""
+    """A flag that only contains the required name does not count; the missing name and page are reported."""
     poor = dataclasses.replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
     finding = t.check("help.surface", poor, *HELP[1:])
     assert (finding.ok, finding.detail) == (False, "missing: --json (exec --help)")
@@ -64,6 +64,6 @@ def test_help_must_name_whole_words(instead: str) -> None:
 
 @pytest.mark.parametrize("clause", ["version.readable", "help.surface"])
 def test_pages_that_were_not_seen_leave_the_clause_open(clause: str) -> None:
-    """Pages that did not run are no failure of the engine."""
+    """If a command was not run, its clause is not run either."""
     with pytest.raises(NotSeenError, match="it did not run"):
         t.check(clause)

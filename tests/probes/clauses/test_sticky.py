@@ -1,4 +1,4 @@
-"""Checks of a sticky process, on server runs made by hand."""
+"""Checks of a sticky process, on hand-made server runs."""
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
 
 
 def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **changes: object) -> Turn:
-    """Make a turn of a sticky process, which still runs then."""
+    """Return a turn of a sticky process; with `runs` the process is still running afterwards."""
     return v.turn(
         f"sticky/{name}", *(f"sticky/{earlier}" for earlier in carries), text=text,
         **{"argv": ("codex", "app-server"), "leftovers": (PROCESS,) if runs else (), "resumed": None} | changes,
@@ -27,12 +27,12 @@ def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **ch
 
 
 def permission(**changes: object) -> Observation:
-    """Read the question of an engine that asks before it acts."""
+    """Return the permission request of an engine that asks before it acts."""
     return v.question("sticky/permission", **{"kind": "risk_ack", "options": ["accept", "decline"]} | changes)
 
 
 def good(*spoilt: Observation) -> list[Observation]:
-    """Return the observations of good runs, with some replaced by others of their names."""
+    """Return the observations of good runs, with those in `spoilt` replacing others of the same name."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
     observations = [
         v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),
@@ -80,7 +80,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 
 @pytest.mark.parametrize("clause", sorted(CLAUSES))
 def test_good_runs_pass(clause: str) -> None:
-    """What went well satisfies every clause, which names what shows it."""
+    """Good runs pass every clause, with evidence."""
     finding = t.check(clause, *good())
     assert finding.ok, finding.detail
     assert finding.evidence
@@ -88,7 +88,7 @@ def test_good_runs_pass(clause: str) -> None:
 
 @pytest.mark.parametrize("spoilt", SPOILT)
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
-    """One thing that is spoilt fails the clause that is there for it, with evidence."""
+    """Each single fault fails the clause that covers it, with evidence."""
     name, observation = SPOILT[spoilt]
     finding = t.check(f"sticky.{name}", *good(observation))
     assert not finding.ok
@@ -96,12 +96,12 @@ def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
 
 
 def test_every_clause_can_fail() -> None:
-    """None of them passes whatever is seen."""
+    """The faults above cover every clause."""
     assert {f"sticky.{name}" for name, _ in SPOILT.values()} == CLAUSES
 
 
 def test_without_a_tool_call_asking_is_left_open() -> None:
-    """A contract that names no tool leaves nothing to ask for."""
+    """The permission clause is skipped if the contract names no tool."""
     known = load.contract("codex").at("0.169.0")
     without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
     with pytest.raises(SkippedError, match="names no tool"):

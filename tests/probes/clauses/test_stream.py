@@ -1,4 +1,4 @@
-"""Checks of what the streams hold, on turns made by hand."""
+"""Checks of stdout and stderr, on hand-made turns."""
 
 import pytest
 
@@ -15,12 +15,12 @@ CLAUSES = ["stream.framing", "stream.known-events", "turn.terminal-event"]
 
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_good_turns_pass(clause: str) -> None:
-    """Three turns as the contract describes them pass."""
+    """Three good turns pass every clause."""
     assert t.check(clause, *GOOD).ok
 
 
 def test_output_that_was_too_much_is_told() -> None:
-    """A turn of which not all was read passes with a word on it."""
+    """A turn with dropped output passes with a note."""
     finding = t.check("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
     assert finding.ok
     assert finding.detail.endswith("bytes; 7 more bytes were dropped")
@@ -38,7 +38,7 @@ def test_a_line_that_is_no_record_leaves_the_framing(stdout: bytes) -> None:
 
 
 def test_more_than_the_agents_text_on_its_plain_stream_leaves_the_framing() -> None:
-    """If a plain stream is the agent's text, a banner in it can't be distinguished from that, and fails."""
+    """A banner on a plain-text stream fails, because it can't be told apart from the agent's text."""
     iflow = load.contract("iflow").at("0.5.19")
     info = f'<Execution Info>\n{{"session-id": "session-{t.SESSION}"}}\n</Execution Info>\n'.encode()
 
@@ -51,14 +51,14 @@ def test_more_than_the_agents_text_on_its_plain_stream_leaves_the_framing() -> N
 
 
 def test_an_unknown_event_is_told() -> None:
-    """A kind of record that the contract does not know fails, in any turn, and is named."""
+    """An unknown kind of record in any turn fails, and is named."""
     finding = t.check("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + b'{"type":"turn.budgeted"}\n'))
     assert (finding.ok, finding.evidence) == (False, ("auto/first",))
     assert "turn.budgeted" in finding.detail
 
 
 def test_events_of_a_failing_turn_count() -> None:
-    """The kinds of records of an error are as much part of the contract."""
+    """Unknown kinds of records in failing turns count too."""
     failing = t.turn("backend-401/first", b'{"type":"turn.retried"}\n', exit_code=1)
     assert not t.check("stream.known-events", *GOOD, failing).ok
 
@@ -74,7 +74,7 @@ def test_events_of_a_failing_turn_count() -> None:
     ids=["cut short", "bad exit", "hang", "failure after the end"],
 )
 def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
-    """A good turn has the record of its end, exits with 0 by itself, and tells of no failure."""
+    """A good turn has a terminal event, exits with 0 by itself and reports no failure."""
     finding = t.check("turn.terminal-event", turn)
     assert not finding.ok
     assert detail in finding.detail
@@ -82,6 +82,6 @@ def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
 
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_without_turns_nothing_is_said(clause: str) -> None:
-    """Streams that were not seen are no failure of the engine."""
+    """Without observed turns the clauses are not run."""
     with pytest.raises(NotSeenError):
         t.check(clause)

@@ -1,4 +1,4 @@
-"""What a shell completes, by the protocol that it speaks with the command."""
+"""Shell completion, tested through the protocol that shells use."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from turngate.contract.load import catalogue
 
 
 def completed(words: str, folder: Path, code: str = REAL, **env: str) -> list[str]:
-    """Complete the last of some words, as bash asks for it."""
+    """Return the completions of the last word, as bash requests them."""
     env = {
         **os.environ, "TURNGATE_CACHE_DIR": str(folder), "_TURNGATE_COMPLETE": "bash_complete", "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")), **env,
@@ -26,7 +26,7 @@ def completed(words: str, folder: Path, code: str = REAL, **env: str) -> list[st
 
 @pytest.fixture(name="cache")
 def _cache(tmp_path: Path) -> Path:
-    """A cache with two releases of codex, and what installing leaves beside them."""
+    """A cache with two releases of codex, and other files that installing leaves there."""
     for name in ("0.169.0", "0.170.0", ".npm-cache", "pypi-0.1.0"):
         (tmp_path / "engines" / "codex" / name).mkdir(parents=True)
     (tmp_path / "engines" / "codex" / "0.169.0.lock").touch()
@@ -60,13 +60,13 @@ def test_a_word_is_completed(words: str, expected: list[str], cache: Path) -> No
 
 
 def test_everything_is_offered_where_nothing_is_typed(cache: Path) -> None:
-    """All engines, and all clauses of the catalogue."""
+    """Without a typed word, all engines or all clauses of the catalogue are offered."""
     assert completed("turngate probe ", cache) == list(load.engine_names())
     assert completed("turngate bisect codex ", cache) == list(catalogue())
 
 
 def test_own_contracts_are_completed(cache: Path) -> None:
-    """Those of a folder that overrides the bundled ones."""
+    """Engines in a folder that overrides the bundled contracts are completed too."""
     (cache / "mine" / "engines").mkdir(parents=True)
     (cache / "mine" / "engines" / "kodex.yaml").touch()
     assert completed("turngate probe k", cache, TURNGATE_CONTRACTS=str(cache / "mine")) == ["kodex"]
@@ -74,7 +74,7 @@ def test_own_contracts_are_completed(cache: Path) -> None:
 
 
 def test_completion_is_quick(cache: Path) -> None:
-    """It imports nothing that reads contracts, runs processes or prints reports."""
+    """Completion imports no module that reads contracts, runs processes or prints reports."""
     code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, sep=chr(10))); {REAL}"
     loaded = set(completed("turngate probe codex", cache, code))
     assert {"codex@0.169.0", "turngate_probes.cli.probe"} <= loaded
@@ -83,7 +83,7 @@ def test_completion_is_quick(cache: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script(shell: str) -> None:
-    """As docs/completion.md says; a shell that is here can read its own."""
+    """Each shell gets a script; shells installed on this machine check its syntax."""
     env = {**os.environ, "_TURNGATE_COMPLETE": f"{shell}_source"}
     script = subprocess.run([sys.executable, "-c", REAL], env=env, capture_output=True, text=True, check=True).stdout
     assert "_TURNGATE_COMPLETE" in script

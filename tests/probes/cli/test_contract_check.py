@@ -1,4 +1,4 @@
-"""`turngate contracts check`, on the packaged contracts, on changed ones, and against recordings."""
+"""`turngate contracts check` on the bundled contracts, on edited ones, and against recordings."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def changed(folder: Path, *changes: tuple[str, str]) -> Path:
-    """The contract of codex with these texts replaced."""
+    """Return a copy of codex's contract with these texts replaced."""
     text = CODEX.read_text()
     for old, new in changes:
         assert old in text
@@ -25,7 +25,7 @@ def changed(folder: Path, *changes: tuple[str, str]) -> Path:
 
 @pytest.fixture(name="recorded")
 def _recorded(tmp_path: Path) -> Path:
-    """Recordings of one good release and of one broken one."""
+    """Recordings of one working release and of one broken one."""
     folder = tmp_path / "fixtures"
     for version in ("0.169.0", "0.42.0"):
         shutil.copytree(FIXTURES / "codex" / version, folder / "codex" / version)
@@ -33,14 +33,14 @@ def _recorded(tmp_path: Path) -> Path:
 
 
 def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
-    """Lint; return the exit code, the lines of errors, and what was clean."""
+    """Run the check; return the exit code, the error lines and stdout."""
     code = cli.run(["contracts", "check", *map(str, args)])
     said = capsys.readouterr()
     return code, said.err.splitlines(), said.out
 
 
 def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    """Save the releases that are listed as broken; claims that nobody has seen hold are reported."""
+    """The bundled contracts agree with all recordings; unverified claims are listed."""
     code, wrong, clean = linted(capsys)
     assert (code, wrong) == (0, [])
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
@@ -51,7 +51,7 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the schema refuses and what it accepts, each with line, path and fix."""
+    """Schema errors and other errors are all reported in one run."""
     file = changed(tmp_path, ("status: active", "status: asleep"), ("clause: help.surface", "clause: no.such"))
     code, wrong, _ = linted(capsys, file)
     assert code == 2
@@ -61,7 +61,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its line."""
+    """Useless evidence and overlapping entries are reported with their lines."""
     file = changed(tmp_path, ("clause: help.surface", "clause: no.such"), ("    until: 0.147.0\n", ""),
                    ("flag: --approve-for-me", "flag: --full-auto"))  # fmt: skip
     code, wrong, _ = linted(capsys, file)
@@ -75,7 +75,7 @@ def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, caps
 def test_a_range_that_a_recording_contradicts_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the claim that says otherwise, with what was recorded."""
+    """A claim that a recording contradicts is reported at its line, with the failing clause."""
     file = changed(tmp_path, ("field: thread_id", "field: session_id"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition("  handle_type")[0].count("\n")
@@ -88,7 +88,7 @@ def test_a_range_that_a_recording_contradicts_is_found(
 def test_a_deviation_that_a_recording_refutes_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the deviation itself."""
+    """A deviation that did not occur in the recordings is reported at its line."""
     entry = "{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: [{observed: once}]}"
     file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
@@ -100,7 +100,7 @@ def test_a_deviation_that_a_recording_refutes_is_found(
 def test_a_release_that_no_range_covers_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody recorded it, so something must be said of it."""
+    """A recorded release that the contract doesn't cover is reported."""
     file = changed(tmp_path, ("launch:\n  start", "launch:\n  since: 0.44.0\n  start"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
     assert code == 2
@@ -113,7 +113,7 @@ def test_a_release_that_no_range_covers_is_found(
 def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else a mended contract would leave the excuse behind."""
+    """--broken excuses a broken release by name, and is an error if its recordings aren't broken."""
     code, wrong, _ = linted(capsys, CODEX, "--fixtures", recorded)
     assert code == 2
     assert all("recordings of codex@0.42.0 contradict it" in mistake for mistake in wrong if "recordings of" in mistake)
@@ -127,7 +127,7 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
 
 
 def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A prompt of the vendor or a body is reported with file, line and fix, each release by itself."""
+    """A vendor prompt or a request body in a recording is reported with its file and line."""
     file = recorded / "codex/0.169.0/main-first/requests.ndjson"
     clean = file.read_text()
     args = (CODEX, "--fixtures", recorded, "--broken", "codex@0.42.0")
@@ -148,7 +148,7 @@ def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.C
 
 
 def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the recordings are said to be."""
+    """Evidence that names a missing recording is an error."""
     file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
     code, wrong, _ = linted(capsys, file, "--fixtures", FIXTURES, "--broken", "codex@0.42.0")
     assert code == 2
@@ -160,7 +160,7 @@ def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: py
 def test_recordings_beside_contracts_are_read_unasked(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of an overlay and of the checkout contradict a claim, and lack what it names, without any option."""
+    """Recordings of an overlay and of the checkout are checked by default."""
     (tmp_path / "engines").mkdir()
     (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
     file = changed(tmp_path / "engines", ("field: thread_id", "field: session_id"))
@@ -177,13 +177,13 @@ def test_recordings_beside_contracts_are_read_unasked(
 def test_without_recordings_a_contract_is_linted_by_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installed turngate has none, and evidence that can't be looked up is not missing."""
+    """Without any recordings, as in an installed package, only the contract itself is checked."""
     monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     assert linted(capsys, CODEX)[:2] == (0, [])
 
 
 def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each name comes with what is wrong with it."""
+    """An invalid `broken.yaml` is reported with the expected format; a valid one excuses its releases."""
     (recorded / "broken.yaml").write_text("- codex@0.42.0\n")
     (wrong,) = linted(capsys, CODEX, "--fixtures", recorded)[1][-1:]
     assert "is not a list of broken releases (write `engine@version: why`)" in wrong
@@ -192,6 +192,6 @@ def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: 
 
 
 def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:
-    """Not from where they usually are."""
+    """Only the recordings in the given folder are read."""
     assert list(recorded_releases.releases("codex", [recorded])) == ["0.42.0", "0.169.0"]
     assert recorded_releases.releases("gemini", [recorded]) == {}

@@ -10,7 +10,7 @@ from turngate.model import Mode
 
 
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each error has file, line and path; the exit code is 2, and a good file next to it is still called valid."""
+    """Each error has file, line and path; the exit code is 2, and a valid file is still reported as valid."""
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     text = (Path(load.__file__).parents[1] / "engines/codex.yaml").read_text()
     good.write_text(text)
@@ -27,14 +27,14 @@ def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytes
 def test_a_file_that_is_no_document_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: int
 ) -> None:
-    """A syntax error and a duplicate key end with exit code 2 and their place."""
+    """A syntax error or a duplicate key is reported with its line, and the exit code is 2."""
     (tmp_path / "bad.yaml").write_text(text)
     assert cli.run(["contracts", "check", str(tmp_path / "bad.yaml")]) == 2
     assert f"{tmp_path}/bad.yaml:{line}:" in capsys.readouterr().err
 
 
 def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Against the recordings of one folder, if one is named: of an empty one nothing is shown."""
+    """Without a file all bundled contracts are checked, against the recordings in --fixtures."""
     assert cli.run(["contracts", "check", "--fixtures", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert all(f"{engine}.yaml:" in said for engine in ("codex", "gemini", "opencode"))
@@ -42,7 +42,7 @@ def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsy
 
 
 def test_the_options_of_an_engine_are_listed_by_mode(capsys: pytest.CaptureFixture[str]) -> None:
-    """Interactive lists what it allows, auto every option; JSON has the evidence too."""
+    """Interactive mode lists the allowed options, auto mode all of them; JSON includes the evidence."""
     assert cli.run(["contracts", "options", "codex@0.169.0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == list(allowed(load.contract("codex").at("0.169.0"), Mode.INTERACTIVE))
@@ -58,7 +58,7 @@ def test_the_options_of_an_engine_are_listed_by_mode(capsys: pytest.CaptureFixtu
 
 
 def test_options_of_an_unknown_engine_or_release_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is an error of usage, with the engines that there are."""
+    """An unknown engine or an invalid release is a usage error; the known engines are listed."""
     assert cli.run(["contracts", "options", "nope"]) == 2
     assert "engines: claude, codex" in capsys.readouterr().err
     assert cli.run(["contracts", "options", "codex@new"]) == 2

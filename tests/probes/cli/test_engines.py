@@ -12,7 +12,7 @@ from turngate_probes.releases.npm import pinned_version
 def test_engines_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every engine is there with its pin, and where it is on PATH; as text and as JSON."""
+    """Every engine is listed with its pinned version and its path on PATH, as text and as JSON."""
     executable = engines.install(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.run(["engines", "list", "--json"]) == 0
@@ -27,7 +27,7 @@ def test_engines_are_listed(
 
 
 def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    """What npm does not have is a mistake of usage."""
+    """Installing an engine that npm doesn't have is a usage error."""
     assert cli.run(["engines", "install", "iflow"]) == 2
     assert "npm can't install a release" in capsys.readouterr().err
 
@@ -35,7 +35,7 @@ def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureF
 def test_installing_without_npm_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No npm is a failed environment, told with what to do."""
+    """Without npm, installing ends with exit code 2 and says how to get npm."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
     assert cli.run(["engines", "install", "codex"]) == 2

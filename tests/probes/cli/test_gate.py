@@ -1,4 +1,4 @@
-"""The command `gate`; what it finds out is tested with the modules that do."""
+"""The command `gate`; what it does is tested with its modules."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from turngate_probes.gate import command
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit code 2."""
+    """Invalid arguments end with exit code 2 before anything runs."""
     assert cli.run(["gate", *args]) == 2
     assert message in capsys.readouterr().err
 
@@ -31,7 +31,7 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 def test_the_answer_is_published_and_its_code_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As text, and in each file that is asked for."""
+    """The result is printed, written to each requested file, and returned as the exit code."""
     answer = Mock(return_value=views.red_by_a_tool())
     monkeypatch.setattr(command, "answer", answer)
     page, data = tmp_path / "gate.html", tmp_path / "gate.json"
@@ -48,7 +48,7 @@ def test_the_answer_is_published_and_its_code_returned(
 def test_nothing_is_published_when_nothing_is_known(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An interrupt before the first answer ends the command as such."""
+    """An interrupt before the first result prints nothing and exits with 130."""
     monkeypatch.setattr(command, "answer", Mock(side_effect=KeyboardInterrupt))
     assert cli.run(["gate", "codex@0.169.0", "--from", "codex@0.160.0"]) == 130
     assert capsys.readouterr().out == ""

@@ -18,7 +18,7 @@ KEY = "hunter2-hunter2"
 
 @pytest.fixture(name="live")
 def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run the command on a fake engine with these lies, in a home with an account's key."""
+    """Run the command on a fake engine with these lies and an API key in its environment."""
 
     def run(*args: str, lies: str = "answers-itself shows-key", **env: str) -> CommandResult:
         executable = engines.install(tmp_path / "engine", *lies.split())
@@ -31,7 +31,7 @@ def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
-    """The plan is shown first, the word comes back, the session stays in the user's store, and no key is saved."""
+    """The plan is printed first, the word is recalled, the session stays in the user's store, no key is saved."""
     done = live("--yes", "--json")
     assert done.code == 0, done.err
     assert done.clauses() == dict.fromkeys(CLAUSES, "pass")
@@ -49,7 +49,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
 
 
 def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
-    """It fails nothing, since a model may forget by itself; the evidence shows what it answered."""
+    """A forgotten word does not fail the probe, because models can forget; the output shows the answer."""
     done = live("--yes", "--json", lies="answers-itself forgets")
     assert done.code == 0, done.err
     assert done.clauses()["live.context-recalled"] == "fail"
@@ -58,7 +58,7 @@ def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
 
 
 def test_a_renamed_id_is_broken(live: Any) -> None:
-    """As without a model; there is nothing to resume."""
+    """A renamed session id is broken, and no second turn is run."""
     done = live("--yes", "--json", lies="answers-itself renames-id")
     assert done.code == 1, done.err
     assert done.clauses()["handle.present"] == "fail"
@@ -78,7 +78,7 @@ def test_a_renamed_id_is_broken(live: Any) -> None:
 def test_without_consent_nothing_runs(
     live: Any, tmp_path: Path, args: tuple[str, ...], env: dict[str, str], said: str
 ) -> None:
-    """Nobody to answer, CI, or what does not go with it: exit code 2, and no turn."""
+    """Without consent, in CI, or with incompatible options nothing runs, and the exit code is 2."""
     done = live(*args, **env)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -86,7 +86,7 @@ def test_without_consent_nothing_runs(
 
 
 def test_a_target_must_be_named(tmp_path: Path) -> None:
-    """The account is never spent on every engine there is."""
+    """Level live needs a target, so that it never uses the account for every engine."""
     done = Command(tmp_path).run("probe", "--level", "live", "--yes")
     assert (done.code, done.out) == (2, "")
     assert "--level live needs a target" in done.err
@@ -94,7 +94,7 @@ def test_a_target_must_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_what_is_run_never_acts_unasked(engine: str) -> None:
-    """No engine is passed an auto-approve flag, and each turn is one command."""
+    """The planned turns of every engine contain no auto-approve flag."""
     contract = load.contract(engine).at()
     first, again = planned(contract)
     assert auto_flags_in((*first, *again), contract) == ()

@@ -1,4 +1,4 @@
-"""The commands `matrix` and `bisect`; what they find out is tested with the modules that do."""
+"""The commands `matrix` and `bisect`; what they do is tested with their modules."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ from turngate_probes.matrix import command
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit code 2."""
+    """Invalid arguments end with exit code 2 before anything runs."""
     assert cli.run(args) == 2
     assert message in capsys.readouterr().err
 
@@ -30,7 +30,7 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 def test_a_plan_names_every_shard(
     count: int, more: tuple[str, ...], shards: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each with all versions and the registry that has them, and none without a release."""
+    """The plan lists every shard with all versions and the registry; there are no more shards than releases."""
     versions = tuple(f"0.{number}.0" for number in range(count))
     monkeypatch.setattr(command, "choose", lambda *_: (None, versions))
     assert cli.run(["matrix", "codex", "--versions", "all", "--plan", "github", "--registry", "pypi", *more]) == 0
@@ -41,7 +41,7 @@ def test_a_plan_names_every_shard(
 
 
 def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search asks for its clause alone, at the level of that clause; a matrix for all of its level."""
+    """A bisection tests only its clause, at that clause's level; a matrix tests all clauses of its level."""
     searched, probed = Mock(return_value=0), Mock(return_value=1)
     monkeypatch.setattr(command, "run_bisection", searched)
     monkeypatch.setattr(command, "run_matrix", probed)
@@ -59,6 +59,6 @@ def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_folder_of_a_shard_must_hold_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is made up of an empty one."""
+    """Merging an empty folder ends with exit code 2."""
     assert cli.run(["matrix", "--merge", str(tmp_path)]) == 2
     assert capsys.readouterr().err

@@ -20,7 +20,7 @@ from turngate_probes.report.source_locations import use_anchor
 def test_an_unknown_suffix_is_a_mistake_of_usage_before_anything_runs(
     name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody waits for a probe whose report can't be written."""
+    """An unknown report suffix is rejected before anything runs."""
     monkeypatch.setenv("PATH", "")
     assert cli.run([*command.split(), "--report", "good.html", "--report", name]) == 2
     said = capsys.readouterr()
@@ -29,7 +29,7 @@ def test_an_unknown_suffix_is_a_mistake_of_usage_before_anything_runs(
 
 
 def test_the_option_may_be_repeated() -> None:
-    """The command gets every path."""
+    """--report can be repeated; the command receives every path."""
 
     @click.command()
     @options.output_options(".xml", ".md")
@@ -41,7 +41,7 @@ def test_the_option_may_be_repeated() -> None:
 
 
 def test_an_anchor_is_a_file_of_the_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong one is a mistake of usage before anything runs; a good one is where SARIF results point."""
+    """SARIF results point to the --anchor file; one outside the repository is rejected before anything runs."""
     report = tmp_path / "report.json"
     report.write_text(json_text(samples.mixed()))
     words = ["report", str(report), "--report", str(tmp_path / "report.sarif"), "--anchor"]

@@ -11,7 +11,7 @@ from turngate import cli, engine_names
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A separate cache for each test, and no workflow."""
+    """Use a separate cache for each test, outside of GitHub Actions."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
@@ -26,7 +26,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With exit code 2, and nothing is left behind."""
+    """Invalid arguments end with exit code 2, and no file is written."""
     assert cli.run(["probe", *args]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "cache").exists()
@@ -34,7 +34,7 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 
 @pytest.mark.parametrize("strict, code", [((), 0), (("--strict",), 1)])
 def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    """JSON and files, sandboxes where they are asked for, and the exit code of the verdict."""
+    """A probe writes its reports, keeps sandboxes on request, and exits by the verdict."""
     target = f"codex={engines.install(tmp_path / 'bin', 'poor-help')}"
     files = ("--report", str(tmp_path / "a.json"), "--report", str(tmp_path / "a.md"), "--keep", str(tmp_path / "kept"))
     assert cli.run(["probe", "--level", "static", target, *files, *strict]) == code
@@ -48,7 +48,7 @@ def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int
 def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An executable on PATH, and recordings; an engine that needs npm is skipped, and fails nothing."""
+    """Without targets, executables on PATH and recordings are probed; other engines are listed as skipped."""
     engines.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
@@ -65,7 +65,7 @@ def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
 def test_where_nothing_can_be_probed_the_command_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At a level that recordings can't answer, without an engine."""
+    """Without any engine, a level that recordings can't be probed at ends with exit code 2."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.run(["probe", "--level", "server"]) == 2
     assert "no engine to probe" in capsys.readouterr().err

@@ -15,7 +15,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_case_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything runs."""
+    """An unknown case is rejected before anything runs, with the list of known cases."""
     assert cli.run(["record", "codex", "--case", "nonsense"]) == 2
     said = capsys.readouterr().err
     assert "unknown case: nonsense" in said
@@ -25,7 +25,7 @@ def test_an_unknown_case_is_refused_with_those_that_exist(capsys: pytest.Capture
 def test_one_release_that_can_not_be_recorded_stops_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit code tells, and so does a line."""
+    """If one release can't be recorded, the others still are, and the exit code is 2."""
     executable = engines.install(tmp_path / "bin")
     targets = (f"codex={tmp_path}/none", f"codex={executable}")
     assert cli.run(["record", *targets, "--case", "final", "--into", str(tmp_path / "there")]) == 2
@@ -38,7 +38,7 @@ def test_one_release_that_can_not_be_recorded_stops_no_other(
 def test_outside_a_checkout_the_folder_must_be_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything runs, and nothing is written."""
+    """Outside a checkout, recording without --into is rejected and writes nothing."""
     executable = engines.install(tmp_path / "bin")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")

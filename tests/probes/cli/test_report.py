@@ -12,7 +12,7 @@ from turngate_probes.report.publish import json_text
 
 
 def test_several_reports_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code is that of all releases."""
+    """Several reports are merged; the exit code covers all their releases."""
     sources = [tmp_path / name for name in ("a.json", "b.json")]
     for source, engine, verdict in zip(sources, ("codex", "gemini"), ("compatible", "broken"), strict=True):
         source.write_text(json_text(samples.of(samples.whole(release=f"{engine}@0.1.0", verdict=verdict))))
@@ -22,7 +22,7 @@ def test_several_reports_are_joined(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_report_of_a_gate_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is joined with nothing."""
+    """A gate report can't be merged with another report."""
     source = tmp_path / "gate.json"
     source.write_text(json_text(views.red_by_a_tool()))
     assert cli.run(["report", str(source), str(source)]) == 2

@@ -1,4 +1,4 @@
-"""The command `simulate`; how an engine is simulated is tested with the modules that do."""
+"""The command `simulate`; the simulation itself is tested with its modules."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from turngate import cli
 def test_options_stand_before_or_after_the_engine(
     *, before: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both write the executable, and print where it is."""
+    """Options work before and after the engine: the executable is written, and its path printed."""
     options = ("--install", str(tmp_path / "bin"), "--fault", "dies-after-turn")
     assert cli.run(["simulate", *(options if before else ()), "codex@0.169.0", *(() if before else options)]) == 0
     executable = tmp_path / "bin/codex"
@@ -25,12 +25,12 @@ def test_options_stand_before_or_after_the_engine(
 
 @pytest.mark.parametrize("words", [("--version",), ("--", "--version")])
 def test_arguments_are_those_of_the_engine(words: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    """After a double dash or without one; an engine without a version is the pinned one."""
+    """Arguments are passed to the engine, with or without `--`; the default version is the pinned one."""
     assert cli.run(["simulate", "codex", *words]) == 0
     assert "codex" in capfd.readouterr().out
 
 
 def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """As elsewhere."""
+    """An unknown engine is rejected with exit code 2."""
     assert cli.run(["simulate", "kodex", "--version"]) == 2
     assert "'kodex' is not an engine" in capsys.readouterr().err

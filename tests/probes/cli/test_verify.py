@@ -25,7 +25,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_ends_with_what_it_found(
     tmp_path: Path, lie: str, code: int, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line for people, or JSON."""
+    """The exit code reflects the result, which is printed as one line or as JSON."""
     executable = engines.install(tmp_path / "bin", lie)
     assert cli.run(["verify", f"codex={executable}"]) == code
     line = capsys.readouterr().out
@@ -37,7 +37,7 @@ def test_the_command_ends_with_what_it_found(
 
 @pytest.mark.parametrize("how", ["signal", "eof"])
 def test_the_command_can_be_stopped(tmp_path: Path, how: str) -> None:
-    """By a signal, and where asked for by the end of its standard input; its engine ends with it."""
+    """A signal stops the command and its engine, and so does the end of stdin with --until-eof."""
     executable = engines.install(tmp_path / "bin", "meets-tester")
     os.mkfifo(tmp_path / "bin" / "meeting")
     command = (TURNGATE, "verify", "--until-eof", f"codex={executable}")
