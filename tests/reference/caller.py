@@ -1,4 +1,4 @@
-"""A client of the HTTP API that holds every answer to the document, and knows which it has seen."""
+"""An HTTP API client that checks every answer against the OpenAPI document and records which answers occurred."""
 
 import json
 import re
@@ -25,7 +25,7 @@ TOKEN = "a-token-of-26-characters.."
 
 
 class Occurrence(NamedTuple):
-    """An answer of an operation; `code` is empty unless it is a problem."""
+    """An answer of an operation; `code` is set only for a problem."""
 
     path: str
     method: str
@@ -34,7 +34,7 @@ class Occurrence(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The response to a request."""
 
     status: int
     headers: dict[str, str]
@@ -62,14 +62,14 @@ class Caller:
         self.client = self.app.test_client()
 
     def call(self, method: str, path: str, headers: dict[str, str] | None = None, **more: Any) -> Answer:
-        """Send a request; the answer must be a documented one."""
+        """Send a request, and check that its answer is documented."""
         response = self.client.open(path, method=method, headers=headers or {}, **more)
         answer = Answer(response.status_code, dict(response.headers), response.data)
         self.hold(method, path, answer)
         return answer
 
     def hold(self, method: str, path: str, answer: Answer) -> None:
-        """Hold an answer that came otherwise to the document, and note it."""
+        """Check an answer that was received another way against the document, and record it."""
         self.seen.add(hold_to_document(method, path, answer))
 
     def get(self, path: str, **headers: str) -> Answer:
@@ -77,7 +77,7 @@ class Caller:
         return self.call("GET", path, _dashed(headers))
 
     def post(self, path: str, body: Any = None, **headers: str) -> Answer:
-        """Send a POST with a JSON body, or with none."""
+        """Send a POST, with or without a JSON body."""
         return self.call("POST", path, _dashed(headers), **({} if body is None else {"json": body}))
 
 
@@ -86,7 +86,7 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 
 
 def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
-    """Check an answer against the document; return what occurred."""
+    """Check an answer against the document; return its operation, status and code."""
     operation = operation_of(method, path)
     code = answer.json["code"] if answer.headers.get("Content-Type") == "application/problem+json" else ""
     if code:
@@ -132,7 +132,7 @@ def _check_content(response: dict[str, Any], answer: Answer) -> None:
 
 
 def operation_of(method: str, path: str) -> Operation | None:
-    """Find the operation that a request means."""
+    """Find the operation that a request addresses."""
     bare = path.partition("?")[0]
     for operation in openapi.operations():
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(operation.path))
@@ -148,14 +148,14 @@ def schema(name: str) -> Draft202012Validator:
 
 @cache
 def validator(text: str) -> Draft202012Validator:
-    """Return the validator of a schema that stands in the document."""
+    """Return the validator of a schema of the document."""
     registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(openapi.document()))
     absolute = json.loads(text.replace('"#/', '"urn:document#/'))
     return Draft202012Validator(absolute, registry=registry, format_checker=FormatChecker())
 
 
 def documented() -> set[Occurrence]:
-    """List everything that the document says may be answered."""
+    """List all answers that the document lists."""
     return {
         Occurrence(operation.path, operation.method, int(status), code)
         for operation in openapi.operations()
@@ -170,5 +170,5 @@ def concrete(operation: Operation, run_id: str = "20261122T014200Z-codex-k3n9x2a
 
 
 def all_but(*left_out: str) -> Iterable[Operation]:
-    """Return every operation but those of these paths."""
+    """Return every operation except those of these paths."""
     return (operation for operation in openapi.operations() if operation.path not in left_out)

@@ -1,4 +1,4 @@
-"""The place of the commands: a data directory, engines on PATH, and `turngate` typed in this process or in another."""
+"""A test environment for commands: a data directory, engines on PATH, and `turngate` in this or another process."""
 
 import json
 import os
@@ -28,7 +28,7 @@ Play = list[Step]
 
 
 class CliResult(NamedTuple):
-    """What a command came to."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -37,7 +37,7 @@ class CliResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CliEnv:
-    """Where the person sits; `type` types a command line."""
+    """A user's environment; `type` runs a command line."""
 
     root: Path
     capture: pytest.CaptureFixture[str]
@@ -49,11 +49,11 @@ class CliEnv:
 
     @property
     def path(self) -> Path:
-        """The one directory of PATH that holds engines."""
+        """The only directory on PATH that holds engines."""
         return self.root / "path"
 
     def engine(self, name: str, *plays: Play, version: str | None = None, help_page: str | None = None) -> Path:
-        """Put an engine on PATH, or give it other plays."""
+        """Put an engine on PATH, or replace what it plays."""
         executable = self.path / name
         if not executable.exists():
             headless(executable)
@@ -67,7 +67,7 @@ class CliEnv:
         return executable
 
     def type(self, *words: str) -> CliResult:
-        """Type `turngate` and these words."""
+        """Run `turngate` with these arguments."""
         self.capture.readouterr()
         code = cli.run(words)
         shown = self.capture.readouterr()
@@ -79,25 +79,25 @@ class CliEnv:
         return subprocess.Popen([TURNGATE, *words], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
     def meet(self) -> int:
-        """Wait for an engine at its step `meet`; return its pid."""
+        """Wait until an engine reaches its step `meet`; return its pid."""
         return int((self.path / "meeting").read_text())
 
     def meet_word(self) -> str:
-        """Wait for whatever an engine says through the fifo `meeting`."""
+        """Wait for what an engine writes to the fifo `meeting`."""
         return (self.path / "meeting").read_text()
 
     def release(self) -> None:
-        """Release the engine that was met."""
+        """Let the engine that was met continue."""
         (self.path / "go").write_text("go\n")
 
     def fifos(self) -> None:
-        """Make what `meet` and `release` need."""
+        """Create the fifos that `meet` and `release` use."""
         self.path.mkdir(exist_ok=True)
         for name in ("meeting", "go"):
             os.mkfifo(self.path / name)
 
     def begin(self, engine: str = "codex", *words: str) -> str:
-        """Start a conversation that ends well; return its handle."""
+        """Start a conversation that succeeds; return its handle."""
         said = self.type("start", engine, *(words or ("hello",)))
         assert said.code == 0, said.err
         return handle_in(said.err)
@@ -109,7 +109,7 @@ class CliEnv:
         return record
 
     def only_record(self) -> dict[str, Any]:
-        """Read the only record there is."""
+        """Read the only record."""
         (path,) = (self.data / "handles").glob("*.json")
         return self.record(path.stem)
 
@@ -119,37 +119,37 @@ class CliEnv:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
     def calls(self, engine: str = "codex") -> list[dict[str, Any]]:
-        """Return the calls of an engine, without those that asked for its version."""
+        """Return the calls of an engine, except those that asked for its version."""
         file = self.path / f"{engine}.calls"
         calls = [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]
 
 
 def handle_in(err: str) -> str:
-    """Find the handle in what a command ended with."""
+    """Find the handle in the output of a command."""
     return err.rpartition("handle ")[2][:8]
 
 
 def codex(*texts: str, session: str | None = SESSION, more: Iterable[Step] = ()) -> Play:
-    """Play a turn of Codex; `more` comes before its end."""
+    """Return a simulated Codex turn; `more` comes before its end."""
     events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": session}] if session else []
     events += [{"type": "item.completed", "item": {"type": "agent_message", "text": text}} for text in texts]
     return [*_lines(events), *more, *_lines([{"type": "turn.completed", "usage": {}}])]
 
 
 def gemini(text: str) -> Play:
-    """Play a turn of Gemini."""
+    """Return a simulated Gemini turn."""
     return [["stdout", json.dumps({"session_id": SESSION, "response": text, "stats": {}}, indent=2)]]
 
 
 def opencode(text: str) -> Play:
-    """Play a turn of OpenCode."""
+    """Return a simulated OpenCode turn."""
     parts = [("step_start", {}), ("text", {"messageID": "m", "text": text}), ("step_finish", {"reason": "stop"})]
     return _lines([{"type": kind, "sessionID": OPENCODE_SESSION, "part": part} for kind, part in parts])
 
 
 def recorded(turn: str) -> Play:
-    """Play a recording of iFlow."""
+    """Return a turn that replays a recording of iFlow."""
     folder = Path(__file__).parents[2] / "fixtures" / "iflow" / "0.5.19" / turn
     return [["stdout", (folder / "stdout").read_text()], ["stderr", (folder / "stderr").read_text()]]
 

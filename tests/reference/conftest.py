@@ -14,14 +14,14 @@ parsed_once = cache(load.parse)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what hundreds of commands would spend their time on: parsing one contract again, and the disk."""
+    """Speed up hundreds of commands: don't parse a contract again, and don't wait for the disk."""
     monkeypatch.setattr(load, "parse", parsed_once)
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(name="cli_env")
 def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CliEnv:
-    """Sit a person down at an empty cli_env."""
+    """Provide an empty environment for commands."""
     cli_env = CliEnv(tmp_path, capsys)
     monkeypatch.setenv("TURNGATE_DATA_DIR", str(cli_env.data))
     monkeypatch.setenv("PATH", f"{cli_env.path}{os.pathsep}/usr/bin{os.pathsep}/bin")
@@ -31,14 +31,14 @@ def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.fixture(name="closed_server_env")
 def _closed_server_env(cli_env: CliEnv) -> ServerEnv:
-    """Build a server that is not open yet."""
+    """Provide a server that is not started yet."""
     cli_env.fifos()
     return server_env(cli_env)
 
 
 @pytest.fixture(name="server_env")
 def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
-    """Open a server for a test."""
+    """Provide a running server."""
     closed_server_env.keep_session()
     closed_server_env.open()
     yield closed_server_env

@@ -1,4 +1,4 @@
-"""Servers that are killed, and what they leave."""
+"""Servers that get killed, and what they leave behind."""
 
 import signal
 import subprocess
@@ -22,7 +22,7 @@ def met():
 
 
 def kill_server(server_env: ServerEnv, code: str) -> None:
-    """Run a server in another process until it kills itself."""
+    """Run a server in another process that kills itself."""
     argv = [
         sys.executable,
         "-m",

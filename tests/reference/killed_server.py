@@ -1,6 +1,6 @@
 """A server that is killed: `python -m tests.reference.killed_server DATA PATH HOME CODE`.
 
-CODE is run with `server`, `create(prompt, **more)` and `die()` at hand.
+CODE runs with `server`, `create(prompt, **more)` and `die()` in scope.
 """
 
 import os
@@ -13,7 +13,7 @@ from turngate_reference.server.app import Server, ServerSettings
 
 
 def main(data: str, path: str, home: str, code: str) -> None:
-    """Open the server and run the code, which ends it."""
+    """Open the server, and run the code that kills it."""
     env = {"PATH": f"{path}:/usr/bin:/bin", "HOME": home}
     server = Server(ServerSettings(DataDir(Path(data)), slots=1, env=env))
     server.start()

@@ -1,4 +1,4 @@
-"""A database that another process holds."""
+"""A database that another process has locked."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ sys.stdin.read()
 
 @contextmanager
 def locked_database(path: Path) -> Iterator[None]:
-    """Have another process hold the database while the block runs."""
+    """Have another process lock the database while the block runs."""
     program = (sys.executable, "-IS", "-c", _PROGRAM, str(path))
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert cast(IO[bytes], process.stdout).readline() == b"locked\n"

@@ -1,4 +1,4 @@
-"""Beginning and continuing a conversation: the engine's own start and resume, the record, and what is refused."""
+"""Tests of starting and resuming a conversation: the engine's commands, the record, and what is rejected."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from turngate_reference.handle_record import HandleRecord
 
 
 def test_the_prompt_is_passed_unaltered(cli_env: CliEnv) -> None:
-    """What the engine gets is what was typed, blanks and newlines included."""
+    """The engine gets exactly the prompt that was typed, including blanks and newlines."""
     cli_env.engine("codex", d.codex("hi"))
     prompt = "  two\n\nlines\t💡 \n"
     cli_env.begin("codex", prompt)
@@ -27,7 +27,7 @@ def test_the_prompt_is_passed_unaltered(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("flag", ["--yolo", "--sandbox=danger-full-access", "-sworkspace-write"])
 def test_an_auto_flag_is_refused_in_mode_interactive(cli_env: CliEnv, flag: str) -> None:
-    """An option that lets the engine act without asking is named and nothing is run, nor kept."""
+    """An option that lets the engine act without asking is named in the error; nothing runs or is written."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "hello", "--", flag)
     assert said.code == 2
@@ -37,7 +37,7 @@ def test_an_auto_flag_is_refused_in_mode_interactive(cli_env: CliEnv, flag: str)
 
 
 def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv) -> None:
-    """Without --cwd the engine works in the run directory; a --cwd is made absolute; a missing one is an error."""
+    """The engine runs in the run directory, or in --cwd, which is made absolute; a missing --cwd is an error."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin()
     assert cli_env.calls()[0]["cwd"] == cli_env.only_record()["runDirectory"]
@@ -51,7 +51,7 @@ def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS refuses to create a file name that is not UTF-8")
 def test_a_directory_whose_name_is_no_text_is_kept(cli_env: CliEnv) -> None:
-    """A path of bytes that are no UTF-8 survives in the record."""
+    """A path that isn't valid UTF-8 survives in the record."""
     cli_env.engine("codex", d.codex("hi"))
     odd = os.fsdecode(os.fsencode(cli_env.root) + b"/\xff")
     Path(odd).mkdir()
@@ -61,7 +61,7 @@ def test_a_directory_whose_name_is_no_text_is_kept(cli_env: CliEnv) -> None:
 
 
 def test_the_engine_gets_the_environment_of_the_person(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine runs with the person's login and configuration: their environment, and PWD as a shell sets it."""
+    """The engine gets the user's whole environment, with PWD set as a shell sets it."""
     cli_env.engine("codex", [["env", "MINE"], *d.codex("hi")])
     monkeypatch.setenv("MINE", "my login")
     cli_env.begin()
@@ -72,7 +72,7 @@ def test_the_engine_gets_the_environment_of_the_person(cli_env: CliEnv, monkeypa
 
 
 def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
-    """An executable that vanished after it was asked for its version leaves a failed record."""
+    """If the executable disappears after the version check, the record says `failed`."""
     executable = cli_env.engine("codex", d.codex("hi"))
     cli_env.begin("codex", "hello")
     handle = cli_env.only_record()["handle"]
@@ -91,7 +91,7 @@ def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
 def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A conversation whose first attempt could not be run or written down is found again."""
+    """If the first attempt can't be run or saved, the error names the handle."""
     cli_env.engine("codex", d.codex("hi"))
     written = handle_record.write
 
@@ -119,7 +119,7 @@ def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
 def test_the_record_holds_the_session_by_the_engines_own_name(
     cli_env: CliEnv, engine: str, play: Play, field: str, value: str
 ) -> None:
-    """session.field is the engine's own name for its id."""
+    """`session.field` is the name that the engine itself uses for its id."""
     cli_env.engine(engine, play)
     handle = cli_env.begin(engine)
     record = cli_env.record(handle)
@@ -154,7 +154,7 @@ REFUSED = {
 def test_a_message_reaches_the_engine_or_is_refused(
     cli_env: CliEnv, subtests: pytest.Subtests, engine: str, *, after_dashes: bool
 ) -> None:
-    """Whatever a message looks like, the engine gets it as its prompt, or nothing is run; it is never a flag."""
+    """The engine gets any message as its prompt, never as a flag, or nothing runs."""
     cli_env.engine(engine, PLAYS[engine])
     handle = cli_env.begin(engine)
     assert cli_env.type("resume", handle, "plain").code == 0
@@ -176,7 +176,7 @@ def test_a_message_reaches_the_engine_or_is_refused(
 
 
 def _prompt_in(argv: list[str], stdin: str) -> str:
-    """Read the prompt as the engines' own parsers do."""
+    """Parse the prompt like the engine's own parser."""
     if "--" in argv:
         return argv[argv.index("--") + 1]
     if "-p" in argv:
@@ -196,7 +196,7 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
 def test_the_engines_own_resume_is_executed_in_the_same_directory(
     cli_env: CliEnv, engine: str, argv: list[str]
 ) -> None:
-    """The second call is the native resume of the session, where the first one ran."""
+    """The second call is the engine's own resume of the session, in the first call's directory."""
     cli_env.engine(engine, PLAYS[engine])
     handle = cli_env.begin(engine)
     assert cli_env.type("resume", handle, "go on").code == 0
@@ -206,7 +206,7 @@ def test_the_engines_own_resume_is_executed_in_the_same_directory(
 
 
 def test_the_record_is_updated(cli_env: CliEnv) -> None:
-    """A resume counts the turn, renews time and state, and keeps all else."""
+    """A resume increments the turns, updates time and state, and changes nothing else."""
     cli_env.engine("codex", d.codex("hi"), [*d.codex(), ["exit", 1]])
     handle = cli_env.begin("codex", "--model", "m", "hello", "--", "--add-dir", "x")
     before = cli_env.record(handle)
@@ -217,7 +217,7 @@ def test_the_record_is_updated(cli_env: CliEnv) -> None:
 
 
 def test_a_cwd_is_kept(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resume runs where --cwd said, from wherever it is typed."""
+    """A resume runs in the recorded --cwd, whatever the current directory is."""
     cli_env.engine("codex", d.codex("hi"))
     (cli_env.root / "project").mkdir()
     handle = cli_env.begin("codex", "--cwd", "project", "hello")
@@ -227,7 +227,7 @@ def test_a_cwd_is_kept(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_options_with_values_survive_whole(cli_env: CliEnv) -> None:
-    """`--model x` stays two tokens, and stands before the subcommand, where the engine takes it."""
+    """`--model x` stays two arguments, placed before the subcommand as the engine requires."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin("codex", "hello", "--", "--model", "x", "--add-dir=a/b", "-c", "sandbox_mode='read-only'")
     assert cli_env.record(handle)["launch"]["args"] == [
@@ -243,7 +243,7 @@ def test_options_with_values_survive_whole(cli_env: CliEnv) -> None:
 
 
 def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:
-    """A model that was chosen by --model is asked for again."""
+    """A model chosen with --model is also used on resume."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin("codex", "--model", "m", "hello")
     assert cli_env.type("resume", handle, "go on").code == 0
@@ -251,7 +251,7 @@ def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:
 
 
 def test_options_that_a_resume_may_not_carry_are_left_out(cli_env: CliEnv) -> None:
-    """Gemini refuses --session-id with --resume, so it is passed once and stays in the record."""
+    """Gemini rejects --session-id with --resume, so only the start passes it; the record keeps it."""
     cli_env.engine("gemini", d.gemini("hi"))
     handle = cli_env.begin("gemini", "hello", "--", "--session-id", d.SESSION)
     assert cli_env.type("resume", handle, "go on").code == 0
@@ -259,7 +259,7 @@ def test_options_that_a_resume_may_not_carry_are_left_out(cli_env: CliEnv) -> No
 
 
 def test_an_auto_flag_in_a_record_is_refused(cli_env: CliEnv) -> None:
-    """A record that someone changed can't widen what mode interactive may do."""
+    """An auto-approve flag added to a record by hand is rejected in mode interactive."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     cli_env.change(handle, {"launch": cli_env.record(handle)["launch"] | {"args": ["--yolo"]}})
@@ -268,7 +268,7 @@ def test_an_auto_flag_in_a_record_is_refused(cli_env: CliEnv) -> None:
 
 
 def test_another_session_is_told_and_the_old_one_kept(cli_env: CliEnv) -> None:
-    """An id that differs from the one asked for ends with 4; the record keeps the old id."""
+    """If the session id differs from the requested one, the exit code is 4, and the record keeps the old id."""
     cli_env.engine("codex", d.codex("hi"), d.codex("Who are you?", session=d.OTHER))
     handle = cli_env.begin()
     said = cli_env.type("resume", handle, "go on")
@@ -279,7 +279,7 @@ def test_another_session_is_told_and_the_old_one_kept(cli_env: CliEnv) -> None:
 
 
 def test_a_good_end_without_an_id_is_not_taken_for_the_session(cli_env: CliEnv) -> None:
-    """An engine that ends well but says no id may have begun afresh, so it counts as another session."""
+    """An engine that succeeds without a session id may have started a new session, so this counts as another one."""
     cli_env.engine("codex", d.codex("hi"), d.codex("Who are you?", session=None))
     handle = cli_env.begin()
     said = cli_env.type("resume", handle, "go on")
@@ -289,7 +289,7 @@ def test_a_good_end_without_an_id_is_not_taken_for_the_session(cli_env: CliEnv) 
 
 
 def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) -> None:
-    """By its recordings iFlow answers a dead session with a new one: exit code 4, and the record keeps the old id."""
+    """In its recordings, iFlow answers a dead session with a new one: exit code 4, and the record keeps the old id."""
     cli_env.engine("iflow", *(d.recorded(turn) for turn in ("main-first", "main-again", "bad-handles-dead")))
     handle = cli_env.begin("iflow")
     alive = cli_env.record(handle)["session"]
@@ -302,7 +302,7 @@ def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) 
 
 
 def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
-    """By its recordings iFlow exits with 0 when its backend is away; that is printed and recorded."""
+    """In its recordings, iFlow exits with 0 when its backend is down; this is printed and recorded as a failure."""
     cli_env.engine("iflow", d.recorded("backend-away-first"))
     said = cli_env.type("start", "iflow", "hello")
     assert "iflow exited with 0, but returned no answer" in said.err
@@ -310,7 +310,7 @@ def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
 
 
 def test_a_missing_record_is_named(cli_env: CliEnv) -> None:
-    """A handle that nothing is known of ends with 2, says where it was looked for and what to do."""
+    """An unknown handle exits with 2, and says where it was searched and what to do."""
     said = cli_env.type("resume", "zzzzzzzz", "go on")
     assert said.code == 2
     assert f"no handle 'zzzzzzzz' in {cli_env.data / 'handles'}" in said.err
@@ -319,7 +319,7 @@ def test_a_missing_record_is_named(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("handle", ["", "../../x", "*", "abc/", "ABCDEFGH"])
 def test_what_is_no_handle_is_none(cli_env: CliEnv, handle: str) -> None:
-    """A handle is never taken for a pattern or a path."""
+    """A handle is never treated as a pattern or a path."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin()
     assert cli_env.type("resume", handle, "go on").code == 2
@@ -328,7 +328,7 @@ def test_what_is_no_handle_is_none(cli_env: CliEnv, handle: str) -> None:
 
 @pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
 def test_a_conversation_without_session_is_not_resumed(cli_env: CliEnv, value: str | None) -> None:
-    """A null session ends with 2, and says what to look at and what to do; an empty one is no different."""
+    """A missing or empty session id exits with 2, and says where to look and what to do."""
     cli_env.engine("codex", d.codex("hi", session=None))
     handle = d.handle_in(cli_env.type("start", "codex", "hello").err)
     cli_env.change(handle, {"session": {"field": "thread_id" if value == "" else None, "value": value}})
@@ -340,7 +340,7 @@ def test_a_conversation_without_session_is_not_resumed(cli_env: CliEnv, value: s
 
 
 def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
-    """Without the executable on PATH both commands end with 2 and say how to install it; the record stays."""
+    """Without the executable on PATH, both commands exit with 2 and say how to install it; the record stays."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     before = cli_env.record(handle)
@@ -354,14 +354,14 @@ def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
 
 
 def test_an_engine_without_contract_is_named(cli_env: CliEnv) -> None:
-    """A name that no contract knows ends with 2, and the known ones are listed."""
+    """An engine name without a contract exits with 2, and the known names are listed."""
     said = cli_env.type("start", "nosuch", "hello")
     assert (said.code, "codex, gemini, iflow, opencode" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("which", ["runDirectory", "cwd"])
 def test_a_directory_that_is_gone_is_named(cli_env: CliEnv, which: str) -> None:
-    """Without the run directory, or the one that --cwd named, nothing is run."""
+    """If the run directory or the --cwd directory is missing, no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     (cli_env.root / "project").mkdir()
     handle = cli_env.begin("codex", "--cwd", "project", "hello")
@@ -378,7 +378,7 @@ def test_a_directory_that_is_gone_is_named(cli_env: CliEnv, which: str) -> None:
 def test_a_prefix_is_enough_and_an_ambiguous_one_lists_the_candidates(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A handle may be shortened as long as one alone begins so."""
+    """A handle may be shortened to any unambiguous prefix; an ambiguous one lists the candidates."""
     cli_env.engine("codex", d.codex("hi"))
     drawn = iter("aaaaaaaa" + "aaaaaabb")
     monkeypatch.setattr("secrets.choice", lambda _: next(drawn))

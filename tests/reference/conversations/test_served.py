@@ -1,4 +1,4 @@
-"""`turngate resume` on served runs: one record, and the store decides who is first."""
+"""Tests of `turngate resume` on served runs: one record, and the store decides which reply wins."""
 
 import signal
 import threading
@@ -24,7 +24,7 @@ STICKY = {"kind": "sticky_process", "reason": "", "session_timeout_sec": 9}
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look more often, so that no test waits for a look."""
+    """Poll more often, so that no test waits for a poll."""
     monkeypatch.setattr(recovery, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(served, "WATCH_SECONDS", 0.02)
 
@@ -40,7 +40,7 @@ def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
 
 
 def told(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
-    """List the events of a run, each with its state or turn."""
+    """List the events of a run with their state or turn."""
     events = runs.events(server_env.server.store, run_id, after, 1000)
     return [(event.type, event.data.get("state") or event.data.get("turn_index")) for event in events]
 
@@ -52,7 +52,7 @@ def change(server_env: ServerEnv, run_id: str, **columns: Any) -> None:
 
 
 def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: ServerEnv) -> None:
-    """The question is closed, the same session goes on where turn 1 ran, and clients of the server see every step."""
+    """The question is closed, the session continues in turn 1's directory, and the server's clients see each step."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Painting.", final(colour="blue")))
     run_id, question = server_env.ask(engine_options=["--add-dir", "a"])
     last = runs.events(server_env.server.store, run_id, 0, 1000)[-1].id
@@ -82,7 +82,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
 def test_the_output_schema_is_applied_outside_of_the_terminal(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A schema that takes too long fails the run, and nothing that applied it is left."""
+    """A schema that takes too long fails the run, and leaves no process behind."""
     monkeypatch.setattr(served, "DATA_SECONDS", 0.1)
     schema = {"properties": {"x": {"pattern": "^(a+)+$"}}}
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x="a" * 64 + "!")))
@@ -94,7 +94,7 @@ def test_the_output_schema_is_applied_outside_of_the_terminal(
 
 
 def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerEnv) -> None:
-    """A question that a terminal's turn ends with waits for the next server, which resumes the same session."""
+    """A question from a terminal's turn waits for the next server, which resumes the same session."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK), d.codex(final(x=1)))
@@ -112,7 +112,7 @@ def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerE
 
 @pytest.mark.parametrize("end", ["succeeded", "failed", "canceled"])
 def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerEnv, end: str) -> None:
-    """The message goes as it is into the run's session and directory; the API goes on to show how the run ended."""
+    """The message reaches the run's session and directory unchanged; the API keeps showing how the run ended."""
     bad = [*d.codex(), ["exit", 1]]
     server_env.cli_env.engine(
         "codex", d.codex(ASK), *([bad] if end == "failed" else [d.codex(final(x=1))] * (end == "succeeded")),
@@ -139,7 +139,7 @@ def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerE
 
 
 def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
-    """A record that somebody changed widens nothing: the store rules a waiting run, and the contract an ended one."""
+    """Editing a record allows nothing more: the store decides for a waiting run, the contract for an ended one."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)), d.codex("hi"))
     run_id, _ = server_env.ask()
     handle = handle_of(run_id)
@@ -167,7 +167,7 @@ def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
 def test_what_can_not_be_continued_is_refused_with_the_reason(
     server_env: ServerEnv, state: State, profile: dict[str, Any] | None, why: str
 ) -> None:
-    """Queued, running and sticky runs are left to the server; nothing is run, and nothing changes."""
+    """Queued, running and sticky runs are left to the server; no engine runs, and nothing changes."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     server_env.server.dispatcher.close()
@@ -182,7 +182,7 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(
 
 
 def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "blue") -> None:
-    """See a reply refused before anything has changed."""
+    """Check that a reply is rejected before anything changes."""
     said = resumed(server_env.cli_env, run_id, message)
     assert (said.code, why in said.err) == (2, True), said
     assert server_env.run(run_id).state is State.WAITING_USER
@@ -190,7 +190,7 @@ def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "
 
 
 def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_env: ServerEnv) -> None:
-    """An empty reply, a session that is gone, and an engine that is gone leave the run waiting."""
+    """An empty reply, a missing session or a missing engine leaves the run waiting."""
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     refused_early(server_env, run_id, "the reply is empty", " ")
@@ -204,7 +204,7 @@ def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_e
 
 
 def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal that finds the question closed when it would take it sends nothing."""
+    """If the question is closed before the terminal can take it, the terminal sends nothing."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     claim = transitions.claim_at_terminal
@@ -221,7 +221,7 @@ def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypa
 
 
 def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) -> None:
-    """Both at once, several times: one turn for each question, and the other one is refused."""
+    """Of simultaneous replies by terminal and HTTP, one starts a turn, and the other is rejected."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     for turn in range(2, 8):
@@ -248,7 +248,7 @@ def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) ->
 
 
 def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -> None:
-    """The terminal ends its engine, says so with 130, and the run is canceled when the engine is gone."""
+    """The terminal ends its engine and exits with 130; then the run is canceled."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
@@ -262,7 +262,7 @@ def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -
 
 
 def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
-    """SIGTERM ends the engine, and the run fails with the reason; its conversation can go on."""
+    """SIGTERM ends the engine and fails the run with the reason; the conversation can be resumed."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
@@ -274,7 +274,7 @@ def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
 
 
 def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: ServerEnv) -> None:
-    """The engine that it left is ended, and the run fails with the reason."""
+    """The server ends the engine that was left and fails the run with the reason."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
     run_id, _ = server_env.ask()
     engine = kill_terminal(server_env, run_id)
@@ -286,7 +286,7 @@ def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: Serv
 
 
 def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
-    """Kill a terminal during its turn; return the engine that it leaves."""
+    """Kill a terminal during its turn; return the engine that it leaves behind."""
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
     engine = psutil.Process(server_env.cli_env.meet())
     terminal.kill()
@@ -296,7 +296,7 @@ def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
 
 @pytest.mark.parametrize("canceled", [False, True])
 def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv, *, canceled: bool) -> None:
-    """Without a server the next resume ends what was left, and goes on as with a run that has ended."""
+    """Without a server, the next resume ends the leftover engine and continues the ended run."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
@@ -314,7 +314,7 @@ def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv
 
 
 def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(closed_server_env: ServerEnv) -> None:
-    """The turn goes on through the end of one server and the start of the next, which sees its end."""
+    """The turn continues while one server stops and the next starts; the new server sees it end."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", final(x=1), more=[["meet"]]))
@@ -331,7 +331,7 @@ def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(clos
 
 
 def test_two_terminals_give_one_reply(server_env: ServerEnv) -> None:
-    """The second one is refused, and names the process of the first."""
+    """The second terminal is rejected, and the error names the first one's process."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
@@ -344,7 +344,7 @@ def test_two_terminals_give_one_reply(server_env: ServerEnv) -> None:
 
 
 def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> None:
-    """A resume that came back with another session ends with 4, and the run fails as it would on the server."""
+    """A resume that returns another session exits with 4, and the run fails as it would on the server."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Who?", session=d.OTHER))
     run_id, _ = server_env.ask()
     said = resumed(server_env.cli_env, run_id)
@@ -354,7 +354,7 @@ def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> Non
 
 
 def test_a_turn_that_can_not_be_run_fails_the_run(server_env: ServerEnv) -> None:
-    """What goes wrong after the reply was taken ends the run with its code, and the command with 2."""
+    """An error after the reply was taken fails the run with its code, and the command exits with 2."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     (server_env.run(run_id).run_directory / ".turngate" / "attempt-002").touch()
@@ -364,7 +364,7 @@ def test_a_turn_that_can_not_be_run_fails_the_run(server_env: ServerEnv) -> None
 
 
 def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEnv) -> None:
-    """While another unfinished run has the workspace of an ended one, that is not continued."""
+    """An ended run is not continued while another unfinished run uses its workspace."""
     server_env.server.close()
     (server_env.cli_env.root / "shared" / "w").mkdir(parents=True)
     server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK))

@@ -1,4 +1,4 @@
-"""`turngate handles` on served runs: as the server's database has them."""
+"""Tests of `turngate handles` on served runs, whose states come from the server's database."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ def handle_of(run_id: str) -> str:
 
 
 def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
-    """The handle of a created run is known at once, and the list shows the state of each run."""
+    """The handle is valid as soon as the run is created, and the list shows the state of each run."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
     running = server_env.create(execution_mode="interactive")
     server_env.cli_env.meet()
@@ -39,7 +39,7 @@ def listed(cli_env: CliEnv) -> dict[str, str]:
 
 
 def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:
-    """An old run that waits stays whole; one that has ended goes, with its record and directory."""
+    """Pruning keeps an old waiting run, but removes an ended one with its record and directory."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     waits, _ = server_env.ask()
     ended, _ = server_env.ask()
@@ -56,7 +56,7 @@ def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:
 
 
 def test_a_record_whose_database_is_gone_is_listed_and_not_continued(server_env: ServerEnv) -> None:
-    """Nobody can tell how such a run stands."""
+    """Without the database, the state of a served run is unknown."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     server_env.server.close()

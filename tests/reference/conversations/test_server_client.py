@@ -1,4 +1,4 @@
-"""How a terminal talks to a server."""
+"""Tests of the terminal's client for a running server."""
 
 import pytest
 
@@ -16,7 +16,7 @@ RUN = {
 
 
 def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option goes before the variable, and that before the server on the data directory."""
+    """The --url option wins over TURNGATE_URL, which wins over the server on the data directory."""
     data = DataDir(server_env.cli_env.root / "elsewhere")
     data.make()
     with pytest.raises(EnvironmentFailed, match="no server runs on"):
@@ -30,20 +30,20 @@ def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, mon
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8321", "http://", "ftp://x", "x"])
 def test_what_is_no_address_is_refused(server_env: ServerEnv, url: str) -> None:
-    """With one that is."""
+    """An invalid address is rejected, and the hint shows a valid one."""
     with pytest.raises(EnvironmentFailed, match="no address") as refused:
         find_server(url, DataDir(server_env.cli_env.data))
     assert "http://127.0.0.1:8321" in refused.value.hint
 
 
 def test_what_is_not_there_is_said(server_env: ServerEnv) -> None:
-    """With what to do."""
+    """An address where no server answers is an error with a hint."""
     with pytest.raises(EnvironmentFailed, match="did not answer as turngate serve does"):
         find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).latest(1)
 
 
 def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the variable is named; no proxy is asked."""
+    """If the token is missing, the error names its variable; the proxy is not used."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     data = DataDir(server_env.cli_env.data)
     with served(Caller(server_env.server, Guard(TOKEN))) as port:
@@ -55,6 +55,6 @@ def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatc
 
 
 def test_what_is_not_known_of_a_run_is_left_out() -> None:
-    """A newer server may say more."""
+    """Fields that a newer server adds are ignored."""
     assert info(RUN).handle == "h"
     assert info(RUN).pending is None

@@ -1,4 +1,4 @@
-"""One attempt at a turn: its traces on disk, how it ends, and whether it went well."""
+"""Tests of one attempt at a turn: its traces on disk, how it ends, and whether it succeeded."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from turngate_reference.engine import attempt
 def test_an_engine_that_stays_after_its_turn_is_ended(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
 ) -> None:
-    """That is printed, and as it has no exit code of its own, the turn decides: 0 if it went well, else 1."""
+    """An engine that doesn't exit is ended and reported; the exit code is 0 if the turn succeeded, else 1."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
     cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
     said = cli_env.type("start", "codex", "hello")
@@ -29,7 +29,7 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
     [(d.codex("hi")[:-1], "did not report the end of its turn"), (d.codex(), "returned no answer")],
 )
 def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
-    """Exit code 0 without the end of the turn, or without an answer, is said and recorded as failed."""
+    """Exit code 0 without the end of the turn, or without an answer, is reported and recorded as a failure."""
     cli_env.engine("codex", play)
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, cli_env.only_record()["state"]) == (0, "failed")
@@ -37,7 +37,7 @@ def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: s
 
 
 def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:
-    """Command, stdout and stderr of each attempt lie in the run directory."""
+    """The run directory holds the command, stdout and stderr of each attempt."""
     cli_env.engine("codex", [*d.codex("hi"), ["stderr", "a warning\n"]])
     handle = cli_env.begin()
     cli_env.type("resume", handle, "go on")
@@ -50,7 +50,7 @@ def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:
 
 
 def test_traces_are_bounded(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each stream the beginning is kept; the turn is read to its end all the same."""
+    """Only the beginning of each stream is kept, but the turn is read to its end."""
     monkeypatch.setattr(attempt, "MAX_TRACE", 10)
     cli_env.engine("codex", d.codex("hi"))
     assert cli_env.type("start", "codex", "hello").out == "hi\n"
@@ -59,7 +59,7 @@ def test_traces_are_bounded(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_traces_that_can_not_be_written_are_told(cli_env: CliEnv) -> None:
-    """Without room for its traces no engine is run."""
+    """If there is no room for the traces, no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     (Path(cli_env.only_record()["runDirectory"]) / ".turngate" / "attempt-002").touch()

@@ -1,4 +1,4 @@
-"""Finding an engine on PATH and asking for its version as rarely as can be."""
+"""Tests of finding an engine on PATH and caching its version."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def _versions_asked(cli_env: CliEnv, engine: str = "codex") -> int:
 
 
 def test_the_version_is_asked_for_once(cli_env: CliEnv) -> None:
-    """The answer is kept for the next attempts."""
+    """The version is cached for later attempts."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     cli_env.type("resume", handle, "go on")
@@ -24,7 +24,7 @@ def test_the_version_is_asked_for_once(cli_env: CliEnv) -> None:
 
 
 def test_it_is_asked_for_again_once_the_executable_changed(cli_env: CliEnv) -> None:
-    """Another file under the same name is another release, and gets the claims that hold for it."""
+    """A replaced executable is asked for its version again, and gets the claims of its own release."""
     executable = cli_env.engine("codex", d.codex("hi"))
     assert find_engine("codex", DataDir(cli_env.data), Stop()).version == "0.169.0"
     cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.140.0")
@@ -37,14 +37,14 @@ def test_it_is_asked_for_again_once_the_executable_changed(cli_env: CliEnv) -> N
 
 @pytest.mark.parametrize("said", ["who knows", "codex-cli one"])
 def test_without_a_version_the_newest_claims_hold(cli_env: CliEnv, said: str) -> None:
-    """An engine that says no version that can be read is run by the newest claims."""
+    """An engine without a readable version gets the newest claims."""
     cli_env.engine("codex", d.codex("hi"), version=said)
     cli_env.begin()
     assert find_engine("codex", DataDir(cli_env.data), Stop()).contract.version is None
 
 
 def test_no_answer_is_not_kept(cli_env: CliEnv) -> None:
-    """An engine that gave no version is asked again."""
+    """An engine that printed no version is asked again."""
     cli_env.engine("codex", d.codex("hi"), version="who knows")
     cli_env.begin()
     cli_env.begin()
@@ -52,7 +52,7 @@ def test_no_answer_is_not_kept(cli_env: CliEnv) -> None:
 
 
 def test_engines_that_one_program_stands_for_are_told_apart(cli_env: CliEnv) -> None:
-    """Version managers put one program on PATH under many names: each has its own version."""
+    """Version managers link many engine names to one program; each name has its own version."""
     shim = cli_env.engine("codex", d.codex("hi"))
     cli_env.engine("gemini", d.gemini("hi"))
     (cli_env.path / "gemini").unlink()
@@ -62,7 +62,7 @@ def test_engines_that_one_program_stands_for_are_told_apart(cli_env: CliEnv) -> 
 
 
 def test_a_relative_path_is_found_from_here(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine on a relative PATH is run though it works in another directory."""
+    """An engine on a relative PATH is found even though it runs in another directory."""
     cli_env.engine("codex", d.codex("hi"))
     monkeypatch.setenv("PATH", "path:/usr/bin:/bin")
     cli_env.begin()
@@ -70,7 +70,7 @@ def test_a_relative_path_is_found_from_here(cli_env: CliEnv, monkeypatch: pytest
 
 
 def test_a_memory_of_versions_that_is_damaged_is_forgotten(cli_env: CliEnv) -> None:
-    """What can't be read costs a question, no more."""
+    """A damaged cache only means that the version is asked for again."""
     cli_env.engine("codex", d.codex("hi"))
     for text in ("{", "[]", '{"a": 1}'):
         cli_env.data.mkdir(exist_ok=True)

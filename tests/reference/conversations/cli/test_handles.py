@@ -11,7 +11,7 @@ from turngate_reference.data_dir import locked
 
 
 def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
-    """Each line holds handle, time, engine, state and the first words; what was used last comes first."""
+    """Each line shows handle, time, engine, state and the start of the prompt; the last used one comes first."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.engine("gemini", [["exit", 3]])
     first = cli_env.begin("codex", f"paint the\nhouse {'x' * 99}")
@@ -27,13 +27,13 @@ def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
 
 
 def test_an_empty_list_is_no_error(cli_env: CliEnv) -> None:
-    """Before the first conversation there is nothing to list, and nothing is made."""
+    """Before the first conversation the list is empty, and no files are created."""
     assert cli_env.type("handles") == (0, "", "")
     assert not cli_env.data.exists()
 
 
 def test_the_list_as_json_holds_the_records(cli_env: CliEnv) -> None:
-    """--json prints what show prints, as a list."""
+    """`--json` prints the same records as `show`, as a list."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     assert json.loads(cli_env.type("handles", "--json").out) == [cli_env.record(handle)]
@@ -41,12 +41,12 @@ def test_the_list_as_json_holds_the_records(cli_env: CliEnv) -> None:
 
 
 def test_show_names_what_is_missing(cli_env: CliEnv) -> None:
-    """Show of a handle that is not there ends with 2."""
+    """`show` exits with 2 for an unknown handle."""
     assert cli_env.type("handles", "show", "zzzzzzzz").code == 2
 
 
 def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
-    """Record, lock and run directory of old conversations go; the directory of --cwd and younger ones stay."""
+    """Old conversations lose record, lock and run directory; the --cwd directory and newer conversations stay."""
     cli_env.engine("codex", d.codex("hi"))
     (cli_env.root / "project").mkdir()
     old, young = cli_env.begin("codex", "--cwd", "project", "hello"), cli_env.begin()
@@ -59,7 +59,7 @@ def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
 
 
 def test_prune_keeps_what_is_in_use(cli_env: CliEnv) -> None:
-    """A conversation whose attempt is under way stays, whatever its age, and the process that uses it is named."""
+    """A running conversation is kept, whatever its age, and the process that uses it is named."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     with locked(cli_env.data / "handles" / f"{handle}.lock", handle):
@@ -69,7 +69,7 @@ def test_prune_keeps_what_is_in_use(cli_env: CliEnv) -> None:
 
 
 def test_prune_removes_no_directory_that_is_not_ours(cli_env: CliEnv) -> None:
-    """A record that names another directory as its run goes alone."""
+    """If a record names a directory that is not a run directory, only the record is removed."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     elsewhere = {"runDirectory": str(cli_env.data / "runs" / ".."), "updatedAt": "2026-01-01T00:00:00+00:00"}
@@ -80,7 +80,7 @@ def test_prune_removes_no_directory_that_is_not_ours(cli_env: CliEnv) -> None:
 
 
 def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
-    """A run that was recorded by a link to the data directory goes with its record, and what a link leads to stays."""
+    """A run directory recorded through a link to the data directory is removed; the target of a link is kept."""
     cli_env.engine("codex", d.codex("hi"))
     first, second = cli_env.begin(), cli_env.begin()
     (cli_env.root / "link").symlink_to(cli_env.data)
@@ -98,5 +98,5 @@ def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5d", "30 d", "", "٣d"])
 def test_prune_refuses_what_is_no_age(cli_env: CliEnv, age: str) -> None:
-    """An age is a number and a unit."""
+    """An age must be a number and a unit."""
     assert cli_env.type("handles", "prune", "--older-than", age).code == 2

@@ -1,4 +1,4 @@
-"""What `turngate start` shows: the answer, the question, what went wrong, and how to go on."""
+"""Tests of what `turngate start` prints: the answer, the question, errors, and how to continue."""
 
 import json
 
@@ -22,7 +22,7 @@ FINAL = {"outcome": "final", "final_data": {"colour": "blue"}}
 
 
 def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(cli_env: CliEnv) -> None:
-    """Texts are printed in their order; the exact command to continue is what stderr ends with."""
+    """Texts are printed in order on stdout; stderr ends with the exact command to continue."""
     cli_env.engine("codex", d.codex("First.", "Second."))
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (0, "First.\nSecond.\n")
@@ -31,7 +31,7 @@ def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(cli_env: CliEn
 
 
 def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_for(cli_env: CliEnv) -> None:
-    """With --data-dir the command that is printed works from any directory, however the path must be quoted."""
+    """With --data-dir, the printed command works from any directory, and the path is quoted if needed."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "--data-dir", "my data", "hello")
     assert f"turngate resume --data-dir '{cli_env.root}/my data' " in said.err
@@ -39,7 +39,7 @@ def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_fo
 
 
 def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:
-    """The record of a failed attempt holds the session that it began; stderr shows the engine's last words."""
+    """The record of a failed attempt holds the session that it began; stderr shows the engine's last output."""
     failed = {"type": "turn.failed", "error": {"message": "no \x1b[31mcredit"}}
     cli_env.engine(
         "codex", [*d.codex()[:1], ["stdout", json.dumps(failed)], ["stderr", "please\nlog in\n"], ["exit", 1]]
@@ -53,7 +53,7 @@ def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:
 
 
 def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_for(cli_env: CliEnv) -> None:
-    """A conversation that can't be continued says so, and why."""
+    """A conversation without a session id says that it can't be continued, and why."""
     cli_env.engine("codex", d.codex("hi", session=None))
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (0, "hi\n")
@@ -63,7 +63,7 @@ def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_f
 
 
 def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
-    """An id that moved is not taken, and the diagnostic says where it stands."""
+    """An id on another stream is not used, and the diagnostic says where it is."""
     (_, started), *rest = d.codex("hi")
     cli_env.engine("codex", [["stderr", started], *rest])
     said = cli_env.type("start", "codex", "hello")
@@ -72,7 +72,7 @@ def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
 
 
 def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:
-    """A question of the agent is printed in words, not as JSON, and the conversation counts as asked."""
+    """A question of the agent is printed as text instead of JSON, and the conversation's state is `asked`."""
     cli_env.engine("codex", d.codex("Let me see.", json.dumps(QUESTION)))
     said = cli_env.type("start", "codex", "hello")
     assert said.out == "Let me see.\n\n? Which colour?\n  - red\n  - blue\n"
@@ -80,7 +80,7 @@ def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:
 
 
 def test_nothing_that_the_agent_says_is_lost(cli_env: CliEnv) -> None:
-    """Prose round an envelope is printed, so is an envelope that is not the end, or no valid one."""
+    """Text around an envelope is printed, and so is an envelope that is invalid or not at the end."""
     asked, invalid = json.dumps(QUESTION), '{"outcome": "perhaps"}'
     cli_env.engine("codex", d.codex(asked, f"I wonder.\n{asked}"), d.codex(invalid), d.codex(asked, "Done"))
     in_words = "\n? Which colour?\n  - red\n  - blue\n"
@@ -90,14 +90,14 @@ def test_nothing_that_the_agent_says_is_lost(cli_env: CliEnv) -> None:
 
 
 def test_a_final_envelope_is_shown_as_its_data(cli_env: CliEnv) -> None:
-    """The result is printed without its wrapping, and the conversation counts as answered."""
+    """The result is printed without its envelope, and the conversation's state is `answered`."""
     cli_env.engine("codex", d.codex(json.dumps(FINAL)))
     assert json.loads(cli_env.type("start", "codex", "hello").out) == {"colour": "blue"}
     assert cli_env.only_record()["state"] == "answered"
 
 
 def test_hostile_text_is_neutral_on_the_screen(cli_env: CliEnv) -> None:
-    """Escape sequences, control characters and changes of direction are shown, not obeyed; emoji stay whole."""
+    """Escape sequences, control characters and direction marks are escaped; emoji are kept."""
     question = json.loads(json.dumps(QUESTION))
     question["interaction"]["prompt"] = "\x1b[2JOK?"
     cli_env.engine("codex", d.codex("\x1b]0;owned\x07 \x9b31m \u202e 👩\u200d🚀\r", json.dumps(question)))
@@ -107,7 +107,7 @@ def test_hostile_text_is_neutral_on_the_screen(cli_env: CliEnv) -> None:
 
 
 def test_a_screen_that_knows_no_emoji_loses_no_record(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the terminal's encoding can't show is written as its escape."""
+    """Characters that the terminal's encoding lacks are printed as escapes, and the record is still written."""
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     cli_env.engine("codex", d.codex("💡"))
     out, _ = (process := cli_env.spawn("start", "codex", "hello")).communicate()

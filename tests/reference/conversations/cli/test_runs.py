@@ -1,4 +1,4 @@
-"""`turngate runs` and `turngate reply`, on a server behind a real socket."""
+"""Tests of `turngate runs` and `turngate reply` against a server on a real socket."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from turngate_reference.server.store import runs
 
 @pytest.fixture(name="env")
 def _env(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerEnv]:
-    """Serve a codex that asks first and ends second."""
+    """Serve a Codex that asks in turn 1 and ends the run in turn 2."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     with served(Caller(server_env.server)) as port:
         monkeypatch.setenv("TURNGATE_URL", f"http://127.0.0.1:{port}")
@@ -26,7 +26,7 @@ def _env(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ser
 
 
 def reply(env: ServerEnv, run_id: str, *words: str) -> tuple[CliResult, str | None]:
-    """Type a reply; return what was said, and what the engine was told."""
+    """Run `turngate reply`; return its result and the reply that the engine got."""
     said = env.cli_env.type("reply", *words)
     if said.code == 0:
         env.wait(run_id, State.SUCCEEDED)
@@ -34,7 +34,7 @@ def reply(env: ServerEnv, run_id: str, *words: str) -> tuple[CliResult, str | No
 
 
 def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
-    """Then the newest; options are numbered, and the next command is shown."""
+    """Waiting runs come before the newest ones; options are numbered, and the reply command is shown."""
     run_id, _ = env.ask()
     later = env.create()
     env.wait(later, State.SUCCEEDED, State.FAILED)
@@ -52,7 +52,7 @@ def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
 
 
 def test_the_list_as_json_is_that_of_the_api(env: ServerEnv) -> None:
-    """With each open question."""
+    """The JSON list holds the API's data, including each open question."""
     run_id, question = env.ask()
     (listed,) = json.loads(env.cli_env.type("runs", "--json").out)
     assert (listed["run_id"], listed["pending"]["interaction_id"]) == (run_id, question.interaction_id)
@@ -70,7 +70,7 @@ def test_the_list_as_json_is_that_of_the_api(env: ServerEnv) -> None:
     ],
 )
 def test_a_reply_reaches_the_run(env: ServerEnv, words: tuple[str, ...], sent: str) -> None:
-    """As it was typed, but for the case of an option; options by their number too."""
+    """Text is sent unchanged, except for the case of an option; options can also be chosen by number."""
     run_id, _ = env.ask()
     said, told = reply(env, run_id, run_id[-8:-3], *words)
     assert (said.code, told) == (0, sent)
@@ -78,7 +78,7 @@ def test_a_reply_reaches_the_run(env: ServerEnv, words: tuple[str, ...], sent: s
 
 
 def test_a_reply_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Byte for byte, where TEXT is a dash."""
+    """If TEXT is a dash, the reply is read from standard input, byte for byte."""
     run_id, _ = env.ask()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("grün\nor so\n".encode())))
     said, told = reply(env, run_id, "--json", run_id[-8:], "-")
@@ -87,7 +87,7 @@ def test_a_reply_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest
 
 
 def test_only_text_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other bytes are refused by their place."""
+    """Input that isn't UTF-8 is rejected, and the error names the position."""
     run_id, _ = env.ask()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     said = env.cli_env.type("reply", run_id[-8:], "-")
@@ -96,7 +96,7 @@ def test_only_text_is_read_from_standard_input(env: ServerEnv, monkeypatch: pyte
 
 
 def test_a_refused_reply_changes_nothing(env: ServerEnv) -> None:
-    """Exit code 2, and why."""
+    """A rejected reply exits with 2 and says why."""
     run_id, _ = env.ask()
     handle = run_id[-8:]
     for words, why in (
@@ -114,7 +114,7 @@ def test_a_refused_reply_changes_nothing(env: ServerEnv) -> None:
 
 
 def test_a_handle_must_be_unambiguous(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two runs that begin alike neither is answered."""
+    """If a prefix matches two runs, neither gets the reply."""
     env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
     first, second = env.ask()[0], env.ask()[0]
     with env.server.store.writing() as connection:

@@ -1,4 +1,4 @@
-"""The command lines of `turngate start` and `resume`, texts from files, and exit codes."""
+"""Tests of the command lines of `turngate start` and `resume`, text files, and exit codes."""
 
 import json
 import signal
@@ -27,13 +27,13 @@ TEXTS = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A place for a text."""
+    """Return the path of a text file."""
     return tmp_path / "text"
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_engine_gets_what_the_file_holds(cli_env: CliEnv, file: Path, text: str) -> None:
-    """Prompt and message arrive byte for byte, of any length up to the limit."""
+    """Prompt and message from a file reach the engine byte for byte, up to the size limit."""
     cli_env.engine("codex", d.codex("hi"))
     file.write_bytes(text.encode())
     handle = cli_env.begin("codex", "--prompt-file", str(file))
@@ -42,7 +42,7 @@ def test_the_engine_gets_what_the_file_holds(cli_env: CliEnv, file: Path, text: 
 
 
 def test_a_dash_is_standard_input(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` takes the text from standard input; as a prompt or a message it is a text as any other."""
+    """A file name of `-` reads the prompt or message from standard input."""
     cli_env.engine("codex", d.codex("hi"))
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"piped")))
     handle = cli_env.begin("codex", "--prompt-file", "-")
@@ -53,7 +53,7 @@ def test_a_dash_is_standard_input(cli_env: CliEnv, monkeypatch: pytest.MonkeyPat
 
 
 def test_options_of_the_engine_follow_a_dash_dash_as_ever(cli_env: CliEnv, file: Path) -> None:
-    """With `--prompt-file` nothing but `--` stands before them."""
+    """With `--prompt-file`, only `--` comes before the engine's options."""
     cli_env.engine("codex", d.codex("hi"))
     file.write_text("hello")
     cli_env.begin("codex", "--prompt-file", str(file), "--", "--sandbox", "read-only")
@@ -80,7 +80,7 @@ def test_options_of_the_engine_follow_a_dash_dash_as_ever(cli_env: CliEnv, file:
     ],
 )
 def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...]) -> None:
-    """Two texts, or none, are a mistake, and nothing is run."""
+    """Giving two texts, or none, is an error, and no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     file.write_text("hello")
     names = {"FILE": str(file), "HANDLE": cli_env.begin()}
@@ -99,7 +99,7 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
     ids=["too long", "latin", "surrogate", "empty"],
 )
 def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path, data: bytes, why: str) -> None:
-    """A file that is too long, empty or no text is an error, and nothing is run."""
+    """A file that is too long, empty or not text is an error, and no engine runs."""
     cli_env.engine("opencode", d.opencode("hi"))
     file.write_bytes(data)
     said = cli_env.type("start", "opencode", "--prompt-file", str(file))
@@ -109,7 +109,7 @@ def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path
 
 @pytest.mark.parametrize("name", [".", "missing", "missing\udcff"])
 def test_a_file_that_can_not_be_read_is_named(cli_env: CliEnv, tmp_path: Path, name: str) -> None:
-    """A directory or a missing file is an error with its reason."""
+    """A directory or a missing file is an error that says why."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "--prompt-file", str(tmp_path / name))
     assert said.code == 2
@@ -117,7 +117,7 @@ def test_a_file_that_can_not_be_read_is_named(cli_env: CliEnv, tmp_path: Path, n
 
 
 def test_closed_standard_input_is_told(cli_env: CliEnv) -> None:
-    """A command line without any standard input is no crash."""
+    """Closed standard input is reported as an error, without a crash."""
     done = subprocess.run(
         ["sh", "-c", f"exec {d.TURNGATE} start codex --prompt-file - <&-"], capture_output=True, text=True, check=False
     )
@@ -125,7 +125,7 @@ def test_closed_standard_input_is_told(cli_env: CliEnv) -> None:
 
 
 def test_a_prompt_may_look_like_an_option(cli_env: CliEnv) -> None:
-    """After `--` a prompt that looks like an option is one; before it, it is refused instead of guessed at."""
+    """After `--`, text that looks like an option is a prompt; before it, it is rejected as an unknown option."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin("codex", "--", "--yolo")
     assert cli_env.calls()[0]["stdin"] == "--yolo"
@@ -134,7 +134,7 @@ def test_a_prompt_may_look_like_an_option(cli_env: CliEnv) -> None:
 
 
 def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv) -> None:
-    """A second `--` begins the engine's options, as the help says."""
+    """A second `--` starts the engine's options, as the help says."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin("codex", "--", "-v or -q?", "--", "--add-dir", "docs")
     (call,) = cli_env.calls()
@@ -147,14 +147,14 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
     [(), ("codex",), ("--mode", "auto", "codex", "hi"), ("codex", "two", "words"), ("codex", "hi", "--model", "m")],
 )
 def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
-    """Without engine or prompt, or with unquoted words, nothing is run."""
+    """Without an engine or a prompt, or with an unquoted prompt, no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     assert cli_env.type("start", *words).code == 2
     assert cli_env.calls() == []
 
 
 def test_mode_interactive_is_the_default_and_passes_no_auto_flag(cli_env: CliEnv) -> None:
-    """Without --mode the engine gets no option that lets it act without asking."""
+    """Without --mode, the engine gets no option that lets it act without asking."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin()
     assert cli_env.calls()[0]["argv"] == ["exec", "--json", "--skip-git-repo-check", "-"]
@@ -162,7 +162,7 @@ def test_mode_interactive_is_the_default_and_passes_no_auto_flag(cli_env: CliEnv
 
 
 def test_mode_auto_passes_the_auto_flags(cli_env: CliEnv) -> None:
-    """Mode auto passes them on the start and on every resume."""
+    """Mode auto passes the auto-approve flags on start and on every resume."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin("codex", "--mode", "auto", "hello")
     assert cli_env.type("resume", handle, "go on").code == 0
@@ -170,7 +170,7 @@ def test_mode_auto_passes_the_auto_flags(cli_env: CliEnv) -> None:
 
 
 def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
-    """With --json stdout is the record, which validates, and stderr holds no more than diagnostics."""
+    """With --json, stdout holds only the valid record, and stderr only diagnostics."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "--json", "hello")
     record = json.loads(said.out)
@@ -181,7 +181,7 @@ def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 2, 7, 42, 55])
 def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None:
-    """Whatever code the engine ends with is what start and resume end with."""
+    """`start` and `resume` exit with the engine's exit code."""
     cli_env.engine("codex", [*d.codex("hi"), ["exit", code]])
     said = cli_env.type("start", "codex", "hello")
     assert said.code == code
@@ -189,7 +189,7 @@ def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None
 
 
 def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv) -> None:
-    """As in a shell, a signal counts from 128, and it is named."""
+    """As in a shell, the exit code is 128 plus the signal number, and the signal is named."""
     cli_env.engine("codex", [*d.codex("hi"), ["signal", signal.SIGKILL]])
     said = cli_env.type("start", "codex", "hello")
     assert said.code == 128 + signal.SIGKILL
@@ -201,7 +201,7 @@ def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv)
     [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
 )
 def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tuple[str, ...], message: str) -> None:
-    """Words after `--` are joined by spaces; a second `--` is one of them."""
+    """Words after `--` are joined by spaces; a second `--` is part of the message."""
     cli_env.engine("codex", d.codex("hi"))
     assert cli_env.type("resume", cli_env.begin(), *words).code == 0
     assert cli_env.calls()[1]["stdin"] == message
@@ -209,21 +209,21 @@ def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tupl
 
 @pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
 def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
-    """Without a message, and with two words that are not behind `--`, nothing is run."""
+    """Without a message, or with two words that don't follow `--`, no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("resume", cli_env.begin(), *words)
     assert (said.code, "MESSAGE" in said.err.splitlines()[-1], len(cli_env.calls())) == (2, True, 1)
 
 
 def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
-    """Bytes that are no UTF-8 can't reach an engine unaltered."""
+    """A message that isn't valid UTF-8 is rejected, since it can't reach the engine unchanged."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("resume", cli_env.begin(), "\udcff")
     assert (said.code, "not valid Unicode" in said.err) == (2, True)
 
 
 def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv) -> None:
-    """Options of turngate stand before the handle."""
+    """Options of turngate must come before the handle."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
