@@ -1,4 +1,4 @@
-"""The fake engine as an executable, and cases played on it (or on a real engine) without the rest of a probe."""
+"""The fake engine as an executable, and a way to run single cases on it or on a real engine."""
 
 import threading
 from pathlib import Path
@@ -26,7 +26,7 @@ def pinned_release(engine: str) -> tuple[EngineContract, Path]:
 
 
 def install(folder: Path, *lies: str) -> Path:
-    """Make the fake engine an executable named codex in `folder`, with these lies next to it."""
+    """Install the fake engine as `codex` in `folder`, with these lies next to it."""
     executable = headless(folder / "codex")
     (folder / "lies").write_text(" ".join(lies))
     return executable
@@ -38,7 +38,7 @@ def named(name: str) -> list[Case]:
 
 
 class Spectator:
-    """Notes all that is played, as a probe does, and can judge it."""
+    """Collects observations as a probe does, and can judge them."""
 
     def __init__(self, contract: EngineContract) -> None:
         self.seen = Observations(contract, hosts=set())
@@ -47,19 +47,19 @@ class Spectator:
         self._lock = threading.Lock()
 
     def saw(self, item: Observation, box: Sandbox) -> None:
-        """Note what was seen."""
+        """Add an observation."""
         with self._lock:
             self.kept[item.name] = box.root
             self.seen.saw(item)
 
     def ended(self, end: CaseEnd) -> None:
-        """Note the end of a case."""
+        """Add the end of a case."""
         with self._lock:
             self.done.add(end.case)
             self.seen.ended(end)
 
     def judged(self, *more: str) -> dict[str, ClauseResult]:
-        """Judge every clause whose cases were played; `more` counts as played too."""
+        """Judge every clause whose cases were run; the cases in `more` count as run too."""
         results: dict[str, ClauseResult] = {}
         levels, done = ("static", "hermetic", "server"), self.done | set(more)
         asked = (clause.id for clause in load.catalogue().at_level(*levels))
@@ -76,7 +76,7 @@ def play(
     interrupt: Interrupt | None = None,
     contract: EngineContract | None = None,
 ) -> Spectator:
-    """Play cases, or those of these names, by a contract (codex's), in sandboxes below `folder`."""
+    """Run cases, given by name or object, with a contract (by default codex's), in sandboxes below `folder`."""
     spectator = Spectator(contract or load.contract("codex").at("0.169.0"))
     chosen = [case for entry in cases for case in (named(entry) if isinstance(entry, str) else [entry])]
     stage = CaseRunner.of(folder / "sandboxes", 2, interrupt or Interrupt())
@@ -85,5 +85,5 @@ def play(
 
 
 def failing(results: dict[str, ClauseResult]) -> set[str]:
-    """Name the clauses that failed."""
+    """Return the clauses that failed."""
     return {name for name, result in results.items() if result.result is Result.FAIL}

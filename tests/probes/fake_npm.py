@@ -1,10 +1,10 @@
-"""A stand-in for npm: a registry of one package in a folder, which does as the files in that folder say.
+"""A stand-in for npm: a registry of one package, controlled by files in a folder.
 
-`published.json` lists the versions. `fail-<command>` holds the standard error of a failing command.
-`wait-<command>` is a fifo, which the command reads to its end before it goes on. `without` names what an
-installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock), `build` (of any platform, though the
-package names one for each). `calls` gets every call. With a file `engine` an installation brings that as codex, saying
-the version that was installed, with `lies-<version>` next to it.
+`published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo that
+the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
+`integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one for
+each). `calls` records every call. If there is a file `engine`, it is installed as codex, with the installed version and
+`lies-<version>` next to it.
 """
 
 import base64
@@ -19,7 +19,7 @@ PLATFORMS = ("darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64")
 
 
 def main() -> None:
-    """Play one call of npm in the current directory."""
+    """Handle one npm call in the current directory."""
     registry, command = Path(os.environ["FAKE_NPM"]), sys.argv[1]
     with (registry / "calls").open("a") as calls:
         calls.write(json.dumps(sys.argv[1:]) + "\n")
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def view(published: list[str], asked: str, what: str) -> None:
-    """Print all versions, the latest, or the integrity of what is asked for."""
+    """Print all versions, the latest one, or the integrity of a version."""
     wanted = asked.rpartition("@")[2]
     if what != "version":
         print(json.dumps(published if what == "versions" else published[-1]))  # noqa: T201 - npm prints
@@ -49,12 +49,12 @@ def view(published: list[str], asked: str, what: str) -> None:
 
 
 def integrity(version: str) -> str:
-    """Return the integrity of a version's content."""
+    """Return the integrity of a version."""
     return f"sha512-{base64.b64encode(hashlib.sha512(version.encode()).digest()).decode()}"
 
 
 def install(published: list[str], without: list[str]) -> None:
-    """Put the package that package.json asks for, and a lock, into the current directory."""
+    """Install the package that package.json names, with a lockfile, in the current directory."""
     ((package, version),) = json.loads(Path("package.json").read_text())["dependencies"].items()
     if version not in published:
         sys.exit("npm error code ETARGET\nnpm error notarget No matching version found for it.")
@@ -75,7 +75,7 @@ def install(published: list[str], without: list[str]) -> None:
 
 
 def bring(registry: Path, version: str) -> None:
-    """Install the engine of the registry, if it has one."""
+    """Install the registry's engine, if there is one."""
     if not (registry / "engine").exists():
         return
     executable, lies = Path("node_modules/.bin/codex"), registry / f"lies-{version}"

@@ -1,6 +1,6 @@
 """A stand-in for `python -m pip`: an index of one package in the folder of this file.
 
-`published` lists versions, `fail` holds the standard error of every failing call, `without` the word `executable`.
+`published` lists the versions. `fail` is the stderr of every failing call. `without` may contain `executable`.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def main(argv: list[str]) -> None:
-    """Play one call of pip in the current directory."""
+    """Handle one pip call in the current directory."""
     with (HERE / "calls").open("a") as calls:
         calls.write(json.dumps(argv) + "\n")
     if (HERE / "fail").exists():

@@ -1,4 +1,4 @@
-"""Programs that are offered to an engine, and those that it started."""
+"""Canaries: programs offered to an engine to see whether it starts them."""
 
 from pathlib import Path
 
@@ -27,13 +27,13 @@ def _contract() -> EngineContract:
 
 
 def test_what_a_server_would_refuse_is_dropped(contract: EngineContract, tmp_path: Path) -> None:
-    """An option that starts a program is not passed in mode interactive, one that does not is."""
+    """In interactive mode, options that may start a program are left out, and others are passed."""
     with sandbox(contract.hermetic, tmp_path, "box", keep=True) as box:
         assert canaries.offer(contract, box) == ("--model", "m")
 
 
 def test_files_are_put_into_the_workspace(contract: EngineContract, tmp_path: Path) -> None:
-    """With the program's path in them; what only the control run needs comes with it."""
+    """Canary files contain the program's path; files for the control run are written only then."""
     with sandbox(contract.hermetic, tmp_path, "box", keep=True) as box:
         canaries.offer(contract, box)
         assert (box.work / ".codex/hooks").read_text() == f"{box.canary} hook"
@@ -46,14 +46,14 @@ def test_files_are_put_into_the_workspace(contract: EngineContract, tmp_path: Pa
 
 
 def test_an_option_that_several_canaries_need_is_passed_once(contract: EngineContract, tmp_path: Path) -> None:
-    """Many engines refuse an option that is repeated."""
+    """An option that several canaries need is passed once, because many engines reject repeated options."""
     with sandbox(contract.hermetic, tmp_path, "box", keep=True) as box:
         canaries.offer(contract, box)
         assert canaries.unguard(contract, box)[1].count("--trust") == 1
 
 
 def test_a_program_that_was_started_leaves_a_marker_once(contract: EngineContract, tmp_path: Path) -> None:
-    """Whatever else it is told; and nothing is said of it where no program is offered."""
+    """Each started canary is reported once; without an offered canary the result is None."""
     with sandbox(contract.hermetic, tmp_path, "box", keep=True) as box:
         assert box.started() is None
         canaries.offer(contract, box)
@@ -65,6 +65,6 @@ def test_a_program_that_was_started_leaves_a_marker_once(contract: EngineContrac
 
 
 def started(box: Sandbox, name: str) -> None:
-    """Start the program as an engine might, with an argument of its own."""
+    """Start the canary program as an engine might, with an extra argument."""
     done = run(ProcessRequest((str(box.canary), name, "{}"), box.work, {"PATH": "/usr/bin:/bin"}))
     assert done.exit_code == 0

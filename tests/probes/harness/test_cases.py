@@ -1,4 +1,4 @@
-"""The cases: what they say to the engine, whatever it answers."""
+"""The cases: what they send to the engine."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 @pytest.fixture(name="seen", scope="module")
 def _seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
-    """All that an honest engine shows of all cases, without the wait for a later minute."""
+    """All observations of an honest engine in all cases, without waiting for a later minute."""
     folder = tmp_path_factory.mktemp("cases")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
@@ -28,20 +28,20 @@ def _seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
 
 
 def test_names_are_unique_and_failing_backends_are_cases() -> None:
-    """Turns are found by case and step, so no two cases share a name."""
+    """Case names are unique, and every failing backend has a case."""
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert set(FAILING) <= set(names)
 
 
 def test_each_case_runs_as_many_turns_as_it_says(seen: Observations) -> None:
-    """What is announced as the number of turns is what is run."""
+    """Each case runs as many steps as it announces."""
     played = [name.partition("/")[0] for name in seen.turns]
     assert {case.name: played.count(case.name) for case in CASES} == {case.name: case.steps for case in CASES}
 
 
 def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
-    """No two turns share a nonce, and each stands in its prompt, but for prompts that must look like flags."""
+    """Each turn has a unique nonce in its prompt, except for prompts that must look like flags."""
     nonces = [turn.nonce for turn in seen.turns.values() if turn.nonce]
     assert len(set(nonces)) == len(nonces)
     without = {turn.name for turn in seen.turns.values() if not turn.nonce or turn.nonce not in turn.prompt}
@@ -49,7 +49,7 @@ def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
 
 
 def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(seen: Observations) -> None:
-    """All other turns are interactive, and none of those is passed an auto-approve flag."""
+    """Only these four turns run in auto mode; the others get no auto-approve flag."""
     auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
     assert auto == {"auto/first", "auto/again", "tool-call/auto", "canaries/control"}
     for name in seen.turns.keys() - auto:
@@ -57,7 +57,7 @@ def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(seen: Ob
 
 
 def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
-    """Each resumed turn names the session that the story says."""
+    """Each resumed turn resumes the session that its case specifies."""
     resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed}
     main, minute = seen.turns["main/first"].session, "later-minute"
     a, b = seen.turns[f"{minute}/a-first"].session, seen.turns[f"{minute}/b-first"].session
@@ -71,7 +71,7 @@ def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
 
 
 def test_the_large_prompt_is_large(seen: Observations) -> None:
-    """The prompt has 200 KB, and a nonce at both ends."""
+    """The large prompt exceeds the limit and has a nonce at both ends."""
     prompt = seen.turns["large-prompt/first"].prompt
     assert len(prompt) > LARGE_PROMPT
     assert prompt.startswith("tgn-")
@@ -79,7 +79,7 @@ def test_the_large_prompt_is_large(seen: Observations) -> None:
 
 
 def test_the_scripted_answers_are_envelopes() -> None:
-    """Question and answer are what the turn protocol calls so; the imitation holds no envelope."""
+    """The scripted question and answer are valid envelopes; the imitation is none."""
     question, answer = read_envelope(QUESTION), read_envelope(ANSWER)
     assert question is not None
     assert not isinstance(question, BadEnvelope)
@@ -92,12 +92,12 @@ def test_the_scripted_answers_are_envelopes() -> None:
 
 @pytest.mark.parametrize("contract", ENGINES, ids=[contract.engine for contract in ENGINES])
 def test_every_engine_has_a_flag_that_a_prompt_may_look_like(contract: EngineContract) -> None:
-    """The case of prompts like flags takes the contract's first auto-approve flag."""
+    """Every contract's first auto-approve flag begins with a dash, so a prompt can look like it."""
     assert contract.auto_flags[0].flag.startswith("-")
 
 
 def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait counts from the end of the session's first turn."""
+    """The wait for a later minute counts from the end of the session's first turn."""
     waited: list[float] = []
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda _, since: waited.append(since))
     seen = engines.play(engines.install(tmp_path), tmp_path, "later-minute").seen

@@ -1,4 +1,4 @@
-"""The driver: single turns on the fake engine."""
+"""The engine driver: single turns on the fake engine."""
 
 import os
 import threading
@@ -29,20 +29,20 @@ from turngate_probes.stub_model import Hang, Refuse, new_nonce
 
 @pytest.fixture(name="played")
 def _played(tmp_path: Path) -> Iterator[EngineDriver]:
-    """A driver with the honest fake engine; notes go to the list `noted`."""
+    """A driver with the honest fake engine."""
     noted: list[Observation] = []
     with sandbox(CODEX.hermetic, tmp_path, "main", keep=False) as box:
         yield EngineDriver("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)
 
 
 def ask(**changes: Any) -> Ask:
-    """Ask something, and be told a final answer."""
+    """Return a request for a turn that gets a final answer."""
     nonce = new_nonce()
     return replace(Ask(f"What? {nonce}", nonce, FINAL), **changes)
 
 
 def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
-    """Argv, reading, request and id of a first turn are there."""
+    """A first turn has its argv, reading, requests and session id."""
     asked = ask()
     turn = played.start("first", asked)
     assert (turn.name, turn.exit_code, turn.ended) == ("main/first", 0, Ended.EXIT)
@@ -57,7 +57,7 @@ def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
 
 
 def test_a_resume_sees_its_own_requests_alone(played: EngineDriver) -> None:
-    """The requests of an earlier turn are not counted for a later one, and its directory may be another."""
+    """A resumed turn has only its own requests, and can run in another directory."""
     first = played.start("first", ask())
     again = played.resume("again", first.session, ask(turn_index=2, cwd=played.sandbox.other))
     assert again.resumed == first.session == again.session
@@ -67,13 +67,13 @@ def test_a_resume_sees_its_own_requests_alone(played: EngineDriver) -> None:
 
 
 def test_without_a_session_there_is_no_resume(played: EngineDriver) -> None:
-    """What the turn before did not report can't be resumed."""
+    """Without a session id of the previous turn, resuming stops the case."""
     with pytest.raises(CaseStoppedError, match="reported no session id"):
         played.resume("again", None, ask())
 
 
 def test_an_odd_handle_passes_only_unchecked(played: EngineDriver) -> None:
-    """Our own shape check stands in the way unless it is put aside."""
+    """A malformed session id is rejected unless the check is disabled."""
     with pytest.raises(Exception, match="isn't a session id"):
         played.resume("bad", "not-a-session-id", ask())
     turn = played.resume("bad", "not-a-session-id", ask(check_shape=False))
@@ -82,7 +82,7 @@ def test_an_odd_handle_passes_only_unchecked(played: EngineDriver) -> None:
 
 
 def test_the_prompt_may_be_forced_into_an_argument(played: EngineDriver) -> None:
-    """As an argument the prompt is none of our own arguments, and standard input stays open if asked."""
+    """A prompt passed as an argument is not listed among turngate's own arguments."""
     asked = ask(via="argument", stdin_open=True, patience=30.0)
     turn = played.start("first", asked)
     assert turn.argv[-2:] == ("--", asked.prompt)
@@ -91,13 +91,13 @@ def test_the_prompt_may_be_forced_into_an_argument(played: EngineDriver) -> None
 
 
 def test_mode_auto_passes_its_flags(played: EngineDriver) -> None:
-    """In mode auto the contract's flags are among our arguments."""
+    """Only auto mode passes the contract's auto-approve flags."""
     assert "workspace-write" in played.start("first", ask(mode=Mode.AUTO)).own_arguments
     assert "workspace-write" not in played.start("second", ask()).own_arguments
 
 
 def test_patience_ends_a_turn_after_its_first_request(played: EngineDriver) -> None:
-    """An engine that still waits for the model when patience is over is ended and counts as a hang."""
+    """A turn that still waits for the model at its deadline is stopped."""
     turn = played.start("first", ask(reply=Hang(), patience=0.2))
     assert (turn.ended, turn.reading.result.outcome) == (Ended.STOPPED, Outcome.ERROR)
     assert turn.seconds < lab_module.TURN_TIMEOUT / 2
@@ -105,7 +105,7 @@ def test_patience_ends_a_turn_after_its_first_request(played: EngineDriver) -> N
 
 
 def test_patience_that_was_not_needed_does_no_harm(played: EngineDriver) -> None:
-    """A turn that fails in time ended by itself."""
+    """A turn that fails before its deadline ends by itself."""
     turn = played.start("first", ask(reply=Refuse(401), patience=60.0))
     assert (turn.ended, turn.exit_code) == (Ended.EXIT, 1)
 
@@ -113,7 +113,7 @@ def test_patience_that_was_not_needed_does_no_harm(played: EngineDriver) -> None
 def test_where_no_request_is_seen_patience_counts_from_the_start(
     played: EngineDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A quiet engine is ended after patience and the time that a start may take."""
+    """Without a request, the deadline counts from the start, plus a startup allowance."""
     monkeypatch.setattr(lab_module, "STARTUP_ALLOWANCE", 0.1)
     engines.install(tmp_path, "reads-stdin")
     turn = played.start("first", ask(via="argument", stdin_open=True, patience=0.1))
@@ -122,13 +122,13 @@ def test_where_no_request_is_seen_patience_counts_from_the_start(
 
 
 def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: EngineDriver) -> None:
-    """A turn that was cut off by an interrupt proves nothing, so it is not noted."""
+    """A turn that is interrupted is not recorded."""
     noted: list[Observation] = []
     played = replace(played, note=noted.append)
     called = threading.Event()
 
     def interrupt(_: object) -> None:
-        # not on this thread, which the engine waits for
+        # on another thread, because the engine waits for this one
         threading.Thread(target=played.interrupt.set).start()
         called.set()
 
@@ -140,7 +140,7 @@ def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: EngineDriver) -> No
 
 
 def test_a_page_is_seen_and_noted(played: EngineDriver) -> None:
-    """A plain command runs in the sandbox and is noted."""
+    """The output of a command without a turn is recorded."""
     noted: list[Observation] = []
     page = replace(played, case="static", note=noted.append).page("version", ["--version"])
     assert (page.name, page.stdout, page.exit_code) == ("static/version", b"codex-cli 0.169.0\n", 0)
@@ -148,7 +148,7 @@ def test_a_page_is_seen_and_noted(played: EngineDriver) -> None:
 
 
 def test_an_interrupt_ends_a_page_and_leaves_no_note(played: EngineDriver, tmp_path: Path) -> None:
-    """A version query that was cut off is no answer of the engine."""
+    """A version query that is interrupted is not recorded."""
     engines.install(tmp_path, "hangs-at-version")
     noted: list[Observation] = []
     played = replace(played, note=noted.append)
@@ -163,19 +163,19 @@ def test_an_interrupt_ends_a_page_and_leaves_no_note(played: EngineDriver, tmp_p
 
 
 class Waiting(Interrupt):
-    """An interrupt that notes what is waited for, and does not wait."""
+    """An interrupt that records waits instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float] = []
 
     def wait(self, seconds: float) -> None:
-        """Note the wait."""
+        """Record the wait."""
         self.waited.append(seconds)
 
 
 def test_a_later_minute_begins_after_the_next_full_one(played: EngineDriver) -> None:
-    """It waits until a second into the minute after the given time, however much of that has passed."""
+    """The wait ends one second into the minute after the given time."""
     waiting = Waiting()
     played = replace(played, interrupt=waiting)
     now = time.time()
@@ -188,7 +188,7 @@ def test_a_later_minute_begins_after_the_next_full_one(played: EngineDriver) -> 
 
 
 def test_output_that_is_too_much_is_counted(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a turn that prints without end the beginning is kept, and how much was not."""
+    """Output over the limit is dropped, and its size is recorded."""
 
     def small(*args: Any, **more: Any) -> ProcessRequest:
         return structs.replace(process_request(*args, **more), max_output=100)

@@ -1,4 +1,4 @@
-"""The interrupt: it ends what runs and lets nothing more start."""
+"""The interrupt stops running processes and lets no new ones start."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obsta
 
 
 def test_it_sets_every_stop_under_way() -> None:
-    """Each process that runs is told to stop, from whatever thread the interrupt comes."""
+    """An interrupt from any thread stops every running process."""
     interrupt = Interrupt()
     with interrupt.covering() as one, interrupt.covering() as other:
         assert not one.is_set()
@@ -24,7 +24,7 @@ def test_it_sets_every_stop_under_way() -> None:
 
 
 def test_it_leaves_what_has_ended_alone() -> None:
-    """A process that ended before is not stopped any more."""
+    """A process that has already ended is not stopped."""
     interrupt = Interrupt()
     with interrupt.covering() as ended:
         pass
@@ -33,7 +33,7 @@ def test_it_leaves_what_has_ended_alone() -> None:
 
 
 def test_nothing_starts_after_it() -> None:
-    """Once interrupted no process is covered any more."""
+    """After an interrupt no process starts."""
     interrupt = Interrupt()
     assert not interrupt.is_set()
     interrupt.set()
@@ -43,7 +43,7 @@ def test_nothing_starts_after_it() -> None:
 
 
 def test_waiting_ends_with_it() -> None:
-    """A long wait is cut short by the interrupt; a wait that is over already just returns."""
+    """An interrupt ends a long wait; a wait for a past time returns at once."""
     interrupt = Interrupt()
     interrupt.wait(-1.0)
     timer = threading.Timer(0.05, interrupt.set)
@@ -54,7 +54,7 @@ def test_waiting_ends_with_it() -> None:
 
 
 def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
-    """What an interrupt tears down fails in many ways, none of which is the reason."""
+    """After an interrupt, every failure has the reason "interrupted"."""
     interrupt = Interrupt()
     refused = CaseStoppedError("connection refused")
     assert interrupt.why(refused).text == "connection refused"
@@ -64,7 +64,7 @@ def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first signal calls the interrupt, on another thread; the second one ends the process."""
+    """The first signal calls the interrupt on another thread; the second one exits the process."""
     called, killed, codes = threading.Event(), threading.Event(), list[int]()
     interrupts: list[threading.Thread] = []
 
@@ -95,14 +95,14 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
     ],
 )  # fmt: skip
 def test_what_an_error_stands_for(error: Exception, reason: Reason | None) -> None:
-    """Each error that may end a case has its reason; what is unknown has none, and is nobody's but ours."""
+    """Each known error that stops a case has its reason; an unknown error has none, as it is a turngate bug."""
     obstacle = Interrupt().why(error)
     assert (obstacle.reason, obstacle.by_engine) == (reason, False)
     assert obstacle.text
 
 
 def test_an_interrupt_is_the_reason_whatever_failed() -> None:
-    """What fails once the probe is interrupted says nothing, neither of the engine nor of turngate."""
+    """After an interrupt, not even a failure caused by the engine counts against it."""
     interrupt = Interrupt()
     interrupt.set()
     assert interrupt.why(ObstacleError("connection refused", by_engine=True)).reason is Reason.INTERRUPTED

@@ -1,4 +1,4 @@
-"""What happens in the middle of a turn."""
+"""Actions in the middle of a turn: giving up after a deadline, and sending a signal."""
 
 import signal
 import subprocess
@@ -9,7 +9,7 @@ from turngate_probes.harness.mid_turn import MidTurn
 
 
 def test_it_gives_up_after_its_seconds() -> None:
-    """Once begun, it calls when the time is over, and not before."""
+    """After the first request, it gives up once the time is over, and not before."""
     gave_up = threading.Event()
     started = time.monotonic()
     with MidTurn(None, 0.05, gave_up.set) as turn:
@@ -19,7 +19,7 @@ def test_it_gives_up_after_its_seconds() -> None:
 
 
 def test_it_counts_from_the_first_beginning() -> None:
-    """Further signs of life neither restart the clock nor do harm."""
+    """Further requests don't restart the clock, and it gives up only once."""
     called: list[int] = []
     gave_up = threading.Event()
 
@@ -35,14 +35,14 @@ def test_it_counts_from_the_first_beginning() -> None:
 
 
 def test_it_never_begins_by_itself() -> None:
-    """Without a sign of life there is no deadline."""
+    """Without a request there is no deadline."""
     gave_up = threading.Event()
     with MidTurn(None, 0.0, gave_up.set):
         assert not gave_up.wait(0.05)
 
 
 def test_it_is_over_with_its_block() -> None:
-    """What ends in time is not given up afterwards."""
+    """A turn that ends in time is not given up afterwards."""
     gave_up = threading.Event()
     with MidTurn(None, 0.05, gave_up.set) as turn:
         turn.requested()
@@ -50,7 +50,7 @@ def test_it_is_over_with_its_block() -> None:
 
 
 def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
-    """The group dies of it; without a request nothing is sent."""
+    """The process group gets the signal at the first request, not before."""
     with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
         with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
             turn.started(process.pid)
@@ -60,7 +60,7 @@ def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
 
 
 def test_a_request_after_the_turn_is_ignored() -> None:
-    """The process group of an ended turn may be another's by then."""
+    """A request after the turn sends no signal, because the process group may belong to another process."""
     with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
         with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
             turn.started(process.pid)

@@ -1,4 +1,4 @@
-"""What a probe saw."""
+"""The observations of a probe."""
 
 import pytest
 
@@ -13,7 +13,7 @@ CALL = Call("loop/create", "POST", "/v1/runs", 409, {}, {"state": "queued", "cod
 
 
 def test_what_was_seen_is_found_by_its_name() -> None:
-    """Turns, pages and calls have names of a case and a step."""
+    """Turns, command outputs and calls are found by case and step."""
     seen = Observations(t.CODEX)
     for item in (FIRST, PAGE, CALL):
         seen.saw(item)
@@ -31,7 +31,7 @@ def test_what_was_seen_is_found_by_its_name() -> None:
     ],
 )
 def test_what_was_not_seen_has_its_reason(end: CaseEnd | None, absent: Obstacle | None, obstacle: Obstacle) -> None:
-    """A case that ended lacks only what the engine did not do; else what stopped it is the reason."""
+    """A missing observation reports why its case was stopped or not run."""
     seen = Observations(t.CODEX, absent=absent)
     if end:
         seen.ended(end)
@@ -41,7 +41,7 @@ def test_what_was_not_seen_has_its_reason(end: CaseEnd | None, absent: Obstacle 
 
 
 def test_the_ends_of_cases_add_up() -> None:
-    """Hosts and unknown requests of all cases are kept."""
+    """Hosts and unknown requests of all cases are collected."""
     seen = Observations(t.CODEX)
     seen.ended(CaseEnd("main", hosts=frozenset({"a.test"})))
     seen.ended(CaseEnd("auto", unknown=frozenset({"GET /x"})))
@@ -49,7 +49,7 @@ def test_the_ends_of_cases_add_up() -> None:
 
 
 def test_a_turn_carries_the_turns_before_it() -> None:
-    """One request must hold its own nonce and theirs; a turn that nobody watched can't tell."""
+    """A turn carries earlier ones if one request holds all their nonces; without recorded requests this is unknown."""
     again = t.resumed("main/again", "main/first")
     assert again.carries(FIRST)
     assert not again.carries(FIRST, t.turn("main/third"))
@@ -58,13 +58,13 @@ def test_a_turn_carries_the_turns_before_it() -> None:
 
 
 def test_a_call_says_what_was_answered() -> None:
-    """Status, code and detail of a problem; an answer that is no object is an empty document."""
+    """A call is described by its status, code and detail; a response that is no object counts as empty."""
     assert (CALL.said(), CALL.state) == ("POST /v1/runs: 409: BUSY: no slot", "queued")
     assert Call("loop/x", "GET", "/", 200, None, "text").document == {}
 
 
 def test_unknown_requests_are_named_by_method_and_path() -> None:
-    """Known protocols and tunnels to this machine are left out."""
+    """Only requests with an unknown protocol are listed, without tunnels to this machine."""
     known, strange = t.exchange("n"), t.exchange("n", protocol=None, method="GET", path="/x")
     tunnel = t.exchange("n", protocol=None, method="CONNECT")
     assert unknown_requests([known, strange, tunnel]) == {"GET /x"}

@@ -1,4 +1,4 @@
-"""What long work takes at most."""
+"""Peak resource usage, and limits on parallel work."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ from turngate_probes.harness.resource_usage import (
 
 
 def test_the_most_of_all_samples_is_kept() -> None:
-    """Later and smaller samples change nothing."""
+    """The peak of all samples is kept."""
     sizes = [5, 9, 1]
     with ResourceUsage(lambda: sizes.pop(0) if sizes else 0) as usage:
         usage.look()
@@ -31,7 +31,7 @@ def test_the_most_of_all_samples_is_kept() -> None:
 
 
 def test_processes_below_count() -> None:
-    """A child's memory is in the sum, and one that vanished is ignored."""
+    """The memory of child processes is included; vanished processes are ignored."""
     alone = resident_set_bytes()
     with psutil.Popen(("cat",), stdin=-1) as child:
         assert resident_set_bytes() >= alone
@@ -40,7 +40,7 @@ def test_processes_below_count() -> None:
 
 
 def test_memory_bounds_how_much_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With little memory one engine runs at a time, else one a core and one more."""
+    """Low memory allows one engine at a time, otherwise one per core plus one."""
     for available, enough, jobs in ((0, False, 1), (LEAST_MEMORY, True, 2), (100 * ENGINE_MEMORY, True, 5)):
         monkeypatch.setattr(psutil, "virtual_memory", lambda available=available: SimpleNamespace(available=available))
         assert enough_memory() is enough
@@ -49,7 +49,7 @@ def test_memory_bounds_how_much_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_node(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Put a program called node, and little else, on PATH."""
+    """Put a program called node on an otherwise minimal PATH."""
     node = folder / "node"
     node.write_text(script)
     node.chmod(0o755)
@@ -57,7 +57,7 @@ def with_node(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
 
 
 def test_it_says_what_reports_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sensible values."""
+    """The machine's description has the Node version, the cores and the memory."""
     with_node(tmp_path, monkeypatch, "#!/bin/sh\necho v20.1.0\n".replace("\\\n", "\n"))
     this_machine = machine()
     assert this_machine.node == "v20.1.0"
@@ -66,7 +66,7 @@ def test_it_says_what_reports_need(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_node_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Node is None, and so is one that can't be started."""
+    """The Node version is None if node is missing or can't be started."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert machine().node is None
     with_node(tmp_path, monkeypatch, "#!/nonexistent\n")

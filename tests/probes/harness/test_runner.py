@@ -1,4 +1,4 @@
-"""Playing cases: on the fake engine, honest and lying, each lie told by its clause."""
+"""Running cases on honest and lying fake engines: each lie is caught by its clause."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +20,12 @@ from turngate_probes.harness.runner import CaseRunner, Slots
 
 @pytest.fixture(name="no_waiting", autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a later minute come at once."""
+    """Skip the wait for a later minute."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 
 def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contracts and catalogue can be converted on many threads from then on."""
+    """A runner loads contracts and the catalogue before threads use them."""
     prepared: list[None] = []
     monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
     CaseRunner.of(tmp_path, 1, Interrupt())
@@ -34,7 +34,7 @@ def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.long
 def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
-    """All cases played on the honest fake engine pass, but for the clause that needs the executable's files."""
+    """The honest fake engine passes every clause, except the one that needs its installed files."""
     played = engines.play(engines.install(tmp_path), tmp_path, *(case.name for case in CASES))
     results = played.judged(EVERYTHING)
     assert {name for name, result in results.items() if result.result is not Result.PASS} == {"executable.unchanged"}
@@ -80,7 +80,7 @@ LIES = {
 @pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
 def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
-    """The clause that is there for a lie fails, whatever else does."""
+    """Each lie fails at least the clause that covers it."""
     played, clause = LIES[lie]
     results = engines.play(engines.install(tmp_path, lie), tmp_path, *played.split()).judged(EVERYTHING)
     assert clause in engines.failing(results), results.get(clause)
@@ -88,7 +88,7 @@ def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each turn is read as what was printed, failed ones too: of all clauses `process.clean-exit` alone fails."""
+    """An engine that doesn't exit after its turns fails only `process.clean-exit`."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
     played = engines.play(engines.install(tmp_path, "hangs"), tmp_path, *(case.name for case in CASES))
     results = played.judged(EVERYTHING)
@@ -98,7 +98,7 @@ def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, m
 
 
 def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for standard input to end is the deviation that the contract declares."""
+    """An engine that waits for the end of stdin shows the deviation that the contract declares."""
     monkeypatch.setattr(driver, "STARTUP_ALLOWANCE", 1.0)
     monkeypatch.setattr(cases, "_deadline", lambda _: 1.0)
     results = engines.play(engines.install(tmp_path, "reads-stdin"), tmp_path, "stdin-open").judged()
@@ -106,20 +106,20 @@ def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
-    """Without a session id there is nothing to resume: the case stops, and later checks give its reason."""
+    """Without a session id the case stops, and the reason is recorded."""
     played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
     assert played.seen.stopped == {"main": Obstacle("the previous turn reported no session id", by_engine=True)}
     assert list(played.seen.turns) == ["main/first"]
 
 
 def test_sandboxes_are_gone_afterwards(tmp_path: Path) -> None:
-    """Nothing of a case that is not kept stays on disk."""
+    """No sandbox stays on disk by default."""
     engines.play(engines.install(tmp_path), tmp_path, "auto")
     assert list((tmp_path / "sandboxes").iterdir()) == []
 
 
 def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> None:
-    """What fails before the engine runs is reported as the reason, and no turn is made up."""
+    """An executable that can't be started stops each case with a reason, and no turn is recorded."""
     broken = tmp_path / "codex"
     broken.write_text("#!/nonexistent/interpreter\n")
     broken.chmod(0o755)
@@ -131,7 +131,7 @@ def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> Non
 
 
 def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
-    """After an interrupt no engine is started, and every case says so."""
+    """After an interrupt no engine is started, and every case is stopped as interrupted."""
     interrupt = Interrupt()
     interrupt.set()
     played = engines.play(engines.install(tmp_path), tmp_path, "main", "static", interrupt=interrupt)
@@ -141,7 +141,7 @@ def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
 
 
 def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception of ours comes through, instead of ending the case quietly."""
+    """An unexpected exception is raised, not recorded as the end of a case."""
 
     def crash(*_: object) -> None:
         raise ZeroDivisionError
@@ -152,14 +152,14 @@ def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class Queue:
-    """Threads that ask for a slot each, in a known order, while the only one is held."""
+    """Threads that each wait for the only slot, in a known order."""
 
     def __init__(self, slots: Slots) -> None:
         self.slots, self.served = slots, list[str]()
         self.threads: list[threading.Thread] = []
 
     def ask(self, name: str, priority: int) -> None:
-        """Let a thread wait for a slot; returns when it stands in the queue."""
+        """Start a thread that waits for a slot; return once it is in the queue."""
         waiting = len(self.slots._waiting)
         thread = threading.Thread(target=self._hold, args=(name, priority))
         self.threads.append(thread)
@@ -172,13 +172,13 @@ class Queue:
             self.served.append(name)
 
     def join(self) -> None:
-        """Wait until all were served."""
+        """Wait until all threads were served."""
         for thread in self.threads:
             thread.join()
 
 
 def test_no_more_than_the_slots_are_held() -> None:
-    """Of two slots a third holder has to wait until one is given back."""
+    """With two slots, a third holder waits until one is released."""
     slots, held = Slots(2), threading.Event()
 
     def third() -> None:
@@ -193,7 +193,7 @@ def test_no_more_than_the_slots_are_held() -> None:
 
 
 def test_the_more_urgent_goes_first() -> None:
-    """Waiters are served by priority, and in order of arrival where it is the same."""
+    """Slots go to waiting threads by priority, then in order of arrival."""
     slots = Slots(1)
     queue = Queue(slots)
     with slots.held(0):
@@ -205,7 +205,7 @@ def test_the_more_urgent_goes_first() -> None:
 
 
 def test_a_slot_comes_back_after_an_error() -> None:
-    """An exception in the block gives the slot back."""
+    """An exception releases the slot."""
     slots = Slots(1)
     with pytest.raises(ZeroDivisionError), slots.held(0):
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""The sandbox: its directories, its environment, its end."""
+"""The sandbox: its directories, its environment and its removal."""
 
 import json
 import os
@@ -22,7 +22,7 @@ HERMETIC = Hermetic(
 
 
 def test_it_is_furnished_as_the_contract_says(tmp_path: Path) -> None:
-    """Home, work, other and tmp are there, and files are written with their slots filled."""
+    """The sandbox has its directories, and the contract's files with their slots filled."""
     with sandbox(HERMETIC, tmp_path / "deep", "main", keep=False) as box:
         assert all(folder.is_dir() for folder in (box.home, box.work, box.other, box.root / "tmp"))
         written = (box.home / ".engine/config.toml").read_text()
@@ -30,7 +30,7 @@ def test_it_is_furnished_as_the_contract_says(tmp_path: Path) -> None:
 
 
 def test_it_is_gone_afterwards_even_after_an_error(tmp_path: Path) -> None:
-    """Nothing stays, however the block ends."""
+    """The sandbox is removed, even after an exception."""
 
     def fail(box: Sandbox) -> None:
         (box.work / "notes").touch()
@@ -42,7 +42,7 @@ def test_it_is_gone_afterwards_even_after_an_error(tmp_path: Path) -> None:
 
 
 def test_a_kept_one_stays_under_its_name(tmp_path: Path) -> None:
-    """Asked to keep it, it lies where a person finds it."""
+    """With `keep` the sandbox stays on disk under the name of its case."""
     with sandbox(HERMETIC, tmp_path, "main", keep=True) as box:
         pass
     assert box.root == tmp_path / "main"
@@ -50,14 +50,14 @@ def test_a_kept_one_stays_under_its_name(tmp_path: Path) -> None:
 
 
 def test_two_of_one_name_do_not_meet(tmp_path: Path) -> None:
-    """Sandboxes of the same case at the same time have directories and backends of their own."""
+    """Two sandboxes of the same case have separate directories and backends."""
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as one, sandbox(HERMETIC, tmp_path, "main", keep=False) as two:
         assert one.root != two.root
         assert one.backend.url != two.backend.url
 
 
 def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ours only PATH and the language come through; a key or setting of the user never does."""
+    """Only PATH and the locale are inherited, never the user's keys or settings."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-users-own")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/users/own")
     monkeypatch.setenv("LANG", "C.UTF-8")
@@ -74,7 +74,7 @@ def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_contract_has_the_last_word_on_the_environment(tmp_path: Path) -> None:
-    """What the contract sets is filled, and goes before what the sandbox sets."""
+    """Variables in the contract override those of the sandbox, with their slots filled."""
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
         env = box.env(HERMETIC, box.work)
         assert env["ENGINE_HOME"] == f"{box.home}/.engine"
@@ -82,7 +82,7 @@ def test_the_contract_has_the_last_word_on_the_environment(tmp_path: Path) -> No
 
 
 def test_every_proxy_is_the_backend_but_for_loopback(tmp_path: Path) -> None:
-    """Whatever spelling an engine reads, it is led to the backend, and loopback goes direct."""
+    """All proxy variables point to the backend; loopback addresses bypass the proxy."""
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
         env = box.env(HERMETIC, box.work)
         proxies = {
@@ -93,7 +93,7 @@ def test_every_proxy_is_the_backend_but_for_loopback(tmp_path: Path) -> None:
 
 
 def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> None:
-    """Where the model is away the engine is led there, and the proxy still watches."""
+    """With an unreachable model URL, the config uses that URL and the proxy is still the backend."""
     away = "http://127.0.0.1:1"
     with sandbox(HERMETIC, tmp_path, "main", keep=False, model_url=away) as box:
         assert f'url = "{away}/v1"' in (box.home / ".engine/config.toml").read_text()
@@ -113,7 +113,7 @@ with claimed(Path(sys.argv[1]), "main-") as root:
 
 
 def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
-    """Start a process that holds a sandbox until its input ends; return both."""
+    """Start a process that holds a sandbox until its stdin ends; return the process and the sandbox's path."""
     pipe = subprocess.PIPE
     process = subprocess.Popen((sys.executable, "-c", HOLDING, str(parent)), stdin=pipe, stdout=pipe, text=True)
     assert process.stdout
@@ -121,7 +121,7 @@ def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    """A sandbox whose process was killed is nobody's; one that a process holds stays."""
+    """The next run removes the sandbox of a killed process, and leaves one that is in use."""
     killed, orphan = holding(tmp_path)
     killed.kill()
     killed.communicate()
@@ -139,13 +139,13 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
 
 
 def test_nothing_is_swept_where_nothing_is(tmp_path: Path) -> None:
-    """A first run has no folder of sandboxes yet, and makes none by looking."""
+    """Cleaning up a missing folder does not create it."""
     sweep(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_secrets_of_the_account_are_found_by_the_names_of_variables(tmp_path: Path) -> None:
-    """Their values are taken out wherever they stand; short ones would take too much with them."""
+    """Secrets are found by variable name and replaced in output; very short values are not."""
     account = {"MY_API_KEY": "abcdef", "A_TOKEN": "abcdefgh", "PASSPORT": "no", "HOME": "/home/me"}
     assert sorted(secrets_of(account)) == ["abcdef", "abcdefgh"]
     with sandbox(HERMETIC, tmp_path, "main", keep=False, account=account) as box:
@@ -155,7 +155,7 @@ def test_secrets_of_the_account_are_found_by_the_names_of_variables(tmp_path: Pa
 
 
 def test_a_turn_is_kept_whole(tmp_path: Path) -> None:
-    """Command, both streams and each request lie in a folder named for the step."""
+    """The command, stdout, stderr and each request are saved in a folder named after the step."""
     requests = (t.exchange(body=b"first"), t.exchange(body=b"second"))
     turn = t.turn("main/first", stderr=b"\xffwarning", requests=requests)
     save_streams(turn, tmp_path)
@@ -168,6 +168,6 @@ def test_a_turn_is_kept_whole(tmp_path: Path) -> None:
 
 
 def test_a_page_is_kept_without_requests(tmp_path: Path) -> None:
-    """A plain command has no requests to keep."""
+    """A command without a turn is saved without requests."""
     save_streams(t.page("static/help-1", "usage"), tmp_path)
     assert sorted(path.name for path in (tmp_path / "turns/help-1").iterdir()) == ["command.json", "stderr", "stdout"]

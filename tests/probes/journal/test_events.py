@@ -1,4 +1,4 @@
-"""The events of a probe."""
+"""The events of a journal."""
 
 import msgspec
 
@@ -15,13 +15,13 @@ RESULT = ClauseResult.of(CLAUSE, Result.FAIL, "it was not", ["main/first"], stal
 
 
 def test_the_event_of_a_clause_holds_its_result() -> None:
-    """The result goes in whole, and comes out as it was."""
+    """A clause event returns the same result that it was made from."""
     event = ClauseEvent.about("codex@1", RESULT)
     assert (event.release, event.judged()) == ("codex@1", RESULT)
 
 
 def test_each_event_is_read_as_its_kind() -> None:
-    """What was encoded is decoded to an equal event of the same class."""
+    """Each encoded event is decoded to an equal event of the same class."""
     turn = seen_event("codex@1", t.turn("main/first"), {}, t.CODEX)
     events: list[Event] = [
         ClauseEvent.about("codex@1", RESULT), InstallProgress(release="codex@1", text="half"), turn,

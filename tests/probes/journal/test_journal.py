@@ -22,22 +22,22 @@ LINE = b'{"event": "install.progress", "at": "", "release": "codex@1", "text": "
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The place of a journal in a folder that is not there yet."""
+    """Return the path of a journal in a folder that does not exist yet."""
     return tmp_path / "run" / "journal.ndjson"
 
 
 def says(text: str = "") -> InstallProgress:
-    """An event with a text."""
+    """Return an event with this text."""
     return InstallProgress("codex@1", text=text)
 
 
 def texts(path: Path) -> list[str]:
-    """The texts of the events of a journal."""
+    """Return the texts of a journal's events."""
     return [event.text for event in read(path) if isinstance(event, InstallProgress)]
 
 
 def test_what_is_added_is_read_again_in_order(path: Path) -> None:
-    """Events come back as they were, with the time, in the order in which they were added."""
+    """Events are read back unchanged and in order, with a timestamp."""
     journal = Journal(path)
     added = [j.started(), *samples.whole(), j.call(), j.failed(), j.ended()]
     for event in added:
@@ -50,7 +50,7 @@ def test_what_is_added_is_read_again_in_order(path: Path) -> None:
 
 
 def test_the_time_is_utc_with_milliseconds(path: Path) -> None:
-    """Each event carries the time at which it was added."""
+    """Each event has the UTC time at which it was added, with milliseconds."""
     journal = Journal(path)
     journal.add(says())
     journal.close()
@@ -62,7 +62,7 @@ def test_the_time_is_utc_with_milliseconds(path: Path) -> None:
 
 
 def test_an_event_is_on_disk_before_the_next(path: Path) -> None:
-    """A crash right after an event loses nothing of it."""
+    """Each event is on disk as soon as it is added."""
     journal = Journal(path)
     journal.add(says("fetching"))
     assert texts(path) == ["fetching"]
@@ -70,7 +70,7 @@ def test_an_event_is_on_disk_before_the_next(path: Path) -> None:
 
 
 def test_a_torn_last_line_is_skipped(path: Path) -> None:
-    """What was written before a crash is read, whatever part of the last line is there."""
+    """A partly written last line is skipped, wherever it ends."""
     journal = Journal(path)
     journal.add(says("one"))
     journal.add(says("größer"))
@@ -86,7 +86,7 @@ def test_a_torn_last_line_is_skipped(path: Path) -> None:
     "line", [b"{torn", b"[]", b"7", b'{"event": 3, "at": ""}', b'{"at": ""}', b"\xff", b"", b'{"event": "a"}']
 )
 def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> None:
-    """A damaged file is the environment's failure, with the number of the line."""
+    """Any other invalid line is an environment failure that names the line number."""
     path.parent.mkdir()
     path.write_bytes(LINE + line + b"\n" + LINE)
     with pytest.raises(EnvironmentFailed, match="line 2 is not an event"):
@@ -94,20 +94,20 @@ def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> No
 
 
 def test_a_missing_journal_is_an_environment_failure(path: Path) -> None:
-    """Reading what is not there says so."""
+    """Reading a missing journal is an environment failure."""
     with pytest.raises(EnvironmentFailed, match="can't read"):
         list(read(path))
 
 
 def test_an_unwritable_place_is_an_environment_failure(tmp_path: Path) -> None:
-    """A folder that is a file can't hold a journal."""
+    """A journal that can't be created is an environment failure."""
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailed, match="can't write"):
         Journal(tmp_path / "file" / "journal.ndjson")
 
 
 def test_a_full_disk_is_an_environment_failure(path: Path) -> None:
-    """An event that can't write is never lost silently; a limit on file sizes stands for the full disk."""
+    """An event that can't be written is an environment failure; a file size limit simulates a full disk."""
     journal, before = Journal(path), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
@@ -119,7 +119,7 @@ def test_a_full_disk_is_an_environment_failure(path: Path) -> None:
 
 
 def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> None:
-    """Events of many threads are neither mixed nor lost, and listeners see the order of the file."""
+    """Events of many threads are written as whole lines, and listeners get them in file order."""
     heard: list[Event] = []
     journal = Journal(path, [heard.append])
 
@@ -138,7 +138,7 @@ def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> No
 
 
 def test_events_after_the_end_are_dropped(path: Path) -> None:
-    """A thread that is still at work when the journal is closed does no harm."""
+    """Events added after the journal is closed are dropped."""
     heard: list[Event] = []
     journal = Journal(path, [heard.append])
     journal.close()
@@ -148,7 +148,7 @@ def test_events_after_the_end_are_dropped(path: Path) -> None:
 
 
 def test_an_older_journal_is_replaced(path: Path) -> None:
-    """A journal holds one probe."""
+    """A new journal replaces an old one at the same path."""
     for kind in ("old", "new"):
         journal = Journal(path)
         journal.add(says(kind))
@@ -157,7 +157,7 @@ def test_an_older_journal_is_replaced(path: Path) -> None:
 
 
 def deep(text: str) -> Any:
-    """Put a text at every kind of place that an event has."""
+    """Return an event that has this text at every depth."""
     return j.turn(cwd=text, argv=["codex", text], stdout={"bytes": 1, "excerpt": text})
 
 
@@ -167,7 +167,7 @@ def deep(text: str) -> Any:
     ids=["key", "host"],
 )
 def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path, made: Callable[[], str]) -> None:
-    """Text is redacted wherever it stands in an event."""
+    """Secrets and registry hosts are redacted everywhere in an event."""
     heard: list[Event] = []
     journal = Journal(path, [heard.append])
     journal.add(deep(f"before {made()} after"))
@@ -179,7 +179,7 @@ def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path
 
 
 def test_long_text_is_bounded(path: Path) -> None:
-    """A text of 200 KB is cut to its start and its end, and says how much is left out."""
+    """A text of 200 KB is cut in the middle, and the cut states how much was left out."""
     journal = Journal(path)
     journal.add(j.turn(argv=["START" + " x" * 100_000 + "END"]))
     journal.close()
@@ -194,7 +194,7 @@ def test_long_text_is_bounded(path: Path) -> None:
 
 @given(text=st.text(st.characters(categories=["L", "Cs", "Cc", "Zs"]), max_size=50))
 def test_any_text_is_written_and_can_be_printed(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    """Lone surrogates of an undecodable argv included."""
+    """Any text can be written and printed, even lone surrogates."""
     path = tmp_path_factory.mktemp("any") / "journal"
     journal = Journal(path)
     journal.add(says(text))

@@ -1,4 +1,4 @@
-"""From turns, pages and results to events: plain, bounded, and without places of this machine."""
+"""Converting turns, command outputs and results to journal events, with text cut and local paths replaced."""
 
 import json
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ PLACES = {"/box": "<sandbox>", "/opt/codex": "codex"}
 
 
 def told(item: Turn | CommandOutput, places: Mapping[str, str] = PLACES) -> Any:
-    """The event of what was seen, as it stands in a journal."""
+    """Return an observation's event as it is written to a journal."""
     return json.loads(msgspec.json.encode(seen_event("codex@1", item, places)))
 
 
 def test_a_turn_is_told() -> None:
-    """Name, command, streams, requests, id and outcome of a turn are in its event, as JSON."""
+    """The event of a turn has its name, command, streams, requests, session id and outcome."""
     event = told(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)))
     assert (event["case"], event["step"]) == ("main", "again")
     assert event["argv"] == ["codex", "exec", "--json", "-"]
@@ -50,7 +50,7 @@ def test_a_turn_is_told() -> None:
 
 
 def test_places_of_the_machine_are_replaced() -> None:
-    """Paths in argv, directory, streams, requests and reasons become their placeholders."""
+    """Local paths are replaced by placeholders everywhere in a turn's event."""
     requests = (t.exchange(path="/box/v1", texts=("in /box/work",)),)
     failed = t.printed(text=None, failure="no /box/home")
     turn = t.turn(
@@ -64,7 +64,7 @@ def test_places_of_the_machine_are_replaced() -> None:
 
 
 def test_long_matter_is_bounded() -> None:
-    """Long arguments, streams and many requests are cut, and their true size is reported."""
+    """Long arguments, streams and request lists are cut, and their full size is recorded."""
     turn = t.turn(
         "main/first", b"x" * 100_000, argv=("codex", "y" * 1000), requests=(t.exchange(texts=("z" * 9999,)),) * 50
     )
@@ -77,18 +77,18 @@ def test_long_matter_is_bounded() -> None:
 
 
 def test_bytes_that_are_no_text_are_shown() -> None:
-    """What is not UTF-8 is written as escapes, never dropped."""
+    """Bytes that are not UTF-8 are written as escapes."""
     assert told(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
 
 
 def test_unwatched_requests_are_none() -> None:
-    """A recording without requests says None, which is not the same as no request."""
+    """A recording without requests has None, a turn that sent none an empty list."""
     assert told(t.turn("main/first", requests=None), {})["requests"] is None
     assert told(t.turn("main/first", requests=()), {})["requests"] == []
 
 
 def test_a_page_is_told() -> None:
-    """A plain command has command and streams alone."""
+    """The event of a command without a turn has only the command and its streams."""
     event = told(t.page("static/version", "codex-cli 0.169.0", exit_code=3))
     assert (event["case"], event["step"], event["exit_code"]) == ("static", "version", 3)
     assert event["stdout"] == {"bytes": 17, "excerpt": "codex-cli 0.169.0"}
@@ -96,7 +96,7 @@ def test_a_page_is_told() -> None:
 
 
 def test_a_result_is_told() -> None:
-    """All of a clause's result is in its event."""
+    """The event of a clause contains its complete result."""
     result = ClauseResult.of(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
     event = ClauseEvent.about("codex@1", result)
     assert event.judged() == result
@@ -108,14 +108,14 @@ def test_a_result_is_told() -> None:
 
 
 def test_help_pages_are_read_by_their_options() -> None:
-    """Long and short ones, and the words that the contract looks for; nothing else of the prose."""
+    """From help output only the options and the words that the contract looks for are read."""
     page = t.page("static/help-1", CLAP)
     assert names(page, t.CODEX) == ("--config", "--json", "--last", "--model", "-c", "-h", "-m", "resume")
     assert names(t.page("static/version", CLAP), t.CODEX) == ()
 
 
 def test_turns_are_read_by_kinds_and_keys() -> None:
-    """Each key stands with its record's kind, those in lists too, and no value does."""
+    """Each key path is listed with its record's kind, without any values."""
     stdout = b'{"type": "turn.completed", "usage": {"parts": [{"count": 1}, {"more": {"x": null}}]}}\n'
     kinds, paths = keys_of(t.turn("main/first", stdout), t.CODEX)
     assert kinds == ("turn.completed",)
@@ -124,7 +124,7 @@ def test_turns_are_read_by_kinds_and_keys() -> None:
 
 
 def test_documents_have_keys_alone() -> None:
-    """Where records have no kind their paths stand alone."""
+    """Records without a kind have only key paths."""
     gemini = load.contract("gemini").at("0.61.0")
     if gemini.events.field is None:
         _, paths = keys_of(t.turn("main/first", b'{"session_id": "a", "stats": {"models": {}}}'), gemini)

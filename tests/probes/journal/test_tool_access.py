@@ -1,4 +1,4 @@
-"""Tools available per approval mode: what is read from turns in which the model asks for a tool."""
+"""Tools available per approval mode, read from turns in which the model calls a tool."""
 
 import io
 import json
@@ -31,7 +31,7 @@ from turngate_probes.report.text import print_line, report_lines
 
 
 def asked(*lies: str, folder: Path) -> ToolAccess:
-    """Play the case of the tool call, and that of mode auto, on a fake engine."""
+    """Run the tool call in both modes on a fake engine, and return the tool access."""
     seen = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").seen
     events = [seen_event("codex@1", turn, {}) for turn in seen.turns.values()]
     access = tool_access([event for event in events if isinstance(event, TurnEvent)])
@@ -40,12 +40,12 @@ def asked(*lies: str, folder: Path) -> ToolAccess:
 
 
 def outcomes(access: ToolAccess) -> list[str]:
-    """The outcome of the call in each mode."""
+    """Return the outcome of the tool call in each mode."""
     return [mode.call.outcome for _, mode in access.modes() if mode.call]
 
 
 def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
-    """What the model is offered and told in each mode, and how the turn ends."""
+    """A tool call is denied in interactive mode and executed in auto mode."""
     access = asked(folder=tmp_path)
     assert access.interactive
     assert access.auto
@@ -62,20 +62,20 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
 
 
 def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
-    """Whatever the model is told, and the file of one turn is not taken for that of the next."""
+    """A tool that runs unasked is found by the file it creates, separately in each turn."""
     access = asked("acts-unasked", folder=tmp_path)
     assert outcomes(access)[0] == "executed"
 
 
 def test_an_engine_that_waits_for_somebody_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ended by its deadline."""
+    """An engine that waits for approval is stopped at its deadline and counts as hanging."""
     monkeypatch.setattr("turngate_probes.harness.cases.TOOL_PATIENCE", 0.5)
     access = asked("hangs-at-tools", folder=tmp_path)
     assert outcomes(access) == ["hangs", "hangs"]
 
 
 def event(**changes: Any) -> Any:
-    """A turn in which the model asked for a tool."""
+    """Return a turn in which the model calls a tool."""
     request = {**j.REQUEST, "reply": "tool_call exec_command", "tools": ["exec_command"]}
     usual: dict[str, Any] = {"case": "tool-call", "requests": [request], "acted": False, "told": None}
     return j.turn(**usual | changes)
@@ -93,7 +93,7 @@ def event(**changes: Any) -> Any:
     ],
 )
 def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
-    """What was done goes before what was said."""
+    """The observed effect of a tool call takes precedence over what the engine reports."""
     access = tool_access([event(**changes)])
     assert access
     assert outcomes(access) == [outcome]
@@ -101,7 +101,7 @@ def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
 
 
 def test_without_a_call_there_is_no_table() -> None:
-    """Nothing is said of a mode that was not observed; an old journal knows nothing of all this."""
+    """Without a tool call, or in an old journal, there are no rows."""
     assert tool_access([]) is None
     assert list(rows(None)) == []
     shown = tool_access([event(requests=[{**j.REQUEST, "reply": "text", "tools": ["a"]}])])
@@ -111,19 +111,19 @@ def test_without_a_call_there_is_no_table() -> None:
 
 
 def test_what_became_of_a_recorded_call_is_unknown() -> None:
-    """Recordings show that the model asked for a tool, and not what the tool did."""
+    """In a recording the outcome of a tool call is unknown."""
     assert tool_access([event(acted=None)]) == ToolAccess(ModeToolAccess(("exec_command",), None), None)
 
 
 def offered(interactive: list[str] | None, auto: list[str] | None) -> ToolAccess:
-    """Tool access by the tools of each mode."""
+    """Return the tool access with these tools in each mode."""
     call = ToolCallResult("write", "denied", 0, 1.0, "no")
     modes = (ModeToolAccess(None if tools is None else tuple(tools), call) for tools in (interactive, auto))
     return ToolAccess(*modes)
 
 
 def test_the_tools_of_one_mode_alone_are_named() -> None:
-    """Either way, and not where those of the other mode were not seen."""
+    """Tools offered in only one mode are named, if both modes were observed."""
     assert [row.alone for row in rows(offered(["ask", "read"], ["read", "write"]))] == [
         "only without: ask", "only with auto-approve: write",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_the_tools_of_one_mode_alone_are_named() -> None:
 
 @pytest.mark.parametrize("kind", ["text", "markdown", "page"])
 def test_every_table_of_tool_access_names_them(kind: str) -> None:
-    """Their number alone says nothing of what is missed."""
+    """Every report format names the tools that are offered only with auto-approve."""
     report = samples.mixed()
     first = structs.replace(report.releases[0], tool_access=offered(["read"], ["read", "write_file"]))
     report = structs.replace(report, releases=(first, *report.releases[1:]))
@@ -157,7 +157,7 @@ def test_every_table_of_tool_access_names_them(kind: str) -> None:
     ],
 )
 def test_what_the_model_is_told_is_read_in_every_protocol(document: Any) -> None:
-    """From the first request after the call that holds a result; others run next to it."""
+    """The tool's result is read from the first later request that contains one."""
     call = exchange(reply="tool_call exec_command", body=json.dumps(document).encode())
     beside = exchange(body=b'{"messages": [{"role": "user", "content": "a title, please"}]}')
     result = exchange(body=json.dumps(document).encode())

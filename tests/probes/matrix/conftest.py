@@ -1,4 +1,4 @@
-"""A registry of fake codex releases, and the command that probes them."""
+"""A fake registry of fake codex releases, and the command that probes them."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ VERSIONS = ("0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0")
 
 @dataclass
 class Shop:
-    """The played registry below `folder`, and what the command said last."""
+    """The fake registry in `folder`, and the stderr of the last command."""
 
     folder: Path
     capsys: pytest.CaptureFixture[str]
@@ -28,35 +28,35 @@ class Shop:
         (self.folder / "published.json").write_text(json.dumps(versions))
 
     def lies(self, version: str, *lies: str) -> None:
-        """Make the engine of a version lie."""
+        """Make this version of the engine lie."""
         (self.folder / f"lies-{version}").write_text(" ".join(lies))
 
     def fails(self, command: str, code: str) -> None:
-        """Make an npm command fail with this code of npm."""
+        """Make an npm command fail with this npm error code."""
         (self.folder / f"fail-{command}").write_text(f"npm error code {code}\nnpm error the reason itself")
 
     def mended(self, command: str) -> None:
-        """Make it work again."""
+        """Make an npm command work again."""
         (self.folder / f"fail-{command}").unlink()
 
     def installed(self) -> list[str]:
-        """List the versions that npm was made to install, in order."""
+        """Return one entry for each npm install, in order."""
         calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         return [call[0] for call in calls if call[0] == "install"]
 
     def root(self, version: str) -> Path:
-        """Name the place of a release in the cache."""
+        """Return the path of a release in the cache."""
         return self.folder / "cache/engines/codex" / version
 
     def run(self, *args: str | Path) -> tuple[int, Any]:
-        """Run the command with `--json`; return exit code and report (None: there was none)."""
+        """Run the command with `--json`; return the exit code, and the report or None."""
         code = cli.run([*map(str, args), "--json"])
         said = self.capsys.readouterr()
         self.err = said.err
         return code, json.loads(said.out) if said.out else None
 
     def matrix(self, versions: str, *args: str | Path) -> tuple[int, Any]:
-        """Run a matrix at level static unless `args` name another, with results in `folder/results`."""
+        """Run a matrix, by default at level static, with results in `folder/results`."""
         usual = ("--level", "static") if "--level" not in args else ()
         where = ("--results", self.folder / "results") if "--results" not in args else ()
         return self.run("matrix", "codex", "--versions", versions, *usual, *where, *args)
@@ -69,7 +69,7 @@ def verdicts(report: Any) -> dict[str, str]:
 
 @pytest.fixture(name="shop")
 def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shop:
-    """Put the fake npm, and nothing else, on PATH, with a separate cache."""
+    """A registry with the fake npm as the only program on PATH, and a separate cache."""
     program = tmp_path / "bin" / "npm"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable} -IS\n{Path(fake_npm.__file__).read_text()}")

@@ -1,4 +1,4 @@
-"""Searching made-up histories of results."""
+"""Bisecting made-up histories of results, and releases of a fake registry."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,13 @@ RESULTS: tuple[Result | None, ...] = (Result.PASS, Result.FAIL, Result.DEVIATES,
 
 
 def search(history: Sequence[Result | None]) -> Bisection:
-    """Search made-up answers, one for each release; None: it can't answer. No release may be asked twice."""
+    """Return a bisection of made-up results, one per release (None: untestable), that tests no release twice."""
     left = dict(zip(MANY, history, strict=False))
     return Bisection(tuple(left), lambda version: ClauseAnswer(version, left.pop(version), "made up"))
 
 
 def check(history: Sequence[Result | None], change: ResultChange, newest: int) -> None:
-    """Check a change against the whole history: another result before it, the newest after it, silence in between."""
+    """Check that a change begins the newest result, and that nothing in between can be tested."""
     assert history[change.after] is history[newest]
     assert history[change.before] not in (None, history[newest])
     assert set(history[change.before + 1 : change.after]) <= {None}
@@ -33,7 +33,7 @@ def check(history: Sequence[Result | None], change: ResultChange, newest: int) -
 
 @given(st.lists(st.sampled_from(RESULTS), min_size=1, max_size=64))
 def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result | None]) -> None:
-    """In any history; nothing is found only if all that were run agree, and no older release answers."""
+    """In any history, the search finds a change to the newest result, unless all tested releases agree."""
     answering = [at for at, result in enumerate(history) if result is not None]
     searched = search(history)
     if not answering:
@@ -55,7 +55,7 @@ def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result
 
 @given(st.integers(1, 63), st.sets(st.integers(0, 63)))
 def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: set[int]) -> None:
-    """Between the last release with the old result and the first with the new one, of those that answer."""
+    """A single change is found between the nearest testable releases around it."""
     history = [None if at in silent else (Result.FAIL if at < first else Result.PASS) for at in range(64)]
     old = [at for at in range(first) if at not in silent]
     new = [at for at in range(first, 64) if at not in silent]
@@ -65,7 +65,7 @@ def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: se
 
 @given(st.integers(1, 63))
 def test_few_releases_are_asked(first: int) -> None:
-    """As many as it takes to double the distance up to the change, and to halve it again."""
+    """The number of tested releases grows with the logarithm of the distance."""
     searched = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
     assert searched.search() == ResultChange(first - 1, first)
     assert len(searched.asked) <= 2 * (64 - first).bit_length() + 1
@@ -73,7 +73,7 @@ def test_few_releases_are_asked(first: int) -> None:
 
 @given(st.integers(1, 16), st.integers(0, 31))
 def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) -> None:
-    """If the result before it lasted at least as long as the newest one does."""
+    """The last change is found if the result before it lasted at least as long as the newest one."""
     history = [Result.PASS] * 64
     last = 64 - since
     first = max(0, last - since - lasted_longer)
@@ -82,7 +82,7 @@ def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) ->
 
 
 def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
-    """The oldest 30 don't answer, the result changed in the release after the next: few of them are asked."""
+    """Of 30 untestable releases at the old end, at most two are tried."""
     searched = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
     assert searched.search() == ResultChange(31, 32)
     assert sum(answer.result is None for answer in searched.asked.values()) <= 2
@@ -90,7 +90,7 @@ def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
 
 @given(st.lists(st.sampled_from(RESULTS), min_size=2, max_size=64), st.data())
 def test_named_ends_bound_the_search(history: list[Result | None], data: st.DataObject) -> None:
-    """Nothing outside is asked; the result of --bad is looked for; ends of one result hold no change."""
+    """With --good and --bad, only releases between them are tested; equal ends mean no change."""
     good = data.draw(st.integers(0, len(history) - 2))
     bad = data.draw(st.integers(good + 1, len(history) - 1))
     searched = search(history)
@@ -115,7 +115,7 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
     ],
 )
 def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str | None, what: str) -> None:
-    """An unknown release, and ends in the wrong order."""
+    """Unknown releases and ends in the wrong order are rejected before anything runs."""
     searched = search([Result.PASS] * 64)
     with pytest.raises(EnvironmentFailed, match=what):
         searched.search(good, bad)
@@ -123,7 +123,7 @@ def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str 
 
 
 def test_the_same_result_at_named_ends_costs_two_releases() -> None:
-    """Then there is nothing to search between them."""
+    """If both given ends have the same result, no other release is tested."""
     searched = search([Result.PASS] * 64)
     assert searched.search(MANY[0], MANY[63]) is None
     assert len(searched.asked) == 2
@@ -131,7 +131,7 @@ def test_the_same_result_at_named_ends_costs_two_releases() -> None:
 
 @pytest.mark.long
 def test_a_change_is_found_among_releases(shop: Shop) -> None:
-    """Both neighbours are printed with their evidence, and the result that began."""
+    """The report names the releases on both sides of the change, with evidence and the new result."""
     shop.publish("0.158.0", "0.159.0", "0.160.0", "0.161.0", "0.162.0", "0.163.0")
     for version in ("0.161.0", "0.162.0", "0.163.0"):
         shop.lies(version, "refuses-resume")
@@ -149,7 +149,7 @@ def test_a_change_is_found_among_releases(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
-    """A release in which a prerequisite fails is skipped; if it hides the change, it is named as a candidate."""
+    """Releases with a failing prerequisite are skipped; if they hide the change, they are candidates."""
     shop.publish("0.160.0", "0.161.0", "0.162.0", "0.163.0")
     for version in ("0.161.0", "0.162.0"):
         shop.lies(version, "renames-id")
@@ -167,7 +167,7 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
 
 
 def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
-    """With the reason, and exit code 2: its prerequisite is what changed."""
+    """If a given end can't be tested, the exit code is 2, and the reason is printed."""
     shop.lies("0.163.0", "refuses-resume")
     args = ("--good", "0.162.0", "--bad", "0.163.0", "--results", shop.folder / "results")
     assert shop.run("bisect", "codex", "resume.same-handle", *args) == (2, None)
@@ -176,7 +176,7 @@ def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_no_change_is_reported(shop: Shop) -> None:
-    """One result wherever the clause could be run ends with 2."""
+    """If the clause has the same result everywhere, the exit code is 2."""
     code, report = shop.run("bisect", "codex", "version.readable", "--results", shop.folder / "results")
     assert (code, first_error("bisect-report", report)) == (2, None)
     assert not report["changed"]
@@ -186,6 +186,6 @@ def test_no_change_is_reported(shop: Shop) -> None:
 
 
 def test_an_unknown_clause_is_refused(shop: Shop) -> None:
-    """With those that were perhaps meant."""
+    """An unknown clause is rejected with similar names."""
     assert shop.run("bisect", "codex", "resume.same-handel") == (2, None)
     assert "resume.same-handle" in shop.err

@@ -1,4 +1,4 @@
-"""The commands on a played registry: what is chosen, planned for shards and merged, and what is refused."""
+"""The matrix commands on a fake registry: selection, shards, merging and invalid input."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from turngate.contract.load import first_error
 
 
 def test_an_unreachable_registry_is_told_before_anything_is_probed(shop: Shop) -> None:
-    """Without the list of releases there is nothing to say, and the exit code is 2."""
+    """An unreachable registry ends with exit code 2 before anything is probed."""
     shop.fails("view", "ENOTFOUND")
     assert shop.matrix("all") == (2, None)
     assert "the package registry cannot be reached" in shop.err
@@ -18,7 +18,7 @@ def test_an_unreachable_registry_is_told_before_anything_is_probed(shop: Shop) -
 
 @pytest.mark.long
 def test_shards_are_joined(shop: Shop) -> None:
-    """Shards planned for a job matrix probe all releases between them, and merge into one report."""
+    """The planned shards together probe all releases, and merge into one report."""
     code, include = shop.run("matrix", "codex", "--versions", "all", "--plan", "github", "--shards", "2")
     assert code == 0
     assert [entry["shard"] for entry in include] == ["1/2", "2/2"]
@@ -34,7 +34,7 @@ def test_shards_are_joined(shop: Shop) -> None:
 
 
 def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
-    """What a shard that left nothing was to probe is unanswered."""
+    """Releases of a missing shard are unanswered."""
     shop.matrix("all", "--shard", "1/2")
     code, report = shop.run("matrix", "--merge", shop.folder / "results")
     assert code == 2
@@ -46,7 +46,7 @@ def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
-    """Results of other clauses don't fit together, and a folder without any is refused."""
+    """Folders with different clauses, without results or with an invalid plan can't be merged."""
     shop.matrix("0.160.0")
     shop.matrix("0.161.0", "--clause", "version.readable", "--results", shop.folder / "other")
     assert shop.run("matrix", "--merge", shop.folder / "results", shop.folder / "other") == (2, None)
@@ -71,13 +71,13 @@ def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
     ],
 )
 def test_bad_input_is_told(shop: Shop, args: tuple[str, ...], what: str) -> None:
-    """Each mistake has its message, and exit code 2."""
+    """Each invalid argument has its own message and exit code 2."""
     assert shop.run("matrix", "codex", *args, "--results", shop.folder / "results") == (2, None)
     assert what in shop.err
 
 
 def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
-    """A withdrawn engine has no releases to choose from, and a release is no engine."""
+    """A withdrawn engine, or a release instead of an engine, is rejected."""
     assert shop.run("matrix", "iflow", "--versions", "all") == (2, None)
     assert "no release of iflow is published" in shop.err
     assert shop.run("matrix", "codex@0.160.0", "--versions", "all") == (2, None)
@@ -85,13 +85,13 @@ def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
 
 
 def test_no_shard_is_planned_for_nothing(shop: Shop) -> None:
-    """Two releases are two shards at most, however many were asked for."""
+    """There are no more shards than releases."""
     code, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github", "--shards", "5")
     assert (code, [entry["shard"] for entry in include]) == (0, ["1/2", "2/2"])
 
 
 def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a number of shards there is one for ten releases."""
+    """The plan is JSON; by default there is one shard per ten releases."""
     _, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github")
     job = {"engine": "codex", "versions": "0.162.0,0.163.0", "registry": "npm", "shard": "1/1"}
     assert include == [job]

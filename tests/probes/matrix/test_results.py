@@ -1,4 +1,4 @@
-"""Which of several answers a merge takes."""
+"""Which results count when a merge finds several for one release."""
 
 import json
 import shutil
@@ -11,19 +11,19 @@ from tests.probes.matrix.conftest import Shop, verdicts
 
 
 def altered(plan: Path, **changed: object) -> None:
-    """Change what a plan on disk says."""
+    """Change fields of a plan on disk."""
     plan.write_text(json.dumps(json.loads(plan.read_text()) | changed))
 
 
 def merged(shop: Shop, *folders: Path) -> Any:
-    """Merge folders and return the report, which must be there."""
+    """Merge folders and return the report."""
     _, report = shop.run("matrix", "--merge", *(folders or (shop.folder / "results",)))
     assert report is not None, shop.err
     return report
 
 
 def named(folder: Path, *names: str) -> None:
-    """Make the plans of a folder be read in this order, whatever their digests are."""
+    """Rename the plans of a folder, so that they are read in this order."""
     plans = sorted(folder.glob("plan-*.json"), key=lambda path: json.loads(path.read_text())["at"])
     for name, plan in zip(names, plans, strict=True):
         plan.rename(folder / f"plan-{name}.json")
@@ -34,7 +34,7 @@ def named(folder: Path, *names: str) -> None:
 def test_of_two_answers_of_one_release_the_newer_one_counts(
     shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A release that was asked again, since its content changed, has the new answer, whatever files are called."""
+    """If a release's content changed, its newer result counts, whatever the files are called."""
     results = shop.folder / "results"
     shop.matrix("0.160.0")
     shop.lies("0.160.0", "no-version")
@@ -50,7 +50,7 @@ def test_of_two_answers_of_one_release_the_newer_one_counts(
 def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
     shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What could not be asked of the newer content is unanswered, though the older content was compatible."""
+    """A result of older content does not replace a missing result of newer content."""
     first, second = shop.folder / "first", shop.folder / "second"
     shop.matrix("0.160.0", "--results", first)
     monkeypatch.setattr("turngate_probes.matrix.results.Registry.identity", lambda _, version: f"republished {version}")
@@ -63,7 +63,7 @@ def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
 
 
 def test_releases_of_an_earlier_order_are_left_out(shop: Shop) -> None:
-    """A folder that served another choice of releases before is merged as what was asked of it last."""
+    """Only the releases of a folder's last run are merged."""
     shop.matrix("0.160.0,0.161.0")
     shop.matrix("0.162.0")
     assert list(verdicts(merged(shop))) == ["0.162.0"]
@@ -71,7 +71,7 @@ def test_releases_of_an_earlier_order_are_left_out(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
-    """Each shard has its own newest plan, and folders that hold different orders are joined as they are."""
+    """The newest plan of each shard is merged, from all folders."""
     shop.matrix("all", "--shard", "1/2")
     shop.matrix("all", "--shard", "2/2")
     shop.matrix("0.162.0-beta", "--results", shop.folder / "other")
@@ -89,7 +89,7 @@ def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
     ],
 )
 def test_shards_of_different_turngates_or_contracts_are_refused(shop: Shop, changed: dict[str, str], what: str) -> None:
-    """Verdicts that were reached by different rules don't stand side by side in one report."""
+    """Shards from different turngate or contract versions can't be merged."""
     folders = [shop.folder / "first", shop.folder / "second"]
     for i, folder in enumerate(folders):
         shop.matrix("0.160.0,0.161.0", "--shard", f"{i + 1}/2", "--results", folder)

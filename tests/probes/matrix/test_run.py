@@ -1,4 +1,4 @@
-"""Probing many releases of a played registry: outcomes, restarts, room, shards."""
+"""Probing many releases of a fake registry: outcomes, restarts, cache limits and shared folders."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 
 
 def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
-    """Every release but pre-releases has a verdict, in a report that keeps its schema and states the peak usage."""
+    """Every release except pre-releases has a verdict, and the report states the peak usage."""
     code, report = shop.matrix("all")
     assert code == 0
     assert list(verdicts(report).items()) == [(v, "compatible") for v in ("0.160.0", "0.161.0", "0.162.0", "0.163.0")]
@@ -37,7 +37,7 @@ def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_what_was_answered_is_not_asked_again(shop: Shop) -> None:
-    """A second run takes the answers from the first, and asks only what is new."""
+    """A second run reuses earlier results and probes only new releases."""
     shop.matrix("0.160.0,0.161.0")
     assert len(shop.installed()) == 2
     code, report = shop.matrix("all")
@@ -48,7 +48,7 @@ def test_what_was_answered_is_not_asked_again(shop: Shop) -> None:
 
 
 def test_another_question_or_contract_is_asked_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer counts for its clauses and for the turngate that gave it."""
+    """Results are reused only for the same clauses and the same turngate version."""
     shop.matrix("0.160.0")
     shop.matrix("0.160.0", "--clause", "version.readable")
     assert "0 running, 0 left" in shop.err
@@ -59,7 +59,7 @@ def test_another_question_or_contract_is_asked_anew(shop: Shop, monkeypatch: pyt
 
 
 def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
-    """What a killed run left half written is not taken for an answer."""
+    """A partly written result of a killed run is not reused."""
     shop.matrix("0.160.0")
     results = shop.folder / "results"
     (answer,) = results.glob("codex@*.ndjson")
@@ -71,7 +71,7 @@ def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
 
 
 def test_a_broken_release_is_told_and_the_others_are_probed(shop: Shop) -> None:
-    """A release that says no version breaks the matrix, and no other release."""
+    """A release without a version is broken, and the others are still probed."""
     shop.lies("0.161.0", "no-version")
     code, report = shop.matrix("all")
     assert code == 1
@@ -79,7 +79,7 @@ def test_a_broken_release_is_told_and_the_others_are_probed(shop: Shop) -> None:
 
 
 def test_a_release_that_crashes_at_start_is_broken_with_its_reason(shop: Shop) -> None:
-    """What can't even say its version is broken, and the detail tells how it ended."""
+    """A release that crashes at start is broken, and the detail has its exit code."""
     (shop.folder / "engine").write_text("#!/bin/sh\nexit 134\n")
     code, report = shop.matrix("0.160.0")
     assert code == 1
@@ -88,7 +88,7 @@ def test_a_release_that_crashes_at_start_is_broken_with_its_reason(shop: Shop) -
 
 
 def test_a_binary_of_another_platform_is_unanswered(shop: Shop) -> None:
-    """An executable that this system can't run is no verdict about the engine."""
+    """An executable for another platform is unanswered, not broken."""
     (shop.folder / "engine").write_text("\x7fELF of another world")
     code, report = shop.matrix("0.160.0")
     assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
@@ -96,7 +96,7 @@ def test_a_binary_of_another_platform_is_unanswered(shop: Shop) -> None:
 
 
 def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -> None:
-    """What installs no executable is reported with the platform."""
+    """A release that installs no executable here is unanswered."""
     (shop.folder / "engine").unlink()
     code, report = shop.matrix("0.160.0")
     assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
@@ -104,14 +104,14 @@ def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -
 
 
 def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop) -> None:
-    """A version that is not published is reported with its neighbours."""
+    """An unpublished version is unanswered, with the nearest versions as a hint."""
     code, report = shop.matrix("0.160.0,0.160.5")
     assert (code, verdicts(report)) == (2, {"0.160.0": "compatible", "0.160.5": "unanswered"})
     assert report["releases"][1]["failed"]["hint"] == "nearest: 0.160.0, 0.161.0"
 
 
 def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
-    """A pre-release that is named is installed as published."""
+    """A pre-release is probed if it is listed."""
     code, report = shop.matrix("0.162.0-beta")
     assert (code, verdicts(report)) == (0, {"0.162.0-beta": "compatible"})
 
@@ -121,7 +121,7 @@ def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
     [("ENOSPC", "the disk is full"), ("ECONNRESET", "the package registry cannot"), ("EINTEGRITY", "does not match")],
 )
 def test_a_failed_download_is_unanswered_and_tried_again_the_next_time(shop: Shop, code: str, what: str) -> None:
-    """A full disk, a torn download and a wrong content are reported and kept for a merge, never taken for an answer."""
+    """A failed download is unanswered, also in a merge, and is retried by the next run."""
     shop.fails("install", code)
     assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "unanswered"}
     assert what in shop.err
@@ -132,7 +132,7 @@ def test_a_failed_download_is_unanswered_and_tried_again_the_next_time(shop: Sho
 
 
 def test_content_other_than_published_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What npm installs must have the integrity that the registry told beforehand."""
+    """A package whose integrity differs from the published one is rejected."""
     npm = shop.folder / "bin/npm"
     npm.write_text(npm.read_text().replace('{"integrity": integrity(version)}', '{"integrity": "sha512-other"}'))
     code, report = shop.matrix("0.160.0")
@@ -141,7 +141,7 @@ def test_content_other_than_published_is_refused(shop: Shop, monkeypatch: pytest
 
 
 def test_a_disk_that_is_nearly_full_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither an installation nor an engine is started on a disk that it would fill."""
+    """Nothing is installed on a nearly full disk."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
     code, report = shop.matrix("0.160.0")
     assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
@@ -149,7 +149,7 @@ def test_a_disk_that_is_nearly_full_is_told(shop: Shop, monkeypatch: pytest.Monk
 
 
 def test_an_error_of_the_system_while_probing_is_unanswered(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that fails in the middle of a probe is reported, without a traceback."""
+    """An OSError during a probe makes the release unanswered."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -161,7 +161,7 @@ def test_an_error_of_the_system_while_probing_is_unanswered(shop: Shop, monkeypa
 
 
 def test_no_place_for_results_is_told(shop: Shop) -> None:
-    """A results folder that can't be made ends with exit code 2."""
+    """A results folder that can't be created ends with exit code 2."""
     (shop.folder / "file").write_text("")
     assert shop.matrix("0.160.0", "--results", shop.folder / "file/results") == (2, None)
     assert "can't write" in shop.err
@@ -169,7 +169,7 @@ def test_no_place_for_results_is_told(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
-    """With room for one release each makes room for the next, and the last stays."""
+    """Older releases are evicted so that the cache stays within its limit."""
     code, report = shop.matrix("all", "--cache-limit", "40KB")
     assert code == 0
     assert set(verdicts(report).values()) == {"compatible"}
@@ -178,7 +178,7 @@ def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
 
 
 def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
-    """A release that another process probes stays, and one without room says so."""
+    """A release in use is not evicted; one that no longer fits is unanswered."""
     shop.matrix("0.160.0")
     with in_use(shop.root("0.160.0")):
         code, report = shop.matrix("0.161.0", "--cache-limit", "40KB")
@@ -190,7 +190,7 @@ def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
 def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
-    """After a signal the answers so far are reported, and the rest is asked the next time, even if one is broken."""
+    """After an interrupt the results so far are reported, and the next run probes the rest."""
     monkeypatch.setattr(run_module, "AT_ONCE", 1)
     shop.matrix("0.160.0")
     shop.lies("0.161.0", lies)
@@ -218,7 +218,7 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
 
 
 def test_two_runs_on_one_folder_are_refused(shop: Shop) -> None:
-    """The second one says so before it asks anything; one of another engine, or elsewhere, goes on."""
+    """A second run of the same engine on the same folder is rejected."""
     with alone(shop.folder / "results", "codex"):
         assert shop.matrix("0.160.0") == (2, None)
         assert "another run is using the results of codex in" in shop.err
@@ -232,7 +232,7 @@ VERSIONS = "0.160.0,0.161.0,0.162.0"
 
 
 def meeting_in(shop: Shop) -> Path:
-    """Make the engine of every release open the same fifo, and return it."""
+    """Make every release's engine open the same fifo, and return its path."""
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
     engine = shop.folder / "engine"
@@ -242,7 +242,7 @@ def meeting_in(shop: Shop) -> Path:
 
 @pytest.mark.long
 def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
-    """What it had answered is kept, what it was asking is asked again, and nothing of it stays behind."""
+    """After a kill, the next run reuses complete results, redoes the rest and cleans up."""
     shop.matrix("0.160.0")
     results, sandboxes = shop.folder / "results", shop.folder / "cache/sandboxes"
     shop.lies("0.161.0", "hangs-at-version")
