@@ -1,4 +1,4 @@
-"""Judging: which clauses are asked when, how a finding is judged, and why a clause was not run."""
+"""Judging clauses: which are checked when, how a finding is judged, and why a clause was not run."""
 
 from collections.abc import Iterable
 
@@ -35,26 +35,26 @@ BY_ENVIRONMENT = st.builds(Obstacle, st.just("the machine did something"), st.sa
 
 
 def judged(seen: Observations, *done: str) -> dict[str, ClauseResult]:
-    """Judge all that can be judged once these cases are done."""
+    """Judge every clause that can be judged once these cases are done."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, LEVELS, set(done))
     return results
 
 
 def test_every_clause_of_a_probe_has_a_check_and_every_check_a_clause() -> None:
-    """Catalogue and checks name the same clauses, and checks wait for cases that exist."""
+    """Catalogue and checks name the same clauses, and checks wait only for existing cases."""
     assert set(CHECKS) == catalogue().keys()
     known = {case.name for case in (*CASES, *SERVER_CASES)} | {EVERYTHING, CASE}
     assert {case for check in CHECKS.values() for case in check.cases} <= known
 
 
 def test_every_check_says_what_it_looks_at() -> None:
-    """Each check has its own sentence."""
+    """Each check has a sentence of its own."""
     assert all(check.run.__doc__ for check in CHECKS.values())
 
 
 def test_a_clause_waits_for_its_cases_and_needs() -> None:
-    """A clause is asked once its cases are done and what it needs is judged, and only once."""
+    """A clause is checked once, after its cases are done and its prerequisites are judged."""
     seen = t.seen(VERSION)
     results: dict[str, ClauseResult] = {}
     assert judge_all(seen, results, LEVELS, set()) == []
@@ -66,14 +66,14 @@ def test_a_clause_waits_for_its_cases_and_needs() -> None:
 
 
 def test_levels_choose_the_clauses() -> None:
-    """At level static nothing else is judged."""
+    """At level static only static clauses are judged."""
     results: dict[str, ClauseResult] = {}
     judge_all(t.seen(VERSION), results, ("static",), {case.name for case in CASES} | {EVERYTHING})
     assert set(results) == {"version.readable", "help.surface"}
 
 
 def test_a_failed_need_is_no_failure_of_its_own() -> None:
-    """What needs the id is not run when there is none, and says why."""
+    """Without a session id, clauses that need it are not run, and say why."""
     results = judged(t.seen(t.turn("main/first", RENAMED)), "main", "bad-handles", "auto")
     assert results["handle.present"].result is Result.FAIL
     assert results["resume.accepted"].result is Result.NOT_RUN
@@ -82,7 +82,7 @@ def test_a_failed_need_is_no_failure_of_its_own() -> None:
 
 
 def test_what_was_not_seen_is_not_run() -> None:
-    """What of the environment stopped a case becomes the detail, and the reason."""
+    """If the environment stopped a case, its clause is not run, with that detail and reason."""
     stopped = {"main": Obstacle("interrupted", Reason.INTERRUPTED)}
     result = judged(t.seen(stopped=stopped), "main")["handle.present"]
     assert (result.result, result.detail) == (Result.NOT_RUN, "main/first was not observed: interrupted")
@@ -90,27 +90,27 @@ def test_what_was_not_seen_is_not_run() -> None:
 
 
 def test_a_declared_symptom_deviates() -> None:
-    """A symptom that the contract declares for this release is a deviation, with its compensation."""
+    """A symptom that the contract declares for this release is a deviation, with its workaround."""
     result = judged(t.seen(t.hung("stdin-open/first")), "stdin-open")["stdin.open"]
     assert result.result is Result.DEVIATES
     assert result.action.startswith("close standard input")
 
 
 def test_a_declared_symptom_that_did_not_occur_is_stale() -> None:
-    """A deviation that the release does not show any more passes, marked."""
+    """If a declared deviation doesn't occur any more, the clause passes and is marked stale."""
     result = judged(t.seen(t.turn("stdin-open/first")), "stdin-open")["stdin.open"]
     assert (result.result, result.stale) == (Result.PASS, True)
 
 
 def judge_levels(seen: Observations, *levels: str) -> dict[str, ClauseResult]:
-    """Judge everything of some levels."""
+    """Judge every clause of some levels."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, levels, FINISHED | {EVERYTHING})
     return results
 
 
 def headless() -> list[Observation]:
-    """Return all that is seen of a good release without the server."""
+    """Return the observations of a good release without the server level."""
     resumed = [t.resumed("main/again", "main/first"), t.resumed("main/third", "main/first", "main/again")]
     later = [t.turn("later-minute/a-first"), t.resumed("later-minute/a-again", "later-minute/a-first")]
     failing = [t.turn(f"{case}/first", t.printed(text=None, failure="no"), exit_code=1) for case in FAILING]
@@ -131,13 +131,13 @@ SEEN: dict[tuple[str, ...], list[Observation]] = {
 
 
 def told(results: Iterable[ClauseResult]) -> list[str]:
-    """Name the clauses that were not run for no reason."""
+    """Name the clauses that were not run without a reason."""
     return [result.id for result in unexplained(results)]
 
 
 @pytest.mark.parametrize("clause", ["prompt.not-a-flag", "auto.flags-accepted"])
 def test_a_session_id_that_is_missing_in_one_case_fails_its_clause(clause: str) -> None:
-    """The first turn of the case printed none, while others did: what could not be played is the engine's doing."""
+    """If only one case's first turn has no session id, the clause of that case fails because of the engine."""
     case = CHECKS[clause].cases[0]
     seen = t.seen(t.turn("main/first"), t.turn(f"{case}/first", t.printed(None)), stopped={case: NO_ID})
     result = judge_levels(seen, "hermetic")[clause]
@@ -147,7 +147,7 @@ def test_a_session_id_that_is_missing_in_one_case_fails_its_clause(clause: str) 
 
 @pytest.mark.parametrize("clause", ["prompt.not-a-flag", "auto.flags-accepted"])
 def test_a_session_id_that_is_missing_everywhere_fails_its_own_clause_alone(clause: str) -> None:
-    """Where no turn prints an id that is what fails, and what can't be played names it."""
+    """If no turn has a session id, only the clause about it fails; clauses that need it name it as the reason."""
     case, text = CHECKS[clause].cases[0], "--help"
     request = t.exchange("n", texts=(text,))
     first = t.turn(f"{case}/first", t.printed(None), prompt=text, nonce="n", requests=(request,))
@@ -159,7 +159,7 @@ def test_a_session_id_that_is_missing_everywhere_fails_its_own_clause_alone(clau
 
 
 def test_a_sticky_process_that_is_lost_fails_the_clause_that_names_it() -> None:
-    """It exits after its first turn, so the other clauses are not run."""
+    """The sticky process exits after its first turn; only the clause about that fails, and the others are not run."""
     asked = v.ended("sticky/asked", "failed", "INTERACTION_PROCESS_LOST")
     stopped = {"sticky": LOST, "sticky-ends": LOST}
     results = judge_levels(t.seen(*v.good(), asked, stopped=stopped), "server")
@@ -173,7 +173,7 @@ def test_a_sticky_process_that_is_lost_fails_the_clause_that_names_it() -> None:
 
 
 def test_what_turngate_did_itself_is_a_bug() -> None:
-    """A case that our own server stopped, and one that nobody played, leave clauses without a reason."""
+    """A case that our own server stopped, or that never ran, leaves its clauses without a reason."""
     server = Obstacle("the server itself failed")
     results = judge_levels(t.seen(*sticky.good(), stopped={"loop": server}), "server")
     assert "server.waits" in told(results.values())
@@ -203,7 +203,7 @@ def test_every_clause_that_is_not_run_says_why(data: st.DataObject, levels: tupl
 @settings(deadline=None)
 @given(st.data(), st.sampled_from(list(SEEN)))
 def test_what_only_the_environment_stops_fails_nothing(data: st.DataObject, levels: tuple[str, ...]) -> None:
-    """A case that a full disk or an interrupt stopped makes no clause fail that would not fail without it."""
+    """A case that a full disk or an interrupt stopped makes no other clause fail."""
     whole = judge_levels(t.seen(*SEEN[levels], finished=FINISHED, hosts=set(), changed=""), *levels)
     stopped = data.draw(st.dictionaries(st.sampled_from(sorted(FINISHED)), BY_ENVIRONMENT, min_size=1))
     left = [item for item in SEEN[levels] if item.case not in stopped]
@@ -214,7 +214,7 @@ def test_what_only_the_environment_stops_fails_nothing(data: st.DataObject, leve
 
 @pytest.mark.parametrize("engine,version", recorded())
 def test_no_recorded_release_leaves_a_clause_without_a_reason(engine: str, version: str) -> None:
-    """Of every recorded release each clause is answered, or needs one that was, or is not recorded."""
+    """In every recorded release, each clause has a result, needs one that failed, or can't be recorded."""
     results = judge_levels(replay.replay(load.contract(engine).at(version)), "static", "hermetic")
     assert told(results.values()) == []
     assert {result.reason for result in results.values()} <= {None, Reason.NO_RECORDING}

@@ -1,4 +1,4 @@
-"""Probing: what is journalled of releases, in which order, and where things lie."""
+"""Probing: what the journal says of releases, in which order, and where files go."""
 
 import json
 import os
@@ -41,7 +41,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache and a PATH with nothing in them, and the recordings that are shipped."""
+    """Use an empty cache, an empty PATH, and the shipped recordings."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(FIXTURES))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
@@ -49,7 +49,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = False) -> list[Any]:
-    """Probe at level static, and read the journal."""
+    """Probe at level static and return the journal."""
     path = folder / "probe.ndjson"
     journal = Journal(path)
     settings = ProbeSettings("static", 2, folder / "boxes", keep=keep)
@@ -62,7 +62,7 @@ def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = 
 
 
 def kinds(events: list[Any]) -> list[str]:
-    """Return the kinds of events in their order, pages and clauses once each."""
+    """Return the kinds of events in order, with pages and clauses listed once each."""
     return list(dict.fromkeys(event["event"] for event in events))
 
 
@@ -72,7 +72,7 @@ def last(events: list[Any], kind: str) -> Any:
 
 
 def test_a_release_is_journalled_from_plan_to_verdict(folder: Path) -> None:
-    """Everything said of a release stands between its plan and its end, under one key."""
+    """All events of a release come between its plan and its end, under one key."""
     executable = engines.install(folder)
     events = probed(folder, f"codex={executable}")
     assert kinds(events) == [
@@ -87,13 +87,13 @@ def test_a_release_is_journalled_from_plan_to_verdict(folder: Path) -> None:
 
 
 def test_the_executable_is_not_named_in_what_it_printed(folder: Path) -> None:
-    """Evidence names the engine's command instead of its place on this machine."""
+    """In evidence the engine's command name replaces the path of its executable."""
     page = last(probed(folder, f"codex={engines.install(folder)}"), "page")
     assert page["argv"][0] == "codex"
 
 
 def test_a_withdrawn_engine_is_judged_by_its_recordings(folder: Path) -> None:
-    """Without an executable recordings are replayed: what plain commands printed as well as turns."""
+    """Without an executable, recordings are replayed, both turns and the output of plain commands."""
     events = probed(folder, "iflow")
     assert last(events, "release.planned")["source"] == "recordings"
     assert {event["result"] for event in events if event["event"] == "clause"} == {"pass"}
@@ -103,7 +103,7 @@ def test_a_withdrawn_engine_is_judged_by_its_recordings(folder: Path) -> None:
 
 
 def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
-    """A target that can't be had is planned and failed, and the other one is probed."""
+    """A target that can't be installed is planned and failed; the other one is probed."""
     executable = engines.install(folder)
     events, name = probed(folder, "codex=/missing", f"codex={executable}", "gemini"), f"codex@0.169.0 ({executable})"
     failed = {event["release"]: event for event in events if event["event"] == "release.failed"}
@@ -115,7 +115,7 @@ def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
 
 
 def test_builds_of_one_version_stay_apart(folder: Path) -> None:
-    """Each has a key with its executable, results of its own, and a folder where sandboxes are kept."""
+    """Each build has a key with its executable, separate results, and a separate folder for kept sandboxes."""
     one, two = engines.install(folder / "one"), engines.install(folder / "two", "poor-help")
     events = probed(folder, f"codex={one}", f"codex={two}", keep=True)
     results = {event["release"]: event["result"] for event in events if event.get("id") == "help.surface"}
@@ -124,7 +124,7 @@ def test_builds_of_one_version_stay_apart(folder: Path) -> None:
 
 
 def test_a_release_that_is_probed_twice_is_numbered(folder: Path) -> None:
-    """Where not even the executable tells them apart."""
+    """If two targets have the same executable, their keys are numbered."""
     target = f"codex={engines.install(folder)}"
     names = {event["release"] for event in probed(folder, target, target) if event["event"] == "release.finished"}
     name = f"codex@0.169.0 ({folder / 'codex'})"
@@ -132,20 +132,20 @@ def test_a_release_that_is_probed_twice_is_numbered(folder: Path) -> None:
 
 
 def test_an_interrupted_probe_says_so(folder: Path) -> None:
-    """Targets that were not begun are failed as interrupted, and the journal ends in order."""
+    """Targets that were not started are reported as interrupted, and the journal is complete."""
     events = probed(folder, f"codex={engines.install(folder)}", interrupted=True)
     assert last(events, "release.failed")["what"] == "interrupted"
     assert last(events, "probe.finished")["interrupted"] is True
 
 
 def test_what_was_printed_is_kept_if_asked(folder: Path) -> None:
-    """Kept sandboxes are sorted by release and case, with streams next to them."""
+    """With `--keep`, sandboxes are stored by release and case, next to the output of their turns."""
     probed(folder, f"codex={engines.install(folder)}", keep=True)
     assert (folder / "boxes/codex@0.169.0/static/turns/version/stdout").read_bytes() == b"codex-cli 0.169.0\n"
 
 
 def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of ours is neither a failed release nor a verdict."""
+    """An exception in turngate is raised, not reported as a failed release or a verdict."""
 
     def crash(*_: object) -> None:
         raise ZeroDivisionError
@@ -156,7 +156,7 @@ def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
-    """Sandboxes and journal lie in the cache, or both where they are kept."""
+    """Sandboxes and journal are in the cache, or both in the folder of `--keep`."""
     assert sandboxes_path(None) == folder / "cache/sandboxes"
     assert journal_path(None).parent == folder / "cache/probes"
     assert sandboxes_path(folder / "kept") == folder / "kept"
@@ -164,7 +164,7 @@ def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
 
 
 def test_only_the_newest_journals_stay(folder: Path) -> None:
-    """Of the journals in the cache as many as promised stay, the newest by name."""
+    """Only the newest journals stay in the cache, ordered by name."""
     probes = folder / "cache/probes"
     probes.mkdir(parents=True)
     names = [f"20260101T0000{i:02}Z-1.ndjson" for i in range(KEPT_JOURNALS + 5)]
@@ -175,14 +175,14 @@ def test_only_the_newest_journals_stay(folder: Path) -> None:
 
 
 def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that does not know its cores is taken to have one."""
+    """If the number of cores is unknown, it counts as one."""
     for cores, jobs in ((8, 9), (1, 2), (None, 2)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
         assert default_jobs() == jobs
 
 
 def test_every_level_is_one_of_the_catalogue() -> None:
-    """A higher level asks all that a lower one asks."""
+    """A higher level includes all clauses of lower ones."""
     assert set(LEVELS["static"]) < set(LEVELS["hermetic"])
     assert {level for levels in LEVELS.values() for level in levels} == {
         clause.level for clause in catalogue().values()
@@ -190,7 +190,7 @@ def test_every_level_is_one_of_the_catalogue() -> None:
 
 
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
-    """One clause brings its needs and their cases, and nothing else is played or reported."""
+    """A selected clause runs only with its prerequisites and their cases; nothing else is reported."""
     settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))
     assert set(settings.asked() or ()) == {"resume.same-handle", "resume.accepted", "handle.present"}
     assert [case.name for case in settings.cases()] == ["main"]
@@ -209,7 +209,7 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
 
 
 def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
-    """What is judged by all turns needs all cases; without clauses all are played as well."""
+    """A clause about all turns runs all cases, as does a probe without selected clauses."""
     for clauses in (("process.clean-exit",), ()):
         settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
         assert settings.cases() == list(CASES)
@@ -217,13 +217,13 @@ def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
 
 @pytest.fixture(name="executable")
 def _executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The fake engine, and an empty cache."""
+    """Install the fake engine, and use an empty cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     return engines.install(tmp_path / "bin")
 
 
 def judging(**other: Result) -> Play:
-    """Play nothing, and have every clause pass but these (`_` and `__` stand for dash and dot)."""
+    """Run no cases, and let every clause pass except these (`_` and `__` stand for dash and dot)."""
     told = {name.replace("__", ".").replace("_", "-"): result for name, result in other.items()}
 
     def play(_stage: CaseRunner, _contract: Any, _executable: Path, _cases: Any, watcher: ReleaseProbe) -> None:
@@ -242,7 +242,7 @@ def left(
     level: Level = "hermetic",
     clauses: tuple[str, ...] = (),
 ) -> ProbeResult | None:
-    """Probe the executable, and read what that left."""
+    """Probe the executable and return the saved result."""
     monkeypatch.setattr(CaseRunner, "play", play)
     folder = executable.parent
     with closing(Journal(folder / "probe.ndjson")) as journal:
@@ -254,7 +254,7 @@ def left(
 
 
 def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Release, verdict, capability and profile are those that the probe reports."""
+    """Release, verdict, capability and profile in the saved result are those of the probe."""
     result = left(executable, monkeypatch, judging())
     assert result
     assert (result.engine, result.version, result.verdict) == ("codex", "0.169.0", Verdict.COMPATIBLE)
@@ -276,7 +276,7 @@ def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pyte
 def test_only_failures_about_resuming_count_against_it(
     other: dict[str, Result], expected: tuple[Verdict, bool], executable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed `resume.*` or `handle.*` clears the capability; a declared deviation and other failures do not."""
+    """Only a failed `resume.*` or `handle.*` clause clears the capability, a declared deviation doesn't."""
     result = left(executable, monkeypatch, judging(**other))
     assert result
     assert (result.verdict, result.capability.supported) == expected
@@ -284,14 +284,14 @@ def test_only_failures_about_resuming_count_against_it(
 
 
 def test_a_probe_of_a_part_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither version and help pages alone, nor chosen clauses, nor a probe without an answer settle anything."""
+    """A probe at level static, of selected clauses, or without a verdict saves no result."""
     assert left(executable, monkeypatch, judging(), level="static") is None
     assert left(executable, monkeypatch, judging(), clauses=("handle.shape",)) is None
     assert left(executable, monkeypatch, judging(resume__accepted=Result.NOT_RUN)) is None
 
 
 def test_an_interrupted_probe_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not asked to the end is no verdict, even where it looks like one."""
+    """An interrupted probe saves no result, even if it looks like a verdict."""
 
     def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
         judging(resume__repeated=Result.FAIL)(stage, contract, path, cases, watcher)
@@ -301,7 +301,7 @@ def test_an_interrupted_probe_leaves_nothing(executable: Path, monkeypatch: pyte
 
 
 def test_the_verdict_is_about_what_was_there_before(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executable that was replaced while it was probed has no verdict."""
+    """If the executable was replaced during the probe, no result is saved."""
 
     def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
         judging()(stage, contract, path, cases, watcher)
@@ -312,7 +312,7 @@ def test_the_verdict_is_about_what_was_there_before(executable: Path, monkeypatc
 
 
 def test_a_replay_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recordings say nothing of an executable."""
+    """A replay of recordings saves no result, since no executable ran."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[2] / "fixtures"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The recordings of real releases: clean, small, complete, and judged as their contracts say."""
+"""The shipped recordings are clean, small, complete, and judged as their contracts say."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from turngate_probes.stub_model import ToolCall
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
-# releases that miss a baseline, and all that fails because of it
+# releases that fail a baseline, with every clause that fails because of it
 NO_ID = {"handle.present"}
 FAILING: dict[str, set[str]] = {
     "codex@0.42.0": NO_ID
@@ -42,19 +42,19 @@ FAILING: dict[str, set[str]] = {
 
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the recordings of this checkout, whatever the user's environment says."""
+    """Use the recordings of this checkout, whatever the environment sets."""
     monkeypatch.setenv("TURNGATE_FIXTURES", str(FIXTURES))
 
 
 class FixtureScript:
-    """Stands for a driver in which each turn reports the session of its recording, and notes what is played in it."""
+    """Replaces a driver: each turn returns the recorded session, and every step is noted."""
 
     def __init__(self, recorded: Observations) -> None:
         self.contract, self.sandbox = recorded.contract, MagicMock(fill=str)
         self._recorded, self._case, self._steps = recorded.turns, "", list[str]()
 
     def steps(self) -> list[str]:
-        """Play every case that is recorded and return its steps as `case/step`."""
+        """Run every recorded case and return its steps as `case/step`."""
         for case in RECORDED:
             self._case = case.name
             with suppress(CaseStoppedError):
@@ -68,21 +68,21 @@ class FixtureScript:
         return SimpleNamespace(session=turn and turn.session, finished_at=0.0)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> SimpleNamespace:
-        """Note a resumed turn; without a session there is none, as in a real driver."""
+        """Note a resumed turn; without a session, stop as a real driver does."""
         if session is None:
             raise CaseStoppedError("the previous turn reported no session id")
         return self.start(step, ask)
 
     def tool_call(self) -> ToolCall | None:
-        """Return the tool of the contract, its arguments as they stand there."""
+        """Return the contract's tool call with its arguments unchanged."""
         tool = self.contract.hermetic.tool_call
         return ToolCall(tool.name, tool.arguments) if tool else None
 
     def page(self, step: str, arguments: Sequence[str]) -> None:
-        """Note nothing: few releases have recorded pages."""
+        """Do nothing, since few releases have recorded pages."""
 
     def until_later_minute(self, since: float) -> None:
-        """Go on at once."""
+        """Don't wait."""
 
 
 @cache
@@ -101,7 +101,7 @@ def judged(release: str) -> dict[str, ClauseResult]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_clauses_fail_only_where_the_release_is_known_to_be_broken(release: str) -> None:
-    """No clause fails on a recording of a release that the contract takes for sound, and no deviation is stale."""
+    """No clause fails for a release that the contract calls sound, and no deviation is stale."""
     results = judged(release)
     failing = {name for name, result in results.items() if result.result is Result.FAIL}
     assert failing == FAILING.get(release, set()), {name: results[name].detail for name in failing}
@@ -109,13 +109,13 @@ def test_clauses_fail_only_where_the_release_is_known_to_be_broken(release: str)
 
 
 def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
-    """The list that excuses releases from the lint names these, and no others."""
+    """The lint's list of broken releases names exactly those that fail a baseline."""
     assert set(load.parse((FIXTURES / BROKEN).read_text("utf-8"), BROKEN).data) == set(FAILING)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_step_was_recorded(release: str) -> None:
-    """Each step of each case left a turn and each turn its requests, as far as the release has sessions to resume."""
+    """Each step of each case has a recorded turn with its requests, as far as the release has sessions to resume."""
     turns = seen(release).turns.values()
     assert sorted(turn.name for turn in turns) == sorted(FixtureScript(seen(release)).steps())
     assert all(turn.requests is not None for turn in turns)
@@ -123,7 +123,7 @@ def test_every_step_was_recorded(release: str) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_nothing_volatile_is_left(release: str) -> None:
-    """Replacing what is volatile in a recording once more changes nothing."""
+    """Replacing volatile text in a recording again changes nothing."""
     contract = seen(release).contract
     turns = list(seen(release).turns.values())
     for case, of_case in groupby(turns, key=lambda turn: turn.name.partition("/")[0]):
@@ -134,7 +134,7 @@ def test_nothing_volatile_is_left(release: str) -> None:
 
 
 def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
-    """What a sealed engine says of its version and its options is judged by recordings, as its turns are."""
+    """A release without an executable has recorded version and help output, so that these are judged too."""
     results = judged("iflow@0.5.19")
     assert {name: results[name].result for name in ("version.readable", "help.surface")} == {
         "version.readable": Result.PASS, "help.surface": Result.PASS
@@ -142,7 +142,7 @@ def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
 
 
 def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
-    """Nobody watches network, executable, clock or started programs where nothing runs; all else has an answer."""
+    """Recordings answer every clause except those about network, executable, exit and started programs."""
     unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {
         "network.loopback-only", "executable.unchanged", "process.clean-exit", "interactive.nothing-started"
@@ -150,12 +150,12 @@ def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
 
 
 def _without_numbers(stream: bytes) -> bytes:
-    # which number a placeholder has depends on the turns before
+    # the number of a placeholder depends on earlier turns
     return re.sub(rb"\d{6,}", b"", stream)
 
 
 def test_there_is_no_secret_and_no_place_of_a_machine() -> None:
-    """No file holds a key, the address of a registry, or a path of the machine that recorded it."""
+    """No file contains a key, the address of a registry, or a path of the recording machine."""
     for path in FIXTURES.rglob("*"):
         if path.is_file():
             text = path.read_bytes().decode("utf-8", "replace")
@@ -164,7 +164,7 @@ def test_there_is_no_secret_and_no_place_of_a_machine() -> None:
 
 
 def test_they_are_small() -> None:
-    """All together stay below 10 MB, and no single file is a burden to a reviewer."""
+    """All recordings together take less than 10 MB, and no single file is too long to review."""
     sizes = {path: path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()}
     assert sum(sizes.values()) < 10 * 2**20
     assert max(sizes.values()) < 200 * 2**10, max(sizes, key=lambda path: sizes[path])
@@ -172,7 +172,7 @@ def test_they_are_small() -> None:
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_recordings_named_as_evidence_exist(engine: str) -> None:
-    """What a contract points at is there."""
+    """Every recording that a contract names as evidence exists."""
     text = load.contract(engine).document
     named = set(re.findall(r"'recording': '([\w./-]+)'", str(text.data)))
     assert [name for name in named if not (FIXTURES / name / "recording.yaml").is_file()] == []

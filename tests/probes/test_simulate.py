@@ -1,4 +1,4 @@
-"""The simulator keeps its contract in the probe's own cases, and a simulated turn has the shape of the recorded one."""
+"""The simulator fulfils its contract in a probe's cases, and its turns have the shape of recorded ones."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,7 +35,7 @@ from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.process import install
 
 MINUTE = 60.0
-# releases (or turns of one) that behave in no way a contract could describe, and why
+# releases, or some of their turns, whose behaviour no contract could describe, and why
 EXCUSED = {
     "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
     "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
@@ -46,14 +46,14 @@ Spectators = dict[str, Future[Spectator]]
 
 DEADLINE = 2.0
 STARTUP = 10.0
-# what waits for a later minute is tested with a clock of the test's making instead
+# the wait for a later minute is tested with a simulated clock instead
 CASES_RUN = tuple(case for case in CASES if case.name != "later-minute")
 NOT_RUN = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
 
 
 @pytest.fixture(scope="module", name="spectators")
 def _spectators(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spectators]:
-    """Run the cases of the engines under test, all at once, since each hangs for a while; two seconds are a hang."""
+    """Run the cases of all engines in parallel, since each hangs for a while; two seconds count as a hang."""
     asked: list[EngineContract] = [
         cast(EngineContract, item.callspec.params["contract"]) for item in request.session.items if _asks_for_play(item)
     ]
@@ -82,7 +82,7 @@ def _play(contract: EngineContract, folder: Path) -> Spectator:
 @pytest.mark.long
 @pytest.mark.parametrize("contract", simulated(), ids=lambda contract: contract.engine)
 def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: Spectators) -> None:
-    """Every clause passes or deviates exactly as declared, and no declared deviation fails to occur."""
+    """Every clause passes or deviates exactly as declared, and every declared deviation occurs."""
     results = spectators[contract.engine].result().judged("everything")
     expected = dict.fromkeys(results, Result.PASS)
     expected |= {deviation.clause: Result.DEVIATES for deviation in contract.deviations}
@@ -104,7 +104,7 @@ class RecordedTurns:
 
     @property
     def name(self) -> str:
-        """The recording as `engine/version/case/step`."""
+        """The recording's name, `engine/version/case/step`."""
         return f"{self.contract.engine}/{self.contract.version}/{self.turn.name}"
 
 
@@ -132,7 +132,7 @@ def _described() -> list[RecordedTurns]:
 def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
     subtests: pytest.Subtests, engine: str, tmp_path: Path
 ) -> None:
-    """Framing, kinds of records, places of id, end and answer, and how it ended are those of the recording."""
+    """A simulated turn has the recorded framing, kinds of records, places of id, end and answer, and way of ending."""
     for i, recorded in enumerate(turn for turn in _described() if turn.contract.engine == engine):
         with subtests.test(recorded=recorded.name):
             simulated, real = _both_shapes(recorded, tmp_path / str(i))
@@ -142,7 +142,7 @@ def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
 @pytest.mark.long
 @pytest.mark.parametrize("excused, why", EXCUSED.items())
 def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
-    """What is left out above is there, and has another shape than its simulation: an excuse that is not needed goes."""
+    """Each turn excluded above is recorded and differs from its simulation; an unnecessary exclusion must go."""
     shapes = [
         _both_shapes(recorded, tmp_path / str(i))
         for i, recorded in enumerate(_recorded())
@@ -152,13 +152,13 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
 
 
 def test_there_are_recordings() -> None:
-    """The tests above ran on recordings of every engine that has some."""
+    """Every engine with recordings is tested above."""
     root = recorded_releases.CHECKOUT
     assert {turn.contract.engine for turn in _described()} == {folder.parent.name for folder in root.glob("*/*")}
 
 
 def test_signals_end_it_with_the_recorded_exit_code() -> None:
-    """Where the recorded engine was signalled, the simulation would end with the same exit code, or live on as well."""
+    """A signal ends the simulation with the recorded exit code, or doesn't end it, as recorded."""
     for recorded in _described():
         described, turn = simulation(recorded.contract), recorded.turn
         if turn.signal is None:
@@ -169,7 +169,7 @@ def test_signals_end_it_with_the_recorded_exit_code() -> None:
 
 
 def _both_shapes(recorded: RecordedTurns, root: Path) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the shape of the simulated turn and that of the recorded one."""
+    """Return the shapes of the simulated and of the recorded turn."""
     contract, turn = recorded.contract, recorded.turn
     played, resumed = _simulate(recorded, root)
     reading = played.reading(contract, turn.mode, resumed)
@@ -180,7 +180,7 @@ def _both_shapes(recorded: RecordedTurns, root: Path) -> tuple[dict[str, object]
 def _shape(
     contract: EngineContract, reading: TurnReading, stdout: bytes, stderr: bytes, exit_code: int | None
 ) -> dict[str, object]:
-    """Return all that is compared of a turn."""
+    """Return all compared properties of a turn."""
     return {
         "ended": "hung" if exit_code is None else "well" if exit_code == 0 else "badly",
         "framing kept": not reading.framing,
@@ -197,7 +197,7 @@ def _shape(
 
 
 def _kinds(contract: EngineContract, stream: Stream, data: bytes) -> list[str]:
-    """Name the kinds of records in order, repeats left out."""
+    """Name the kinds of records in order, without repetitions."""
     framing = framer(contract.stream(stream))
     records = [*framing.feed(data), *framing.finish()]
     field = contract.events.field
@@ -206,12 +206,12 @@ def _kinds(contract: EngineContract, stream: Stream, data: bytes) -> list[str]:
 
 
 def _exit_code(turn: Turn) -> int | None:
-    """Return the exit code of a turn that ended by itself; None if it was still running when it was ended."""
+    """Return the exit code of a turn, or None unless it exited without a signal or a timeout."""
     return turn.exit_code if turn.ended is Ended.EXIT and turn.signal is None else None
 
 
 def _simulate(recorded: RecordedTurns, root: Path) -> tuple[CallResult, str | None]:
-    """Play what came before the recorded turn, as far as it matters, and the turn; give the id that it resumes too."""
+    """Run the recorded turn after the steps before it that matter; return its result and the id that it resumes."""
     contract, turn = recorded.contract, recorded.turn
     machine = SimulatedMachine(root)
     resumed = None if turn.resumed is None else _before(contract, turn, machine)
@@ -222,7 +222,7 @@ def _simulate(recorded: RecordedTurns, root: Path) -> tuple[CallResult, str | No
 
 
 def _before(contract: EngineContract, turn: Turn, machine: SimulatedMachine) -> str:
-    """Play the case up to a resumed turn, and give the id that it resumes."""
+    """Run the case up to a resumed turn, and return the id that it resumes."""
     case, _, step = turn.name.partition("/")
     handle = machine.start(contract).session(contract)
     if case == "later-minute":
@@ -236,7 +236,7 @@ def _before(contract: EngineContract, turn: Turn, machine: SimulatedMachine) -> 
 
 
 def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
-    """Return what the model backend of the case answered."""
+    """Return the replies of the case's model backend."""
     case = turn.name.partition("/")[0]
     kind = case.removeprefix("backend-")
     if case in {"interrupted", "killed", "backend-hang"}:

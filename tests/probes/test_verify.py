@@ -1,4 +1,4 @@
-"""Two turns of the fake engine show whether it resumes; what they decide is saved for that very file."""
+"""Two turns show whether an engine resumes; the result is saved for that executable."""
 
 import os
 import sys
@@ -26,14 +26,14 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ruled(executable: Path, interrupt: Interrupt | None = None) -> verify.VerificationOutcome:
-    """Verify an executable as a codex."""
+    """Verify an executable as codex."""
     contract = load.contract("codex").at("0.169.0")
     release = Release("codex", "0.169.0", executable, "path", contract, "")
     return verify.verify(release, interrupt or Interrupt())
 
 
 def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
-    """The result names release and contract, and is no result of a whole probe."""
+    """The result names release and contract, and isn't marked as a whole probe."""
     executable = engines.install(tmp_path / "bin")
     verified = ruled(executable)
     assert verified.status == "proven"
@@ -72,7 +72,7 @@ def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, cla
     "lie, why", [("exits-1-on-success", "the first turn failed: exit code 1"), ("answers-itself", "sent no prompt")]
 )
 def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: str) -> None:
-    """Nothing is saved, so that the next server tries again."""
+    """A failed first turn decides nothing and saves nothing, so that the next server tries again."""
     executable = engines.install(tmp_path / "bin", lie)
     verified = ruled(executable)
     assert verified.status == "unproven"
@@ -81,7 +81,7 @@ def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: st
 
 
 def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> None:
-    """The turns before and after may have been of two programs."""
+    """If the executable changes between the turns, the result is open."""
     executable = engines.install(tmp_path / "bin", "updates-itself")
     assert ruled(executable) == verify.VerificationOutcome(
         "unproven", "the executable was replaced during the verification"
@@ -90,14 +90,14 @@ def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> N
 
 
 def test_turns_that_do_not_end_show_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both turns together have a deadline."""
+    """Both turns share one deadline; if it passes, the result is open."""
     monkeypatch.setattr(verify, "DEADLINE", 0.5)
     executable = engines.install(tmp_path / "bin", "hangs")
     assert ruled(executable).detail == "two turns did not end within 0 s"
 
 
 def test_an_interrupt_shows_nothing(tmp_path: Path) -> None:
-    """It ends the engine, and is no result."""
+    """An interrupt ends the engine and leaves the result open."""
     executable = engines.install(tmp_path / "bin", "meets-tester")
     os.mkfifo(tmp_path / "bin" / "meeting")
     interrupt = Interrupt()

@@ -1,4 +1,4 @@
-"""Turns made by hand, in codex's words: what checks and events are tried on."""
+"""Handmade turns in codex's format, for tests of checks and events."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def nonce(name: str) -> str:
 
 
 def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Exchange:
-    """Return a request of the model backend that holds these nonces."""
+    """Return a request to the model backend that contains these nonces."""
     usual: dict[str, Any] = {
         "at": 1.0, "method": "POST", "path": "/v1/responses", "protocol": "openai.responses", "model": "stub-asked",
         "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text", "size": 2,
@@ -34,7 +34,7 @@ def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Excha
 
 
 def printed(session: str | None = SESSION, text: str | None = QUESTION, failure: str | None = None) -> bytes:
-    """Write what codex prints in a turn; without a text or a failure it is one that was cut short."""
+    """Return what codex prints in a turn; without a text or a failure, the turn is cut off."""
     events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": session}] if session else []
     events.append({"type": "turn.started"})
     if text is not None:
@@ -58,7 +58,7 @@ def turn(
     mode: Mode = Mode.INTERACTIVE,
     **changes: Any,
 ) -> Turn:
-    """Make a turn that went well, but for what is said; `carries` are earlier turns that its request holds."""
+    """Return a successful turn with the given changes; `carries` are earlier turns that its request contains."""
     stdout = printed() if stdout is None else stdout
     prompt = f"Ask me. {nonce(name)}"
     usual: dict[str, Any] = {
@@ -73,23 +73,23 @@ def turn(
 
 
 def resumed(name: str, *carries: str, stdout: bytes | None = None, **changes: Any) -> Turn:
-    """Make a resumed turn that went well, but for what is said."""
+    """Return a successful resumed turn with the given changes."""
     return turn(name, stdout, **{"resumed": SESSION, "carries": carries} | changes)
 
 
 def hung(name: str, **changes: Any) -> Turn:
-    """Make a turn that was ended at its deadline."""
+    """Return a turn that was ended at its deadline."""
     return turn(name, printed(text=None), ended=Ended.STOPPED, exit_code=-15, **changes)
 
 
 def refused(name: str, **changes: Any) -> Turn:
-    """Make a turn that failed at once, loudly, before it asked the model."""
+    """Return a turn that failed at once, with an error message, before it asked the model."""
     usual: dict[str, Any] = {"stdout": b"", "stderr": b"Error: no such thing\n", "exit_code": 1, "requests": ()}
     return turn(name, **usual | changes)
 
 
 def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) -> CommandOutput:
-    """Make a page that a plain command printed."""
+    """Return the output of a plain command."""
     return CommandOutput(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
 
 
@@ -107,5 +107,5 @@ def check(clause: str, *items: Observation, **rest: Any) -> Finding:
 
 
 def leftover(*argv: str) -> Leftover:
-    """Make a process that a turn left behind."""
+    """Return a process that a turn left behind."""
     return Leftover(4711, argv, survived=False)

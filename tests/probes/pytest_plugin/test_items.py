@@ -1,4 +1,4 @@
-"""The plugin of pytest, in a pytest of its own, on the fake engine."""
+"""The pytest plugin, in a separate pytest process, on the fake engine."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ STATIC = ("version.readable", "help.surface")
 
 @pytest.fixture(name="alone")
 def _alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A project with one test of its own; the cache is its own too."""
+    """Create a project with one ordinary test, and use an empty cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(pytester.path / "cache"))
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     pytester.makepyfile(test_own="def test_own(): pass")
@@ -30,7 +30,7 @@ def asked(pytester: pytest.Pytester, *args: str | Path) -> pytest.RunResult:
 
 
 def test_it_does_nothing_until_it_is_asked(alone: pytest.Pytester) -> None:
-    """Neither a test nor an import; only its options and its marker are there."""
+    """Without `--turngate` the plugin adds options and a marker, but no tests and no imports."""
     alone.makeconftest(
         "import sys\n"
         "def pytest_sessionfinish():\n"
@@ -43,7 +43,7 @@ def test_it_does_nothing_until_it_is_asked(alone: pytest.Pytester) -> None:
 
 
 def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
-    """Those of the level, besides those of the project; -m can leave them out, and listing them runs nothing."""
+    """Each clause of the level becomes a test; `-m` can deselect them, and collecting them runs no engine."""
     named = [f"codex=/nowhere::{clause.id}" for clause in catalogue().at_level("static", "hermetic")]
     listed = asked(alone, "--collect-only", "-q", "--turngate", "codex=/nowhere").outlines
     assert [line for line in listed if "::" in line] == ["test_own.py::test_own", *named]
@@ -56,7 +56,7 @@ def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
 
 
 def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> None:
-    """All releases are probed, each by its own executable; what degrades one is a warning, unless strict."""
+    """Each given executable is probed as a release. A degraded release warns, and fails under strict."""
     one, two = (engines.install(alone.path / name, *lies) for name, lies in (("one", ()), ("two", ("poor-help",))))
     args = ("--turngate-level", "static", "--turngate", f"codex={one}", "--turngate", f"codex={two}")
     for strictness, ended in (((), "PASSED"), (("--turngate-strict",), "FAILED")):
@@ -69,7 +69,7 @@ def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> Non
 
 
 def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
-    """The sentence, what was found, why it matters and what was run; not our own code."""
+    """A failure shows the clause, the observation, why it matters and the command, but no traceback."""
     executable = engines.install(alone.path / "bin", "resumes-the-dead")
     args = ("-m", "turngate", "-k", "dead-handle or handle.present", "--turngate", f"codex={executable}")
     result = asked(alone, *args)
@@ -80,21 +80,21 @@ def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
 
 
 def test_a_release_that_can_not_be_asked_fails(alone: pytest.Pytester) -> None:
-    """Never green, and never skipped."""
+    """A release that can't be probed fails its tests and doesn't skip them."""
     result = asked(alone, "-m", "turngate", "--turngate-level", "static", "--turngate", "codex=/nowhere")
     result.assert_outcomes(failed=2, deselected=1)
     result.stdout.fnmatch_lines(["*could not be tested: there is no executable /nowhere*"])
 
 
 def test_what_names_no_engine_is_a_mistake_of_usage(alone: pytest.Pytester) -> None:
-    """Reported in one line, with the known ones."""
+    """An unknown engine is a usage error of one line that lists the known engines."""
     result = asked(alone, "--turngate", "kodex")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--turngate: 'kodex' is not an engine*"])
 
 
 def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What TURNGATE_CONTRACTS names counts here as in the commands, its mistakes too."""
+    """Contracts from TURNGATE_CONTRACTS are used, and errors in them are reported."""
     (alone.path / "own/engines").mkdir(parents=True)
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "own"))
     own, packaged = alone.path / "own/engines/codex.yaml", Path(load.__file__).parents[1] / "engines/codex.yaml"
@@ -113,12 +113,12 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
 
 
 def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:
-    """Every installation has it."""
+    """The installed distribution registers the plugin with pytest."""
     asked(alone, "--help").stdout.fnmatch_lines(["*--turngate=TARGET*"])
 
 
 def test_a_degraded_release_warns_unless_it_shall_fail(alone: pytest.Pytester) -> None:
-    """As `turngate probe` with the same option: the exit code is 0, or 1 under strict."""
+    """The exit code is that of `turngate probe` with the same option: 0, or 1 under strict."""
     executable = engines.install(alone.path / "bin", "poor-help")
     args = ("-m", "turngate", "--turngate-level", "static", "--turngate", f"codex={executable}")
     warned = asked(alone, *args)

@@ -1,4 +1,4 @@
-"""From turns to files, without running anything."""
+"""Turns become files of a recording, without running anything."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ def requests(turn: Turn) -> list[dict[str, Any]]:
 
 
 def test_ids_agree_between_the_files_and_turns_of_a_case() -> None:
-    """The id that one turn prints is the one that the next is asked to resume."""
+    """The session id that one turn prints is the one that the next turn resumes."""
     written = files(turns.turn("main/first"), turns.resumed("main/again", "main/first", stdout=turns.printed(ANOTHER)))
     assert list(written) == ["main-first", "main-again"]
     assert FIRST.encode() in written["main-first"]["stdout"]
@@ -50,7 +50,7 @@ def test_the_prompt_is_told_from_our_own_arguments() -> None:
 
 
 def test_what_nobody_watched_has_no_requests() -> None:
-    """Absent is not the same as empty."""
+    """A turn without a model backend has no list of requests, rather than an empty one."""
     (unwatched,) = files(turns.turn("main/first", requests=None)).values()
     (silent,) = files(turns.turn("main/first", requests=())).values()
     assert "requests.ndjson" not in unwatched
@@ -58,7 +58,7 @@ def test_what_nobody_watched_has_no_requests() -> None:
 
 
 def test_retries_are_one_request_that_is_marked() -> None:
-    """Requests that differ in volatile text alone are recorded once."""
+    """Requests that differ only in volatile text are recorded once, marked as repeated."""
     one = turns.exchange("tgn-0000000000000001", body=b'{"at": "2026-11-21T10:00:00"}')
     two = replace(one, at=2.0, body=b'{"at": "2026-11-21T10:00:09"}')
     other = replace(one, reply="refuse 500")
@@ -68,7 +68,7 @@ def test_retries_are_one_request_that_is_marked() -> None:
 
 
 def test_requests_that_run_beside_the_agents_come_last() -> None:
-    """What the engine asks in the background may come first or last; it is recorded after the agent's own."""
+    """The engine's background requests are recorded after those of the agent, in whichever order they arrived."""
     main, title = turns.exchange(), turns.exchange(tools=())
     told = requests(turns.turn("main/first", requests=(title, main)))
     assert told == requests(turns.turn("main/first", requests=(main, title)))
@@ -76,7 +76,10 @@ def test_requests_that_run_beside_the_agents_come_last() -> None:
 
 
 def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:
-    """The user's own texts stay, a very long prompt as a mark; of the body its size and its signs of approval."""
+    """A recorded request keeps our own texts, the size of its body and its signs of approval.
+
+    A very long prompt becomes a mark.
+    """
     prompt = f"a {FILLER * 3000}z"
     body = b'{"system": "You are a coding agent. sandbox_mode is read-only. On 2026-11-21 you ..."}'
     request = turns.exchange(texts=("# AGENTS.md instructions", f"<reminder>\n{prompt}"), body=body)
@@ -90,7 +93,7 @@ def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:
 
 
 def test_prompts_of_earlier_turns_are_ours() -> None:
-    """A resumed turn sends them again, and they stay."""
+    """A resumed turn sends earlier prompts again, and the recording keeps them."""
     first = turns.turn("main/first")
     again = turns.resumed("main/again", requests=(turns.exchange(texts=(first.prompt, "summary", "Ask me. main")),))
     written = files(first, again)["main-again"]["requests.ndjson"]
@@ -98,7 +101,7 @@ def test_prompts_of_earlier_turns_are_ours() -> None:
 
 
 def test_the_size_is_the_same_each_time() -> None:
-    """Volatile text is replaced before it is measured."""
+    """The size of a request is measured after volatile text is replaced, so it is the same in every run."""
     one = turns.exchange(body=b"/tmp/a/b/c asks")
     two = turns.exchange(body=b"/tmp/another/place asks")
     sizes = set()

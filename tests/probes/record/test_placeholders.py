@@ -1,4 +1,4 @@
-"""What differs from run to run becomes a placeholder, the same text always the same one."""
+"""Values that differ from run to run become placeholders; equal text gets the same placeholder."""
 
 import re
 from datetime import datetime
@@ -32,7 +32,7 @@ TEXTS = st.lists(st.tuples(SEPARATORS, VOLATILE).map("".join), max_size=15).map(
 
 
 def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
-    """Ids are numbered as they come, and keep their number; other ids get other numbers."""
+    """Ids are numbered in order of appearance and keep their number; different ids get different numbers."""
     one, two = "019a0000-0000-7000-8000-00000000000a", "019a0000-0000-7000-8000-00000000000b"
     replacer = Replacer(CODEX, "main", {})
     start = first_number("main")
@@ -42,7 +42,7 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> None:
-    """A replaced session id is still one to the contract, and not the dead one."""
+    """A placeholder for a session id matches the contract's pattern, and differs from the nonexistent id."""
     contract = load.contract(engine).at()
     living = contract.handle.nonexistent_id.replace("00", "a1", 1)
     assert re.fullmatch(contract.handle.shape, living)
@@ -52,13 +52,13 @@ def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> N
 
 
 def test_every_case_numbers_its_sessions_apart() -> None:
-    """No two cases give their sessions the same id, so that ids can be compared between cases."""
+    """No two cases share a session id, so ids can be compared between cases."""
     numbers = sorted(first_number(case.name) for case in RECORDED)
     assert all(after - before >= 1000 for before, after in pairwise(numbers))
 
 
 def test_ids_that_are_ours_stay() -> None:
-    """The dead id and those in scripted text are the same in every run."""
+    """The nonexistent id and ids in scripted text are not replaced."""
     replacer = Replacer(CODEX, "imitation", {}, fixed_ids(IMITATION))
     assert replacer(f"{CODEX.handle.nonexistent_id} {IMITATION}") == f"{CODEX.handle.nonexistent_id} {IMITATION}"
     assert FORGED in fixed_ids(IMITATION)
@@ -84,12 +84,12 @@ def test_ids_that_are_ours_stay() -> None:
     ],
 )
 def test_what_is_volatile_in_any_engine(text: str, shown: str) -> None:
-    """Times, nonces, ports, versions of Node, known places and secrets go; longer numbers stay."""
+    """Times, nonces, ports, Node versions, known paths and secrets are replaced; longer numbers are not."""
     assert Replacer(CODEX, "main", PLACES)(text) == shown
 
 
 def test_the_contract_adds_what_it_calls_volatile() -> None:
-    """A pattern's group `value` is replaced alone; a run of # in the placeholder is a number."""
+    """Only a pattern's group `value` is replaced; a run of # in the placeholder becomes a number."""
     volatile = (Volatile(r"took (?P<value>\d+) ms", "0"), Volatile("part_[a-z]+", "part_###"))
     replacer = Replacer(replace(CODEX, volatile=volatile), "main", {})
     assert replacer("took 17 ms: part_x, part_yy, part_x") == "took 0 ms: part_001, part_002, part_001"
@@ -97,7 +97,7 @@ def test_the_contract_adds_what_it_calls_volatile() -> None:
 
 
 def test_a_dead_id_without_room_for_a_number_is_the_contracts_mistake() -> None:
-    """Where the nonexistent id, sessions can't be told apart."""
+    """A nonexistent id without space for a number is reported as an error in the contract."""
     contract = replace(CODEX, handle=replace(CODEX.handle, nonexistent_id="dead"))
     with pytest.raises(ContractError, match="no room for a number"):
         Replacer(contract, "main", {})
@@ -105,14 +105,14 @@ def test_a_dead_id_without_room_for_a_number_is_the_contracts_mistake() -> None:
 
 @given(TEXTS)
 def test_replacing_twice_changes_nothing_more(text: str) -> None:
-    """What was replaced stays as it is, so that a recording of a replayed recording is the same."""
+    """Replacing volatile text twice gives the same result as once, so a recording of a replay is the same."""
     once = Replacer(OPENCODE, "main", PLACES)(text)
     assert Replacer(OPENCODE, "main", PLACES)(once) == once
 
 
 @given(st.lists(st.uuids().map(str), unique=True, min_size=1, max_size=5), st.data())
 def test_other_ids_give_the_same_text(ids: list[str], data: st.DataObject) -> None:
-    """Two runs that differ in their ids alone are replaced alike, and ids are never confused."""
+    """Two runs that differ only in their ids give the same text, and ids are never mixed up."""
     order = data.draw(st.lists(st.integers(0, len(ids) - 1), max_size=20))
     others = data.draw(st.lists(st.uuids().map(str), unique=True, min_size=len(ids), max_size=len(ids)))
     one, two = ([name[i] for i in order] for name in (ids, others))
@@ -124,6 +124,6 @@ def test_other_ids_give_the_same_text(ids: list[str], data: st.DataObject) -> No
 
 @given(st.binary(max_size=200))
 def test_any_bytes_pass(data: bytes) -> None:
-    """Bytes that are no text survive."""
+    """Bytes that are not valid UTF-8 are kept."""
     assert isinstance(Replacer(CODEX, "main", {}).bytes(data), bytes)
     assert Replacer(CODEX, "main", {}).bytes(b"\xff\x00\n") == b"\xff\x00\n"

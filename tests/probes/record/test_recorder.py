@@ -52,7 +52,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.long
 def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> None:
-    """Two recordings of a release, in other folders and at other ports, are byte-identical."""
+    """Two recordings of a release, in different folders and on different ports, are byte-identical."""
     first, second = (files(recorded(tmp_path / name, QUICK).folder) for name in ("one", "two"))
     assert first == second
     assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK) + 1 + len(
@@ -62,7 +62,7 @@ def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
-    """Neither paths nor the home directory nor ports of this machine stand in a recording."""
+    """A recording contains no paths, home directory or ports of this machine."""
     done = recorded(tmp_path, named("main", "imitation"))
     text = b"\n".join(files(done.folder).values()).decode()
     assert str(tmp_path) not in text
@@ -72,7 +72,7 @@ def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read back holds session, resume, requests and their nonces, so that clauses can be judged by it."""
+    """A recording that is read back has the session, resume, requests and nonces, so clauses can be checked with it."""
     recorded(tmp_path, named("main", "large-prompt"))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
     seen = replay.replay(CODEX)
@@ -86,7 +86,7 @@ def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypat
 
 
 def test_pages_and_a_note_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What plain commands print is read back as it was, and each recording's provenance says what the caller adds."""
+    """The output of plain commands is recorded unchanged, and the provenance holds the caller's note."""
     done = recorded(tmp_path, named("static"), note="from a build of our own")
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
     page = replay.replay(CODEX).page("static/version")
@@ -96,13 +96,13 @@ def test_pages_and_a_note_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_long_prompt_takes_little_room(tmp_path: Path) -> None:
-    """Of 200 KB the recipe is kept."""
+    """A prompt of 200 KB is stored as a short recipe."""
     done = recorded(tmp_path, named("large-prompt"))
     assert sum(map(len, files(done.folder).values())) < 8000
 
 
 def test_a_case_that_ends_early_keeps_the_turns_before_and_says_why(tmp_path: Path) -> None:
-    """Without a session there is no resume; the first turn is recorded all the same."""
+    """Without a session id there is no resume, but the first turn is recorded, and the reason is reported."""
     done = recorded(tmp_path, named("main"), "renames-id")
     assert [path.name for path in done.folder.iterdir()] == ["main-first"]
     assert "no session id" in done.early["main"]
@@ -112,7 +112,7 @@ def test_a_case_that_ends_early_keeps_the_turns_before_and_says_why(tmp_path: Pa
 def test_signals_come_in_the_middle_of_the_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
-    """The engine has asked the model when the signal ends it, long before its deadline."""
+    """A signal ends the engine after it has sent its model request, long before the deadline."""
     recorded(tmp_path, named(name))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
     turn = replay.replay(CODEX).turn(f"{name}/first")
@@ -123,7 +123,7 @@ def test_signals_come_in_the_middle_of_the_turn(
 
 @pytest.mark.long
 def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
-    """Recording one case again replaces its turns alone, those that are gone included."""
+    """Recording one case again replaces only the turns of that case, and removes outdated ones."""
     folder = recorded(tmp_path, named("main", "final")).folder
     before = files(folder / "main-first")
     (folder / "final-gone").mkdir()
@@ -136,7 +136,7 @@ def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
-    """What was recorded before stays, and nothing half-made is left."""
+    """An interrupted recording leaves the earlier recording unchanged, and no partial files."""
     interrupt = Interrupt()
     stopping = replace(named("final")[0], play=lambda _: interrupt.set())
     with pytest.raises(EnvironmentFailed, match="interrupted"):
@@ -146,7 +146,7 @@ def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
-    """Recordings can't be made of recordings."""
+    """A release without an executable can't be recorded."""
     release = Release("codex", "0.169.0", None, "recordings", CODEX, "")
     stage = CaseRunner.of(tmp_path, 1, Interrupt())
     with pytest.raises(EnvironmentFailed, match="can't be recorded"):

@@ -1,4 +1,4 @@
-"""Recordings: where they are found, and what is read from them."""
+"""Recordings are found and read back."""
 
 import shutil
 from pathlib import Path
@@ -18,13 +18,13 @@ VERSION = "0.5.19"
 
 @pytest.fixture(name="contract")
 def _contract() -> EngineContract:
-    """The contract of the engine that has nothing but recordings."""
+    """Return the contract of the engine that has only recordings."""
     return load.contract("iflow").at(VERSION)
 
 
 @pytest.fixture(name="first")
 def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of recordings that holds a single one; that one's own folder."""
+    """Copy one shipped recording into an otherwise empty folder of recordings; return the recording's folder."""
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path))
     place = Path("iflow") / VERSION / "main-first"
     shutil.copytree(SHIPPED / place, tmp_path / place)
@@ -53,7 +53,7 @@ def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract
 
 
 def test_a_turn_that_was_ended_is_a_timeout(first: Path, contract: EngineContract) -> None:
-    """A recorded turn that did not end by itself is read as one."""
+    """A recorded turn that turngate ended is read as a timeout."""
     edit(first, "ended: exit", "ended: timeout")
     reason = replay.replay(contract).turn("main/first").reading.result.failure_reason
     assert reason is not None
@@ -81,7 +81,7 @@ def test_a_recording_that_breaks_its_schema_is_refused(
 
 
 def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
-    """What a plain command printed comes back as it was, and one that breaks its schema is refused."""
+    """The output of a plain command is read back unchanged; one that breaks its schema is rejected."""
     place = first.with_name("static-version")
     shutil.copytree(SHIPPED / "iflow" / VERSION / place.name, place)
     page = replay.replay(contract).page("static/version")
@@ -98,6 +98,6 @@ def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract
 def test_shipped_recordings_of_the_withdrawn_engine_are_read(
     contract: EngineContract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is shipped of it is read, under the names that checks look for."""
+    """All shipped recordings of the withdrawn engine are read, under the names that checks use."""
     monkeypatch.setenv("TURNGATE_FIXTURES", str(SHIPPED))
     assert {"main/first", "main/again", "bad-handles/dead"} <= replay.replay(contract).turns.keys()

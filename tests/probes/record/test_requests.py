@@ -1,4 +1,4 @@
-"""What a recording keeps of a request, and what is refused in one."""
+"""What a recording keeps of a request, and which requests it rejects."""
 
 import json
 import shutil
@@ -49,45 +49,45 @@ TEXTS = st.text(st.sampled_from(f"a \n{CUT}"), max_size=20)
     ],
 )
 def test_of_a_text_our_own_lines_and_nonces_stay(text: str, kept: str | None) -> None:
-    """Whether a prompt arrived word for word can still be seen, and what the engine wrote can't."""
+    """Of a text only our own lines and nonces are kept, which show whether the prompt arrived word for word."""
     assert own_text(text, {PROMPT, "--help"}) == kept
 
 
 @given(st.lists(st.one_of(TEXTS, st.sampled_from([PROMPT, NONCE, "--help", "\n"])), max_size=30))
 def test_what_was_kept_once_is_kept_as_it_is(parts: list[str]) -> None:
-    """So recordings are checked by reducing them again."""
+    """Reducing a recorded request again doesn't change it, so recordings can be checked that way."""
     kept = own_text("".join(parts), {PROMPT, "--help"})
     assert kept is None or own_text(kept, {PROMPT, "--help"}) == kept
 
 
 def test_a_very_long_prompt_becomes_a_mark_and_a_part_of_it_does_not() -> None:
-    """Its text stands in the recording once."""
+    """A very long prompt becomes a mark, a part of one doesn't."""
     long = "x" * (LONG + 1)
     assert own_text(f"context\n{long}", {long}) == f"{CUT}\n{MARK}"
     assert own_text(long[1:], {long}) is None
 
 
 def test_signs_of_approval_are_the_matches_of_the_contracts_patterns() -> None:
-    """Each once, and nothing round them."""
+    """Each match of the contract's patterns is kept once, without the text around it."""
     body = "You are in sandbox_mode: read-only now. sandbox_mode: read-only; sandbox_mode is `workspace-write`."
     assert approval_signs(body, CODEX) == ("sandbox_mode: read-only", "sandbox_mode is `workspace-write")
 
 
 def test_names_of_tools_are_bounded() -> None:
-    """No text can pass as the name of a tool."""
+    """Names of tools are limited in length and form, so arbitrary text can't pass as one."""
     assert tool_name("run shell\n") == "run_shell_"
     assert len(tool_name("x" * 5000)) == 128
 
 
 @pytest.fixture(name="release")
 def _release(tmp_path: Path) -> Path:
-    """Recordings of codex, of which one may be changed."""
+    """Copy the recordings of codex, for a test to change."""
     shutil.copytree(FIXTURES / "codex/0.169.0", tmp_path / "codex/0.169.0")
     return tmp_path / "codex/0.169.0"
 
 
 def problems(release: Path) -> Iterator[ContractError]:
-    """Look for what is too much in the recordings of a release."""
+    """Return the problems of the recordings of a release."""
     turns = replay.replay(CODEX, release.parents[1]).turns.values()
     return excess(release, turns, CODEX)
 
@@ -101,7 +101,7 @@ def edit(release: Path, **changes: object) -> Path:
 
 
 def test_recordings_as_they_are_written_hold_nothing_more(release: Path) -> None:
-    """What is shipped is clean."""
+    """The recordings as written have no problems."""
     assert list(problems(release)) == []
 
 
@@ -114,7 +114,7 @@ def test_recordings_as_they_are_written_hold_nothing_more(release: Path) -> None
     ],
 )
 def test_text_that_we_did_not_send_is_too_much(release: Path, key: str, value: list[str]) -> None:
-    """The error names file, line, key and the fix."""
+    """Text that turngate didn't send is reported with file, line, key and fix."""
     file = edit(release, **{key: value})
     (error,) = problems(release)
     assert (error.file, error.line, error.path) == (str(file), 1, f"$.{key}[{len(value) - 1}]")
@@ -122,7 +122,7 @@ def test_text_that_we_did_not_send_is_too_much(release: Path, key: str, value: l
 
 
 def test_files_of_another_kind_are_too_much(release: Path) -> None:
-    """Bodies could lie in them."""
+    """Files that don't belong to a recording are reported, since they could hold request bodies."""
     (release / "main-again/request-1.json").write_text("{}")
     (error,) = problems(release)
     assert error.file.endswith("main-again/request-1.json")
@@ -139,7 +139,7 @@ def test_files_of_another_kind_are_too_much(release: Path) -> None:
     ],
 )
 def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str, object], message: str) -> None:
-    """The error names file, line and key."""
+    """A request of another shape is rejected with file, line and key."""
     file = edit(release, **changes)
     with pytest.raises(ContractError) as told:
         read_requests(file.parent)
@@ -149,13 +149,13 @@ def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str
 
 @given(st.text(max_size=50), st.integers(0, 6000), st.text(max_size=50))
 def test_a_recipe_gives_the_text_again(before: str, count: int, after: str) -> None:
-    """Every shortened text can be restored in full."""
+    """The full text can be restored from a recipe."""
     text = before + (FILLER * 200)[:count] + after
     assert lengthened(shortened(text)) == text
 
 
 def test_long_filled_text_becomes_short() -> None:
-    """A prompt of 200 KB is a few words; a short one stays itself."""
+    """A prompt of 200 KB is stored in a few words; a short one stays as it is."""
     assert shortened("a " + FILLER * 5000 + " z") == LongPrompt("a ", FILLER, len(FILLER) * 5000, " z")
     assert shortened("hello") == "hello"
 

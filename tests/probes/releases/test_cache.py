@@ -1,4 +1,4 @@
-"""Room in the cache: what goes, what stays, and who waits."""
+"""The cache limit: which releases are removed, which stay, and who waits."""
 
 import os
 import shutil
@@ -29,17 +29,17 @@ def entry(cache: Path, version: str, used_at: float) -> Path:
 
 
 def fail_waiting() -> None:
-    """Stand for what is never said."""
+    """Fail, since no waiting was expected."""
     raise AssertionError
 
 
 def fail(_: float) -> None:
-    """Stand for a wait that is interrupted."""
+    """Simulate an interrupted wait."""
     raise InterruptedError
 
 
 def reserve(place: CacheLimit, cache: Path) -> None:
-    """Ask for room that there is not."""
+    """Ask for more space than there is."""
     with place.reserved(home_of("codex", cache) / "2.0.0", print):
         pytest.fail("there is no room")
 
@@ -48,26 +48,26 @@ def reserve(place: CacheLimit, cache: Path) -> None:
     "text, size", [("500", 500), ("500M", 5 * 10**8), ("2GB", 2 * 10**9), ("1.5g", 15 * 10**8), ("60 KiB", 60_000)]
 )
 def test_sizes_are_read_with_their_unit(text: str, size: int) -> None:
-    """Units count in thousands, in whatever case."""
+    """Sizes are read with their decimal unit, in upper or lower case."""
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "much", "-1G", "1X", "0.0G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    """Nothing, nought and words bound nothing."""
+    """Empty, zero and misspelled sizes are rejected."""
     with pytest.raises(EnvironmentFailed, match="is not a size"):
         parse_size(text)
 
 
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
-    """As many go as must, the oldest first."""
+    """The least recently used releases are removed first, and only as many as needed."""
     old, older, new = (entry(tmp_path, v, at) for v, at in (("2.0.0", 2), ("1.0.0", 1), ("3.0.0", 3)))
     with CacheLimit(tmp_path, 3 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "4.0.0", print):
         assert [root.exists() for root in (older, old, new)] == [False, True, True]
 
 
 def test_what_is_in_use_stays(tmp_path: Path) -> None:
-    """A release that is held goes neither by itself nor for another, and is the last used afterwards."""
+    """A release in use is never removed, and counts as the most recently used afterwards."""
     old, new = entry(tmp_path, "1.0.0", 1), entry(tmp_path, "2.0.0", 2)
     with in_use(old):
         assert not evict(old)
@@ -79,7 +79,7 @@ def test_what_is_in_use_stays(tmp_path: Path) -> None:
 
 
 def test_what_is_ours_is_waited_for(tmp_path: Path) -> None:
-    """Room that one of ours takes comes free when it ends; until then the next one says that it waits."""
+    """A second reservation waits, and says so, until a release that this process uses is done."""
     first = entry(tmp_path, "1.0.0", 1)
     waits, over = threading.Event(), threading.Event()
 
@@ -101,7 +101,7 @@ def test_what_is_ours_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
-    """What waits for room ends when the wait is interrupted."""
+    """An interrupt ends the wait for space."""
     first = entry(tmp_path, "1.0.0", 1)
     place = CacheLimit(tmp_path, SIZE, fail)
     with in_use(first), place.held(first), pytest.raises(InterruptedError):
@@ -109,7 +109,7 @@ def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_no_release_fits_is_told(tmp_path: Path) -> None:
-    """Where others use what is there, and nothing of ours could end, waiting is of no use."""
+    """If other processes use the space and nothing of ours could free any, an error comes at once."""
     first = entry(tmp_path, "1.0.0", 1)
     with in_use(first), pytest.raises(EnvironmentFailed, match="the cache is limited") as failed:
         reserve(CacheLimit(tmp_path, SIZE, fail), tmp_path)
@@ -117,7 +117,7 @@ def test_a_limit_that_no_release_fits_is_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However high the limit, the disk bounds it."""
+    """A full disk limits the cache, however high the configured limit is."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
     place = CacheLimit(tmp_path, 10**12, fail)
     with pytest.raises(EnvironmentFailed, match="the disk is full"):
@@ -127,7 +127,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_half_installed_releases_count(tmp_path: Path) -> None:
-    """What is used includes what is being installed; a link to a file counts once."""
+    """Half-installed releases count towards the used space; a linked file counts once."""
     root = entry(tmp_path, "1.0.0", 1)
     partial = root.parent / ".2.0.0.partial"
     partial.mkdir()
@@ -135,13 +135,13 @@ def test_half_installed_releases_count(tmp_path: Path) -> None:
     (partial / "b").hardlink_to(partial / "a")
     with alone(root.parent / ".2.0.0.lock", fail_waiting):
         assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE + 4096
-    # nobody installs it any more: it was left by a kill
+    # an interrupted installation left it
     assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE
     assert cache.bytes_below(tmp_path / "nowhere") == 0
 
 
 def test_what_lies_beyond_the_limit_is_let_go(tmp_path: Path) -> None:
-    """The least recently used goes, and one in use stays, however large."""
+    """The least recently used releases beyond the limit are removed; one in use stays, whatever its size."""
     used, old, new = (entry(tmp_path, v, at) for v, at in (("1.0.0", 1), ("2.0.0", 2), ("3.0.0", 3)))
     with in_use(used):
         CacheLimit(tmp_path, 2 * SIZE, fail).trim()

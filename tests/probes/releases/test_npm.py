@@ -1,4 +1,4 @@
-"""Installing releases: from a registry that `fake_npm` plays, with every way in which that can fail."""
+"""Installing releases from a registry that `fake_npm` simulates, with every way in which that can fail."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PINNED = NpmRegistry("codex", "@openai/codex", ("node_modules/.bin/engine",))
 
 
 class PlayedRegistry:
-    """The played registry, and a cache to install into."""
+    """The simulated registry, and a cache to install into."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,11 +62,11 @@ class PlayedRegistry:
         source: NpmRegistry = SOURCE,
         say: Callable[[str], None] | None = None,
     ) -> Installed:
-        """Install a release; what is said is kept."""
+        """Install a release, and collect what is printed."""
         return source.install(source.exact(version, None), say or self.said.append)
 
     def left(self, engine: str = "engine") -> set[str]:
-        """Name what stands in the cache for an engine, locks aside."""
+        """Return the names in the cache of an engine, without locks."""
         return {path.name for path in (self.cache / "engines" / engine).iterdir() if path.suffix != ".lock"}
 
 
@@ -97,7 +97,7 @@ def test_installs_a_release_without_scripts(registry: PlayedRegistry) -> None:
 
 
 def test_installs_once(registry: PlayedRegistry) -> None:
-    """What is in the cache is taken from there, without npm."""
+    """A cached release is used without npm."""
     first = registry.install("1.0.0")
     calls = registry.calls()
     assert registry.install("1.0.0") == first
@@ -111,7 +111,7 @@ def test_latest_is_resolved_to_a_version(registry: PlayedRegistry) -> None:
 
 
 def test_build_of_this_platform_comes_first(registry: PlayedRegistry) -> None:
-    """Of several executables the first that exists is taken; `{platform}` is Node's name of this machine."""
+    """The first executable that exists is taken; `{platform}` is Node's name of this machine."""
     installed = registry.install("1.0.0")
     build = installed.root / f"node_modules/engine-{node_platform()}/engine"
     build.parent.mkdir()
@@ -120,7 +120,7 @@ def test_build_of_this_platform_comes_first(registry: PlayedRegistry) -> None:
 
 
 def test_pinned_release_comes_from_its_lock(registry: PlayedRegistry) -> None:
-    """The pinned version is installed by the lock that is shipped, to the checksum in it."""
+    """A pinned version is installed with the shipped lock file, and must have its checksum."""
     pinned = pinned_version("codex")
     assert pinned
     registry.publish(pinned)
@@ -141,7 +141,7 @@ def test_pinned_release_with_another_content_is_refused(registry: PlayedRegistry
 
 
 def test_cached_release_that_left_its_pin_is_installed_anew(registry: PlayedRegistry) -> None:
-    """When the pin promises another checksum than the cache holds, the cache does not count."""
+    """A cached release is installed again if its checksum differs from the pinned one."""
     pinned = pinned_version("codex")
     assert pinned
     registry.publish(pinned)
@@ -174,7 +174,7 @@ def test_cached_release_that_left_its_pin_is_installed_anew(registry: PlayedRegi
     ],
 )
 def test_broken_entry_is_installed_anew(registry: PlayedRegistry, damage: Callable[[Path], object]) -> None:
-    """A cache entry that is not in order is replaced, not used and not tripped over."""
+    """A broken cache entry is replaced."""
     good = registry.install("1.0.0")
     damage(good.root)
     assert registry.install("1.0.0") == good
@@ -183,7 +183,7 @@ def test_broken_entry_is_installed_anew(registry: PlayedRegistry, damage: Callab
 
 
 def test_remains_of_an_interrupted_installation_do_not_matter(registry: PlayedRegistry) -> None:
-    """A folder that a killed installation left half full is cleared away."""
+    """A folder that a killed installation left half full is removed."""
     partial = registry.cache / "engines/engine/.1.0.0.partial/node_modules/.bin"
     partial.mkdir(parents=True)
     registry.install("1.0.0")
@@ -191,11 +191,11 @@ def test_remains_of_an_interrupted_installation_do_not_matter(registry: PlayedRe
 
 
 def test_two_installations_at_once_install_once(registry: PlayedRegistry) -> None:
-    """A second installation of the same release waits for the first, says so, and takes its result."""
+    """A second installation of the same release waits for the first, says so, and uses its result."""
     fifo, waiting = registry.waits("install"), threading.Event()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(registry.install, "1.0.0")
-        # opening the fifo to write returns when the first one's npm reads it
+        # opening the fifo for writing returns once the first npm process reads it
         with fifo.open("w"):
             second = pool.submit(registry.install, "1.0.0", say=lambda _text: waiting.set())
             assert waiting.wait(30)
@@ -229,7 +229,7 @@ def test_failures_are_told_apart(registry: PlayedRegistry, prefix: str, code: st
 
 
 def test_unknown_failure_shows_what_npm_says(registry: PlayedRegistry) -> None:
-    """Where npm names no cause its own words are shown."""
+    """Where npm reports no known cause, its own message is shown."""
     registry.fails("install", "npm error Cannot read properties of undefined\nnpm error second line")
     with pytest.raises(EnvironmentFailed, match=r"npm install exited with 1: Cannot read .*\nsecond line"):
         registry.install("1.0.0")
@@ -239,7 +239,7 @@ def test_unknown_failure_shows_what_npm_says(registry: PlayedRegistry) -> None:
     "text", ["GET https://packages.corp.test:8443/@vendor%2fengine", "getaddrinfo ENOTFOUND corp.test"]
 )
 def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
-    """The address of the registry, which may be a private one, is not repeated."""
+    """Error messages don't contain the address of the registry, which may be private."""
     registry.fails("install", f"npm error code ENOTFOUND\nnpm error network {text}")
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install("1.0.0")
@@ -249,7 +249,7 @@ def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.1", "^1.0.0", "1.2.0-nightly"])
 def test_unknown_version_names_the_nearest(registry: PlayedRegistry, version: str) -> None:
-    """A version that is not published, or none at all, is refused with its neighbours."""
+    """An unpublished or invalid version is rejected with its neighbours."""
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install(version)
     assert failure.value.what == f"@vendor/engine has no version {version}"
@@ -257,7 +257,7 @@ def test_unknown_version_names_the_nearest(registry: PlayedRegistry, version: st
 
 
 def test_unknown_package_is_told_as_such(registry: PlayedRegistry) -> None:
-    """A package that the registry does not have is not mistaken for a missing version."""
+    """A package that the registry lacks is not reported as a missing version."""
     missing = "npm error code E404\nnpm error 404 Not Found"
     registry.fails("install", missing)
     registry.fails("view", missing)
@@ -266,7 +266,7 @@ def test_unknown_package_is_told_as_such(registry: PlayedRegistry) -> None:
 
 
 def test_lock_without_checksum_is_refused(registry: PlayedRegistry) -> None:
-    """A release of which a package has no sha512 in the lock is not installed."""
+    """A release is not installed if its lock lacks the sha512 of a package."""
     registry.lacks("integrity")
     with pytest.raises(EnvironmentFailed, match="@vendor/engine has no sha512 integrity"):
         registry.install("1.0.0")
@@ -274,12 +274,12 @@ def test_lock_without_checksum_is_refused(registry: PlayedRegistry) -> None:
 
 
 def test_bundled_packages_need_no_checksum_of_their_own() -> None:
-    """What lies in another package's archive is covered by that one's checksum."""
+    """A bundled package is covered by the checksum of the package that contains it."""
     releases.check_integrity({"": {}, "a": {"integrity": "sha512-x"}, "a/node_modules/b": {"inBundle": True}}, {})
 
 
 def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> None:
-    """An installation without an executable for this platform is refused with the places that were tried."""
+    """An installation without an executable for this platform is rejected with the paths that were tried."""
     registry.lacks("executable")
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install("1.0.0")
@@ -289,14 +289,14 @@ def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> N
 
 
 def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: PlayedRegistry) -> None:
-    """Its executable is there, and would only say that it lacks the build."""
+    """A release whose build for this platform isn't published is rejected, although its launcher is there."""
     registry.lacks("build")
     with pytest.raises(EnvironmentFailed, match="installs no executable for"):
         registry.install("1.0.0")
 
 
 def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An npm command is bounded in time."""
+    """Commands of npm have a time limit."""
     registry.waits("install")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
     with pytest.raises(EnvironmentFailed, match="npm install did not finish within 0 s"):
@@ -312,5 +312,5 @@ def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypat
 
 
 def test_engine_without_a_pin_has_no_pinned_version() -> None:
-    """An engine that is not pinned has no pinned version, which is no error."""
+    """An engine without a pin has no pinned version, and that is no error."""
     assert pinned_version("no-such-engine") is None

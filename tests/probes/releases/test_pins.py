@@ -1,4 +1,4 @@
-"""The pin files: exact, checkable, free of addresses, one for each engine that npm has."""
+"""The pin files: exact, with checksums, without addresses, and one for each engine on npm."""
 
 import json
 from importlib.resources import files
@@ -21,7 +21,7 @@ def lock(engine: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("engine", PINNED)
 def test_pin_names_one_exact_version(engine: str) -> None:
-    """A pin is one package at an exact version, which the lock has too."""
+    """A pin is one package at an exact version, which its lock file has too."""
     version = pinned_version(engine)
     assert version
     assert Version.is_valid(version)
@@ -31,14 +31,14 @@ def test_pin_names_one_exact_version(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", PINNED)
 def test_pin_is_checkable_and_names_no_registry(engine: str) -> None:
-    """Every package of a lock has a sha512, and none says where it came from."""
+    """Every package of a lock file has a sha512 and no address."""
     check_integrity(lock(engine)["packages"], {})
     assert not [place for place, entry in lock(engine)["packages"].items() if "resolved" in entry]
 
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_every_engine_on_npm_is_pinned(engine: str) -> None:
-    """An engine that npm has and the vendor has not withdrawn is pinned, at its own package."""
+    """An engine on npm that is not withdrawn has a pin of its own package."""
     contract = load.contract(engine).at()
     if contract.npm is None or contract.lifecycle.status == "sealed":
         assert engine not in PINNED

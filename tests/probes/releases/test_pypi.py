@@ -1,4 +1,4 @@
-"""Installing releases from an index that `fake_pip` plays."""
+"""Installing releases from a Python package index that `fake_pip` simulates."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ NOTHING = "ERROR: No matching distribution found for vendor-codex==1.0.0"
 
 @pytest.fixture(name="index")
 def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Play pip, and have no npm on PATH."""
+    """Put the fake pip on PATH, without npm."""
     program = tmp_path / "python"
     program.write_text(f"#!{sys.executable}\n{Path(fake_pip.__file__).read_text()}")
     program.chmod(0o755)
@@ -33,7 +33,7 @@ def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
-    """The release is stored next to those of npm, reused without pip, and nothing of it was run or compiled."""
+    """A wheel is cached next to npm releases and reused without pip; installing it runs and compiles nothing."""
     installed = WHEELS.install("1.0.0", print)
     assert installed.root == index / "cache/engines/codex/pypi-1.0.0"
     assert installed.executable == installed.root / "site/vendor/bin/codex"
@@ -57,7 +57,7 @@ def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
     ],
 )
 def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
-    """Each cause has its message and remedy, and names no host; nothing stays in the cache."""
+    """Each cause has its message and remedy, names no host, and leaves nothing in the cache."""
     (index / "fail").write_text(said)
     with pytest.raises(EnvironmentFailed, match=what) as failed:
         WHEELS.install("1.0.0", print)
@@ -67,14 +67,14 @@ def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
 
 
 def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
-    """What holds no command of the engine is not kept."""
+    """A wheel without the engine's command is rejected."""
     (index / "without").write_text("")
     with pytest.raises(EnvironmentFailed, match="installs no executable for"):
         WHEELS.install("1.0.0", print)
 
 
 def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pip that does not end is ended."""
+    """Commands of pip have a time limit."""
     (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
     with pytest.raises(EnvironmentFailed, match="pip index did not finish within 0 s"):
@@ -82,7 +82,10 @@ def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_index_is_asked_on_request_alone(index: Path) -> None:
-    """The contract's wheels are what it publishes, oldest first; without npm they are offered, not used."""
+    """The index is used only on request.
+
+    The contract lists its wheels, oldest first; without npm they are only suggested.
+    """
     with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as missing:
         published("codex")
     assert missing.value.hint.endswith("--registry pypi")
@@ -98,7 +101,7 @@ def test_the_index_is_asked_on_request_alone(index: Path) -> None:
 
 
 def test_an_engine_that_the_index_does_not_have(index: Path) -> None:
-    """The error names the registry that has it."""
+    """For an engine that the index lacks, the error names the registry that has it."""
     with pytest.raises(EnvironmentFailed, match="gemini is not published on pypi") as missing:
         published("gemini", "pypi")
     assert missing.value.hint == "use --registry npm"

@@ -1,4 +1,4 @@
-"""Where recordings lie, of which releases, and which are listed as broken."""
+"""Where recordings are found, for which releases, and which are listed as broken."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ VERSION = "0.5.19"
 
 @pytest.fixture(name="first")
 def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of recordings that holds a single one; that one's own folder."""
+    """Copy one shipped recording into an otherwise empty folder of recordings; return the recording's folder."""
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path))
     place = Path("iflow") / VERSION / "main-first"
     shutil.copytree(SHIPPED / place, tmp_path / place)
@@ -24,7 +24,7 @@ def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable stands alone, even if there is nothing; else the working directory, the checkout, the package."""
+    """If the variable is set only its folder counts, even an empty one; else working directory, checkout, package."""
     assert recorded_releases.folders() == [tmp_path]
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
     assert recorded_releases.folders() == []
@@ -38,7 +38,7 @@ def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeyp
 
 
 def test_fixtures_of_somebody_else_hide_no_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of that name in the working directory may hold anything; where it has the release, it comes first."""
+    """A `fixtures` folder in the working directory hides no other recordings; it comes first if it has the release."""
     monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fixtures/users").mkdir(parents=True)
@@ -48,7 +48,7 @@ def test_fixtures_of_somebody_else_hide_no_recordings(tmp_path: Path, monkeypatc
 
 
 def test_only_a_checkout_has_a_folder_to_record_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the working directory; elsewhere, and from an installed package, there is none."""
+    """Recordings are written to a checkout in the working directory; elsewhere there is no default folder."""
     monkeypatch.chdir(SHIPPED.parent / "tests")
     assert recorded_releases.default_folder() == SHIPPED
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_only_a_checkout_has_a_folder_to_record_into(tmp_path: Path, monkeypatch
 
 
 def test_the_newest_is_found_by_version(first: Path) -> None:
-    """Versions are compared as such, not as text; an engine without recordings has none."""
+    """Versions are compared as versions, not as text; an engine without recordings has no newest one."""
     first.parents[1].joinpath("0.5.9").mkdir()
     assert recorded_releases.newest("iflow") == VERSION
     first.parents[1].joinpath("0.10.0").mkdir()
@@ -67,7 +67,7 @@ def test_the_newest_is_found_by_version(first: Path) -> None:
 
 
 def test_a_release_is_read_from_the_nearest_folder_that_has_it(tmp_path: Path) -> None:
-    """Oldest first; what is no version is none."""
+    """Releases are listed oldest first, each from the nearest folder; folders that are no version are ignored."""
     for release in ("near/codex/0.9.0", "far/codex/0.9.0", "far/codex/0.10.0", "far/codex/notes"):
         (tmp_path / release).mkdir(parents=True)
     recordings = ContractRecordings((tmp_path / "near", tmp_path / "far"), whole=True)
@@ -77,7 +77,7 @@ def test_a_release_is_read_from_the_nearest_folder_that_has_it(tmp_path: Path) -
 
 
 def test_a_recording_is_missing_for_sure_only_where_its_release_is_known(first: Path, tmp_path: Path) -> None:
-    """Elsewhere it may lie in a checkout that is not here."""
+    """A recording is reported as missing only if its release is known here, since another checkout may have it."""
     some, whole = (ContractRecordings((tmp_path,), whole=known) for known in (False, True))
     here = f"iflow/{VERSION}/main-first"
     assert [recordings.lacks(here) for recordings in (some, whole)] == [False, False]
@@ -86,7 +86,7 @@ def test_a_recording_is_missing_for_sure_only_where_its_release_is_known(first: 
 
 
 def test_releases_are_listed_as_broken_with_what_is_wrong(tmp_path: Path) -> None:
-    """Only those of the engine; a list that is none is refused."""
+    """Only broken releases of the engine are listed, with the reason; a file that is no list is rejected."""
     recordings = ContractRecordings((tmp_path,), whole=True)
     assert recordings.broken("codex") == set()
     (tmp_path / BROKEN).write_text("codex@0.42.0: it prints no id\ngemini@0.20.2: the same\n")
@@ -97,7 +97,7 @@ def test_releases_are_listed_as_broken_with_what_is_wrong(tmp_path: Path) -> Non
 
 
 def test_a_contract_has_the_recordings_of_its_overlay_and_of_the_checkout(tmp_path: Path) -> None:
-    """The overlay's own come first; a named folder stands alone."""
+    """Recordings in the overlay come first; a folder that the user names is used without others."""
     (tmp_path / "fixtures").mkdir()
     beside = contract_recordings(tmp_path / "engines/codex.yaml")
     assert beside == ContractRecordings([tmp_path / "fixtures", SHIPPED], whole=True)
@@ -108,7 +108,7 @@ def test_a_contract_has_the_recordings_of_its_overlay_and_of_the_checkout(tmp_pa
 def test_an_installed_contract_has_the_recordings_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not all that there are."""
+    """An installed package has only some of the recordings."""
     monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     assert contract_recordings(tmp_path / "iflow.yaml") is None
     monkeypatch.setattr(recorded_releases, "PACKAGED", tmp_path)

@@ -1,4 +1,4 @@
-"""What every registry promises, whatever fills the cache."""
+"""What every kind of registry guarantees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from turngate_probes.releases.registry import Installed, Registry
 
 @dataclass(frozen=True)
 class PlainRegistry(Registry):
-    """Fills a folder with an executable and says that it has this integrity."""
+    """A registry that installs an executable and claims the given integrity."""
 
     name, title = "npm", "npm"
     engine: str = "codex"
@@ -24,7 +24,7 @@ class PlainRegistry(Registry):
     filled: str = "sha512-a"
 
     def listed(self, stop: Any) -> Self:
-        """Return itself."""
+        """Return this registry."""
         return self
 
     def exact(self, version: str, stop: Any) -> str:
@@ -40,13 +40,13 @@ class PlainRegistry(Registry):
 
 
 def promising(integrity: str, filled: str) -> PlainRegistry:
-    """Make a registry that promises one content and delivers another."""
+    """Make a registry that claims one checksum and delivers another content."""
     return PlainRegistry(integrity={"1.0.0": integrity}, filled=filled)
 
 
 @pytest.fixture(name="cache", autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a cache of the test's own."""
+    """Use a separate cache for each test."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
     return tmp_path
 
@@ -57,7 +57,7 @@ def install(registry: Registry, said: list[str]) -> Installed:
 
 
 def test_an_entry_counts_by_its_integrity() -> None:
-    """What is there with another content than was promised is installed anew."""
+    """A cached entry whose integrity differs from the expected one is installed again."""
     said: list[str] = []
     install(PlainRegistry(), said)
     assert install(promising("sha512-a", "unused"), said).integrity == "sha512-a"
@@ -73,14 +73,14 @@ def test_an_entry_counts_by_its_integrity() -> None:
     ],
 )
 def test_what_is_not_in_order_is_not_kept(cache: Path, registry: Registry, what: str) -> None:
-    """Neither a whole entry nor half of one stays behind."""
+    """A release that doesn't match its integrity is not kept, not even in part."""
     with pytest.raises(EnvironmentFailed, match=what):
         install(registry, [])
     assert [path.name for path in home_of("codex", cache).iterdir() if not path.name.endswith(".lock")] == []
 
 
 def test_an_entry_in_use_is_not_evicted_by_another() -> None:
-    """Several may use an entry; only when the last has ended it goes, and can be installed again."""
+    """Several users may share an entry. It is removed only after the last one is done, and can be installed again."""
     root = install(PlainRegistry(), []).root
     with in_use(root):
         with in_use(root):

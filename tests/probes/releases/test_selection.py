@@ -1,4 +1,4 @@
-"""Choosing releases and clauses by what users write."""
+"""Choosing releases and clauses from what users type."""
 
 import pytest
 from hypothesis import given
@@ -28,20 +28,20 @@ PUBLISHED = ("0.9.0", "0.100.0", "0.101.0-alpha", "0.101.0", "1.0.0", "0.99.1", 
     ],
 )
 def test_versions_are_chosen_oldest_first(spec: str, versions: str) -> None:
-    """Ranges hold by number and leave pre-releases out; a list is taken as it is."""
+    """Ranges are compared by version and leave out pre-releases; a list is used as given."""
     assert chosen(spec, PUBLISHED) == tuple(versions.split())
 
 
 @pytest.mark.parametrize("spec", ["", "newest", "latest:0", "^1.0.0", ">=", ">=x", "0.100", "all,1.0.0", ">=1 foo"])
 def test_what_names_no_versions_is_refused(spec: str) -> None:
-    """With a hint of what can be written."""
+    """Text that names no versions is rejected with a hint of what is allowed."""
     with pytest.raises(EnvironmentFailed, match="does not select versions") as failed:
         chosen(spec, PUBLISHED)
     assert "latest:20" in failed.value.hint
 
 
 def test_an_empty_range_names_what_there_is() -> None:
-    """Nothing chosen is nothing to probe, told with the ends of what is published."""
+    """An empty range is an error that names the oldest and newest published version."""
     with pytest.raises(EnvironmentFailed, match="no published release") as failed:
         chosen(">2", PUBLISHED)
     assert failed.value.hint == "published releases: 0.9.0 to 1.0.0"
@@ -51,7 +51,7 @@ def test_an_empty_range_names_what_there_is() -> None:
 
 
 def test_shards_are_read() -> None:
-    """A part and the number of parts."""
+    """A shard is read as its number and the number of shards."""
     assert parse_shard("2/3") == (2, 3)
 
 
@@ -63,7 +63,7 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
 
 
 def test_clauses_are_known_by_level() -> None:
-    """A clause of another level, or none, is refused with those like it."""
+    """A clause that is unknown or of another level is rejected with similar ones."""
     assert known_clauses(("help.surface", "help.surface"), "static") == ("help.surface",)
     for name, level, like in (
         ("resume.acepted", "hermetic", "resume.accepted"),
@@ -79,7 +79,7 @@ VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)
 
 @given(VERSIONS, st.lists(VERSIONS, unique=True))
 def test_nearest_versions_enclose_the_one_asked_for(asked: Version, published: list[Version]) -> None:
-    """Nothing that is published lies between the asked version and those that are named."""
+    """The nearest versions are the published neighbours of the requested one."""
     near = [Version.parse(version) for version in nearest(str(asked), [str(version) for version in published])]
     assert near == sorted(near)
     below = max((version for version in published if version <= asked), default=None)

@@ -1,4 +1,4 @@
-"""Targets: how they are written, and how the release behind one is obtained."""
+"""Targets: their syntax, and how the release behind one is obtained."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from turngate_probes.simulate.process import install
 
 @pytest.fixture(name="path")
 def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder as PATH, a separate cache, and no recordings."""
+    """Use an empty folder as PATH, a separate cache, and no recordings."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -32,7 +32,7 @@ def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(name="npm")
 def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fake npm on PATH that has two releases of codex; the folder of its registry."""
+    """Put a fake npm with two releases of codex on PATH; return the folder of its registry."""
     program = path / "npm"
     played = Path(fake_npm.__file__).read_text().replace("bin/engine", "bin/codex")
     program.write_text(f"#!{sys.executable}\n{played}")
@@ -44,7 +44,7 @@ def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def obtained(text: str, stop: Stop | None = None) -> Release:
-    """Find the release of a target, whatever is said meanwhile."""
+    """Return the release of a target, and ignore messages."""
     with ReleaseSource().held(parse_target(text), lambda _: None, stop) as release:
         return release
 
@@ -60,19 +60,19 @@ def obtained(text: str, stop: Stop | None = None) -> Release:
     ],
 )
 def test_a_target_is_read(text: str, target: Target) -> None:
-    """Engine, version and executable are read; a path may hold what separates the others."""
+    """Engine, version and executable are read; a path may contain the separators."""
     assert parse_target(text) == target
 
 
 def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`~` is the user's home, since shells leave it alone after `=`."""
+    """`~` in a path is the user's home, since shells don't expand it after `=`."""
     monkeypatch.setenv("HOME", "/home/someone")
     assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
 
 
 @pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
-    """The error repeats what was written, and names the known engines."""
+    """An invalid target is rejected; the error quotes it and lists the known engines."""
     with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what
@@ -81,7 +81,7 @@ def test_what_is_no_target_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
 def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
-    """Whatever stands behind it."""
+    """A mistyped engine gets the nearest name as a suggestion, whatever follows it."""
     with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "did you mean codex?"
@@ -89,7 +89,7 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
 
 @pytest.mark.parametrize("text", ["-", "report.json"])
 def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
-    """`--json` takes no value, so that what follows it is read as a target."""
+    """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""
     with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "--json takes no value; write files with --report FILE"
@@ -97,12 +97,12 @@ def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> Non
 
 @given(st.sampled_from(load.engine_names()), st.from_regex(r"[^=@]+", fullmatch=True))
 def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
-    """A target's text is the one that it was read from."""
+    """The text of a target is the text it was read from."""
     assert str(parse_target(f"{engine}@{version}")) == f"{engine}@{version}"
 
 
 def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
-    """It is asked for its version, by which the contract is chosen."""
+    """A given executable is asked for its version, which selects the contract."""
     executable = engines.install(tmp_path / "here", "other-version")
     release = obtained(f"codex={executable}")
     assert (release.version, release.executable, release.source) == ("0.168.0", executable, "path")
@@ -111,7 +111,7 @@ def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
-    """On PATH too, so that nobody takes its verdict for the real engine's."""
+    """A simulated engine is labelled as simulated, on PATH too, so that nobody mistakes its verdict for a real one."""
     executable = install(load.contract("codex").at("0.169.0"), path)
     for target in ("codex", f"codex={executable}"):
         release = obtained(target)
@@ -121,14 +121,14 @@ def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lie", ["no-version", "odd-version"])
 def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) -> None:
-    """It is still a release, held to the newest contract."""
+    """An executable of unknown version is checked against the newest contract."""
     release = obtained(f"codex={engines.install(tmp_path, lie)}")
     assert (release.version, release.name, release.contract.version) == (None, "codex@unknown", None)
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "plain"])
 def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
-    """Nothing, a folder and a plain file are refused at once, with the path."""
+    """A missing file, a folder and a file that isn't executable are rejected at once, with the path."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     with pytest.raises(EnvironmentFailed, match="there is no executable") as told:
@@ -137,7 +137,7 @@ def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
 
 
 def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
-    """A file that is executable but no program is the environment's failure."""
+    """A file that is executable but no program is an environment error."""
     executable = tmp_path / "codex"
     executable.write_text("#!/nonexistent/interpreter\n")
     executable.chmod(0o755)
@@ -153,7 +153,7 @@ def test_the_engine_on_path_comes_first(path: Path) -> None:
 
 
 def test_an_absent_engine_is_installed_as_pinned(npm: Path) -> None:
-    """Without one on PATH the pinned release comes from npm."""
+    """Without an executable on PATH the pinned release is installed from npm."""
     release = obtained("codex")
     assert (release.version, release.source) == (pinned_version("codex"), "npm")
     assert release.note == "not on PATH: the pinned release"
@@ -162,21 +162,21 @@ def test_an_absent_engine_is_installed_as_pinned(npm: Path) -> None:
 
 
 def test_a_release_that_was_asked_for_is_installed(path: Path, npm: Path) -> None:
-    """A version comes from npm even if another is on PATH, and chooses the contract."""
+    """A requested version is installed from npm even if another is on PATH, and selects the contract."""
     engines.install(path)
     release = obtained("codex@0.147.0")
     assert (release.version, release.source, release.contract.version) == ("0.147.0", "npm", "0.147.0")
 
 
 def test_a_version_that_is_none(npm: Path) -> None:
-    """A version that npm does not have is refused with the nearest."""
+    """A version that npm lacks is rejected with the nearest one."""
     with pytest.raises(EnvironmentFailed, match="has no version banana") as told:
         obtained("codex@banana")
     assert "0.147.0" in told.value.hint
 
 
 def test_without_engine_and_npm(path: Path) -> None:
-    """The error says that npm is missing, and that an executable can be named."""
+    """The error says that npm is missing, and that an executable can be given."""
     with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as told:
         obtained("codex")
     assert "ENGINE=/path" in told.value.hint
@@ -185,7 +185,10 @@ def test_without_engine_and_npm(path: Path) -> None:
 def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an executable its recordings have to do, and the note says so; without those nothing can be asked."""
+    """Without an executable a withdrawn engine is checked with its newest recordings.
+
+    A note says so; without recordings it fails.
+    """
     for version in ("0.5.9", "0.5.10"):
         (tmp_path / "fixtures/iflow" / version).mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
@@ -200,7 +203,7 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
 def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says that its vendor withdrew it, and that recordings answer where there are some."""
+    """The error says that the vendor withdrew the engine, and that recordings are used where there are some."""
     (tmp_path / "fixtures/iflow/0.5.19").mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     withdrawn = "iflow@0.5.19 can't be installed: its vendor withdrew iflow"
@@ -214,7 +217,7 @@ def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
 
 
 def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path: Path) -> None:
-    """Neither an executable, nor a pin in the cache, nor recordings that can answer."""
+    """Without npm an engine needs an executable, its pinned release in the cache, or usable recordings."""
     why = obstacle("codex", recordings=True)
     assert why == "codex is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
     assert obstacle("iflow", recordings=True) == "iflow is not on PATH, and its vendor withdrew it"
@@ -225,7 +228,7 @@ def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path
 def test_what_npm_can_install_and_recordings_can_answer_is_probed(
     npm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pinned release that is in the cache needs npm no longer; only some levels can be answered by recordings."""
+    """A pinned release in the cache needs no npm; recordings can answer only some levels."""
     assert obstacle("codex", recordings=True) is None
     with ReleaseSource().held(Target("codex"), print):
         (npm / "bin/npm").unlink()
@@ -237,20 +240,20 @@ def test_what_npm_can_install_and_recordings_can_answer_is_probed(
 
 
 def test_an_engine_without_a_pin_must_be_on_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is guessed."""
+    """Without a pin, an engine that is not on PATH is an error."""
     monkeypatch.setattr(source, "pinned_version", lambda _: None)
     assert obstacle("codex", recordings=True) == "codex is not on PATH, and no release is pinned"
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
-    """A stop that is set already keeps the executable from being asked."""
+    """If the stop is already set, the executable is not asked for its version."""
     stop = Stop()
     stop.set()
     assert obtained(f"codex={engines.install(tmp_path)}", stop).version is None
 
 
 def test_a_release_is_not_evicted_while_it_is_held(npm: Path) -> None:
-    """Whatever is installed stays in place until the block has ended."""
+    """A release that is installed meanwhile stays in the cache until the block ends."""
     with ReleaseSource().held(Target("codex", "0.147.0"), print) as release:
         root = home_of("codex", npm / "cache") / "0.147.0"
         assert release.executable is not None
@@ -259,7 +262,7 @@ def test_a_release_is_not_evicted_while_it_is_held(npm: Path) -> None:
 
 
 def test_a_cache_that_can_not_be_made_is_told(npm: Path) -> None:
-    """A file where the cache should be is a failure of the environment."""
+    """A file in place of the cache directory is an environment error."""
     (npm / "cache").write_text("")
     with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
         obtained("codex@0.147.0")

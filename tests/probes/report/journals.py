@@ -1,4 +1,4 @@
-"""Events as a probe writes them, for the tests of reports."""
+"""Journal events, as a probe writes them, for tests of reports."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +49,7 @@ def started(**fields: Any) -> Any:
 
 
 def planned(release: str = "codex@0.169.0", **fields: Any) -> Any:
-    """The announcement of one release."""
+    """The event that announces one release."""
     engine, _, version = release.partition("@")
     usual = {
         "release": release,
@@ -65,7 +65,7 @@ def planned(release: str = "codex@0.169.0", **fields: Any) -> Any:
 
 
 def turn(release: str = "codex@0.169.0", **fields: Any) -> Any:
-    """One turn of the case `main`, a good one unless said otherwise."""
+    """A turn of the case `main`, successful by default."""
     output = b'{"type":"thread.started"}\n'.decode()
     usual = {
         "release": release,
@@ -98,7 +98,7 @@ def call(release: str = "codex@0.169.0", **fields: Any) -> Any:
 
 
 def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0", **fields: Any) -> Any:
-    """The result of one clause of the catalogue, shown by `main/first`."""
+    """The result of one clause of the catalogue, with `main/first` as evidence."""
     known = catalogue()[clause_id]
     usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
     seen = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
@@ -107,7 +107,7 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
 
 
 def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
-    """Every clause of a hermetic probe as passed, save those in `changed` (ids with dots and dashes as underscores)."""
+    """Return a pass for each hermetic clause, except those in `changed` (ids with dots and dashes as underscores)."""
     names = {known.id: known.id.replace(".", "_").replace("-", "_") for known in HERMETIC}
     return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
 
@@ -129,7 +129,7 @@ def finished(release: str = "codex@0.169.0", verdict: str | None = "compatible",
 
 
 def failed(release: str = "codex@0.169.0", **fields: Any) -> Any:
-    """A release about which the question could not be asked."""
+    """The end of a release that could not be probed."""
     why = {"reason": "no_executable", "what": "npm is absent", "hint": "install Node.js"}
     return _event("release.failed", {"release": release} | why | fields)
 
@@ -140,7 +140,7 @@ def ended(**fields: Any) -> Any:
 
 
 def written(path: Path, *events: Event) -> Path:
-    """Write events through a real journal, and give its path."""
+    """Write events to a journal file and return its path."""
     journal = Journal(path)
     for event in events:
         journal.add(event)
@@ -153,5 +153,5 @@ def _event(kind: str, fields: Mapping[str, Any]) -> Any:
 
 
 def read(event: Any) -> Any:
-    """Read an event, as from a journal."""
+    """Read an event as if from a journal."""
     return msgspec.convert(event, Event, dec_hook=decode_hook)

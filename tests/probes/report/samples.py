@@ -25,7 +25,7 @@ FEW = ("version.readable", "resume.accepted", "stdin.open")
 
 
 def whole(*changed: Event, verdict: str = "compatible", release: str = "codex@0.169.0", **plan: Any) -> list[Event]:
-    """The events of one release, with these clauses instead of good ones."""
+    """Return the events of one release whose clauses all pass, except the given ones."""
     clauses = [structs.replace(event, release=release) for event in changed if isinstance(event, ClauseEvent)]
     named = {event.id.replace(".", "_").replace("-", "_"): event for event in clauses}
     events = [j.planned(release, **plan), j.turn(release), *j.clauses(release, **named)]
@@ -33,7 +33,7 @@ def whole(*changed: Event, verdict: str = "compatible", release: str = "codex@0.
 
 
 def of(*releases: list[Event], **fields: Any) -> ProbeReport:
-    """The report on these releases, which keeps to its schema."""
+    """Return the report on these releases, checked against its schema."""
     report = build([j.started(**fields), *(event for events in releases for event in events), j.ended()])
     checked(report)
     return report
@@ -60,7 +60,7 @@ def mixed() -> ProbeReport:
 
 @cache
 def hostile() -> ProbeReport:
-    """A report that is valid, and in which everything says what an attacker would have it say."""
+    """Return a valid report in which every text is hostile."""
     call = {"call": "x", "method": "GET", "path": "/", "status": 200, "sent": "{}", "answer": "{}"}
     report = plain(of(
         whole(j.clause("resume.accepted", "fail"), j.clause("stdin.open", "deviates"), verdict="broken"),
@@ -83,7 +83,7 @@ def hostile() -> ProbeReport:
 
 
 def many(count: int, text: str = "x") -> ProbeReport:
-    """A report of so many broken releases, with much to show of each."""
+    """Return a report of many broken releases, with long evidence for each."""
     output = {"bytes": 3000, "excerpt": text * 3000}
     usual = plain(of(whole(j.clause("resume.accepted", "fail", detail="refused"), verdict="broken")))
     (release,) = usual["releases"]
@@ -96,7 +96,7 @@ def many(count: int, text: str = "x") -> ProbeReport:
 
 
 def plain(report: ProbeReport) -> Any:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return json.loads(json_text(report))
 
 
@@ -106,7 +106,7 @@ def read(report: Any) -> ProbeReport:
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Return every place of a text."""
+    """Return the path of every text in the report."""
     for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
         if isinstance(item, str):
             yield value, key

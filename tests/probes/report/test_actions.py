@@ -3,7 +3,7 @@ from turngate_probes.report.actions import Action, known_caveats
 
 
 def test_the_same_caveat_of_several_releases_is_one_action() -> None:
-    """With the names of all of them; another text is another action."""
+    """Equal caveats become one action that names all releases; a different text is another action."""
     releases = samples.mixed().releases
     listed = known_caveats(releases)
     named = {(clause.id, clause.action) for release in releases for clause in release.clauses if clause.action}
@@ -12,7 +12,7 @@ def test_the_same_caveat_of_several_releases_is_one_action() -> None:
 
 
 def test_the_title_says_what_is_new() -> None:
-    """A caveat is known or new, a change always comes with the newer release."""
+    """The title says whether a caveat is known or new; a change is always in the newer release."""
     titles = [Action("caveat", "stdin.open", "x", ("codex",), new=new).title for new in (False, True)]
     assert titles == ["known caveat: stdin.open", "new caveat: stdin.open"]
     assert Action("change", "launch.auto", "x", ("codex",), new=True).title == "change: launch.auto"

@@ -16,20 +16,20 @@ MISSED = j.clause("handle.present", "fail", detail="no thread_id")
 
 
 def built(*events: Event) -> Any:
-    """Build a report, write it as JSON and hold it against its schema."""
+    """Build a report, write it as JSON and validate it against its schema."""
     report = samples.plain(build(events))
     assert first_error("probe-report", report) is None
     return report
 
 
 def only_release(*events: Event) -> Any:
-    """Build a report of one release, and give that."""
+    """Build a report of one release and return that release."""
     (release,) = built(*events)["releases"]
     return release
 
 
 def test_a_complete_journal_is_reported_as_it_says() -> None:
-    """Nothing is judged anew when the probe came to its end."""
+    """If the probe finished, the report takes its verdicts over unchanged."""
     report = built(*WHOLE)
     assert report["exit_code"] == 0
     assert not report["interrupted"]
@@ -43,7 +43,10 @@ def test_a_complete_journal_is_reported_as_it_says() -> None:
 
 
 def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
-    """After a crash the report is interrupted, and never better than unanswered before the release ended."""
+    """A journal cut off anywhere gives a valid, interrupted report.
+
+    A release that did not end is unanswered or worse.
+    """
     for events in list(accumulate(([event] for event in WHOLE), initial=[]))[1:-1]:
         report = built(*events)
         assert report["interrupted"]
@@ -53,13 +56,13 @@ def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
 
 
 def test_a_journal_of_nothing_is_an_environment_failure() -> None:
-    """Without the first event there is nothing to say."""
+    """An empty journal is an environment error."""
     with pytest.raises(EnvironmentFailed, match="contains no start of a probe"):
         build([])
 
 
 def test_clauses_without_a_result_are_not_run() -> None:
-    """What was planned and never answered is listed as interrupted, in the order of the catalogue."""
+    """Planned clauses without a result are listed as interrupted, in the order of the catalogue."""
     release = only_release(j.started(), j.planned(), j.clause("handle.present"))
     by_id = {c["id"]: c for c in release["clauses"]}
     assert list(by_id) == [c.id for c in j.HERMETIC]
@@ -68,19 +71,19 @@ def test_clauses_without_a_result_are_not_run() -> None:
 
 
 def test_the_static_level_plans_static_clauses_alone() -> None:
-    """Hermetic clauses are not missed when nobody asked for them."""
+    """At level static, hermetic clauses are not reported as missing."""
     release = only_release(j.started(level="static"), j.planned())
     assert [c["id"] for c in release["clauses"]] == ["version.readable", "help.surface"]
 
 
 def test_the_server_level_plans_its_own_clauses_alone() -> None:
-    """What the lower levels ask is not missed."""
+    """At level server, clauses of lower levels are not reported as missing."""
     release = only_release(j.started(level="server"), j.planned())
     assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().at_level("server")]
 
 
 def test_a_call_is_evidence_with_its_answer() -> None:
-    """Requests to the reference server and its answers are listed with the turns."""
+    """Requests to the reference server and its responses are listed with the turns."""
     missed = j.clause("server.waits", "fail", evidence=["loop/asked", "loop/turn-1", "loop/lost"])
     events = (j.call(), j.turn(case="loop", step="turn-1"), missed)
     release = only_release(j.started(level="server"), j.planned(), *events)
@@ -95,7 +98,7 @@ def test_a_call_is_evidence_with_its_answer() -> None:
 
 
 def test_an_interrupted_release_that_failed_a_breaking_clause_is_broken() -> None:
-    """What is known is enough."""
+    """A breaking failure makes an interrupted release broken."""
     release = only_release(j.started(), j.planned(), j.turn(), MISSED)
     assert release["verdict"] == "broken"
     assert release["capability"]["supported"] is False
@@ -104,13 +107,13 @@ def test_an_interrupted_release_that_failed_a_breaking_clause_is_broken() -> Non
 
 
 def test_an_interrupted_check_of_recordings_is_unanswered() -> None:
-    """What recordings had answered by then does not stand for all of it."""
+    """Recordings that were only partly checked leave the release unanswered."""
     release = only_release(j.started(), j.planned(source="recordings"), j.clause("handle.present"))
     assert release["verdict"] == "unanswered"
 
 
 def test_unfinished_figures_come_from_the_turns() -> None:
-    """Time and turns of a release that was cut short are those of its events."""
+    """For an interrupted release, time and number of turns come from its turns."""
     last = structs.replace(j.turn(step="resume"), at="2026-11-21T10:00:07.500+00:00")
     report = built(j.started(), j.planned(), j.turn(), last)
     (release,) = report["releases"]
@@ -119,7 +122,7 @@ def test_unfinished_figures_come_from_the_turns() -> None:
 
 
 def test_a_release_that_could_not_be_asked_says_why() -> None:
-    """Absent engines are reported, and leave the question open."""
+    """Missing engines are reported, and their verdict is unanswered."""
     report = built(
         j.started(),
         j.planned("gemini", version=None, executable=None, source="npm"),
@@ -150,7 +153,7 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
 
 @pytest.mark.parametrize("need", ["fail", "deviates", "unsupported"])
 def test_a_clause_that_was_not_run_since_another_fell_is_none(need: str) -> None:
-    """It names what it needs, over others if need be, and the exit code is that of the verdict."""
+    """It names the failed prerequisite, also an indirect one, and the exit code is that of the verdict."""
     lost = [
         j.clause("handle.present", need), j.clause("handle.place", "not_run", needs=["handle.present"]),
         j.clause("handle.shape", "not_run", needs=["handle.place"]),
@@ -170,7 +173,7 @@ def test_a_clause_that_was_not_run_since_another_fell_is_none(need: str) -> None
     ],
 )
 def test_the_exit_code_is_that_of_all_releases(verdicts: list[str], options: dict[str, Any], code: int) -> None:
-    """One code for the whole probe."""
+    """A probe has one exit code for all releases."""
     releases = [
         event
         for number, verdict in enumerate(verdicts)
@@ -181,20 +184,20 @@ def test_the_exit_code_is_that_of_all_releases(verdicts: list[str], options: dic
 
 @pytest.mark.parametrize("fail_on, code", [("broken", 0), ("degraded", 1)])
 def test_a_stale_deviation_fails_under_strict(fail_on: str, code: int) -> None:
-    """A deviation that no longer occurs passes, unless the probe fails on it."""
+    """A stale deviation passes, but fails with strict."""
     stale = j.clause("stdin.open", detail="ended; stale: …", stale=True)
     report = built(j.started(fail_on=fail_on), j.planned(), *j.clauses(stdin_open=stale), j.finished(), j.ended())
     assert report["exit_code"] == code
 
 
 def test_an_interrupted_probe_exits_as_such() -> None:
-    """Ctrl-C differs from a verdict, even when a release is broken already."""
+    """After Ctrl-C the exit code is that of an interrupt, even if a release is broken already."""
     report = built(j.started(), j.planned(), MISSED, j.ended(interrupted=True))
     assert (report["exit_code"], report["interrupted"]) == (130, True)
 
 
 def test_evidence_of_a_pass_is_names_and_of_all_else_turns() -> None:
-    """A failure is shown whole, a pass is only pointed at."""
+    """A failure shows its turns in full, a pass only names them."""
     release = only_release(j.started(), j.planned(), j.turn(), j.clause("stream.framing"), MISSED)
     by_id = {c["id"]: c["evidence"] for c in release["clauses"]}
     assert by_id["stream.framing"] == ["main/first"]
@@ -205,13 +208,13 @@ def test_evidence_of_a_pass_is_names_and_of_all_else_turns() -> None:
 
 
 def test_evidence_whose_turn_is_not_known_stays_a_name() -> None:
-    """A clause may name what was torn off."""
+    """If the journal lacks a turn, the evidence keeps the turn's name."""
     release = only_release(j.started(), j.planned(), MISSED)
     assert next(c for c in release["clauses"] if c["id"] == "handle.present")["evidence"] == ["main/first"]
 
 
 def test_releases_are_kept_apart() -> None:
-    """Turns of the same name in two releases are two turns, and events may be mixed."""
+    """Turns of the same name in two releases stay separate, even if their events alternate."""
     other = "codex@0.140.0"
     events = [
         j.started(),
@@ -232,7 +235,7 @@ def test_releases_are_kept_apart() -> None:
 
 
 def test_evidence_is_bounded() -> None:
-    """A flood of output, of words or of requests does not make the report unreadable."""
+    """Long output, long texts and many requests are cut, so that the report stays readable."""
     flood = {"bytes": 10**9, "excerpt": "y" * 100_000}
     turn = j.turn(stdout=flood, requests=[j.REQUEST | {"last_user_text": "z" * 10**5}] * 500, argv=["x" * 10**5])
     release = only_release(j.started(), j.planned(), turn, MISSED)
@@ -244,7 +247,7 @@ def test_evidence_is_bounded() -> None:
 
 
 def test_turns_without_a_backend_have_no_requests() -> None:
-    """Static clauses run turns of which no backend knows."""
+    """Turns of static clauses run without a model backend, so they have no requests."""
     release = only_release(j.started(), j.planned(), j.turn(requests=None), MISSED)
     shown = next(c for c in release["clauses"] if c["id"] == "handle.present")["evidence"][0]
     assert (shown["requests"], shown["requests_seen"]) == (None, None)
@@ -252,7 +255,7 @@ def test_turns_without_a_backend_have_no_requests() -> None:
 
 @pytest.mark.parametrize("place", ["", "machine", "release", "clause", "evidence"])
 def test_the_schema_refuses_fields_that_it_does_not_know(place: str) -> None:
-    """The report has no field that its schema does not describe."""
+    """Every field of the report is described in its schema."""
     report = built(j.started(), j.planned(), j.turn(), MISSED)
     release = report["releases"][0]
     missed = next(c for c in release["clauses"] if c["result"] == "fail")

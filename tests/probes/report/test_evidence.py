@@ -1,4 +1,4 @@
-"""Evidence as lines of text."""
+"""Evidence is rendered as lines of text."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ REQUESTED = (
 
 
 def shown_by(**fields: Any) -> tuple[Evidence, ...]:
-    """Return the evidence of a failure that was seen in such a turn."""
+    """Return the evidence of a clause that failed because of this turn."""
     events = [j.planned(), j.turn(**fields), j.clause("handle.present", "fail")]
     return next(c for c in samples.of(events).releases[0].clauses if c.id == "handle.present").evidence
 
 
 def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
-    """Each on a line below the one that names the turn."""
+    """Command, output and requests each have a line below the turn's name."""
     head, *rest = evidence_text(shown_by()).splitlines()
     assert head == "turn main/first: ended by exit, exit code 0"
     assert rest == [
@@ -40,12 +40,12 @@ def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
     ([j.REQUEST] * (MOST_REQUESTS + 3), "  and 3 more requests"),
 ])  # fmt: skip
 def test_requests_are_counted(requests: list[Any] | None, last: str) -> None:
-    """None at all is said, unless no backend was watched."""
+    """The number of requests is shown, even 0, unless no backend was running."""
     assert evidence_text(shown_by(requests=requests)).splitlines()[-1] == last
 
 
 def test_a_call_shows_what_was_sent_and_answered() -> None:
-    """A name alone points at its turn, and control characters are written out."""
+    """A request to the server is shown with its response, control characters escaped. A bare name refers to a turn."""
     call = CallEvidence("loop/asked", "POST", "/v1/runs", 400, '{"a": 1}', "no\x1b")
     assert evidence_text(["main/first", call]).splitlines() == [
         "turn main/first", "call loop/asked: POST /v1/runs, response 400", '  request: {"a": 1}', r"  response: no\x1b",

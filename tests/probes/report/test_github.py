@@ -20,14 +20,14 @@ COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
 
 @pytest.fixture(name="summary")
 def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Simulate a workflow of GitHub; return the file of its summary."""
+    """Simulate a GitHub workflow and return its summary file."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     return tmp_path / "summary"
 
 
 def published(report: ProbeReport) -> list[str]:
-    """Publish, and give the lines that were printed."""
+    """Publish a report and return the printed lines."""
     output, printed = Output(), io.StringIO()
     output.console = Console(file=printed, width=80)
     publish(report, output, Path("journal"))
@@ -35,7 +35,7 @@ def published(report: ProbeReport) -> list[str]:
 
 
 def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
-    """An error for what breaks or could not be asked, a warning for what degrades, a notice for each known caveat."""
+    """Broken or unanswered is an error, degraded a warning, a known caveat a notice, each at the engine's pin."""
     unasked, broken, degraded, stale, caveat = annotations(samples.mixed())
     assert unasked == (
         "::error file=probes/turngate_probes/releases/pins/opencode/package.json,line=5,"
@@ -54,7 +54,7 @@ def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
 
 
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
-    """GitHub drops what is more, and would not say so."""
+    """GitHub silently drops more than ten annotations of a kind, so the last line counts the rest."""
     assert len(annotations(samples.many(10))) == 10
     lines = annotations(samples.many(25))
     assert len(lines) == 10
@@ -62,14 +62,14 @@ def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
 
 
 def test_no_text_of_an_engine_is_a_command() -> None:
-    """Each annotation is one line, and its properties end where we end them."""
+    """Each annotation is one line, and engine output can't add properties to it."""
     for line in annotations(samples.hostile()):
         assert COMMAND.fullmatch(line), line
         assert "\x1b" not in line
 
 
 def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
-    """The text of the report comes first, with commands turned off, since it holds what engines printed."""
+    """The text report is printed first, with workflow commands disabled, since it contains engine output."""
     lines = published(samples.mixed())
     stop = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
     assert stop
@@ -80,7 +80,7 @@ def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
 
 
 def test_no_line_while_it_runs_is_a_command(summary: Path) -> None:
-    """Details of clauses hold what engines printed."""
+    """Progress lines can't be workflow commands, although they contain engine output."""
     console = Console(file=io.StringIO())
     with live(console, Interrupt()) as listener:
         listener(j.planned())
@@ -92,7 +92,7 @@ def test_no_line_while_it_runs_is_a_command(summary: Path) -> None:
 
 
 def test_a_summary_is_added_to_what_is_there_while_there_is_room(summary: Path) -> None:
-    """A step has one file for all its commands."""
+    """The summary is appended to the step's file, which all its commands share, as long as it fits."""
     summary.write_text("before\n")
     published(samples.mixed())
     assert summary.read_text().startswith("before\n## ❌ 1 of 4")
@@ -104,14 +104,14 @@ def test_a_summary_is_added_to_what_is_there_while_there_is_room(summary: Path) 
 
 
 def test_a_summary_that_can_not_be_written_is_told(summary: Path) -> None:
-    """It is the environment that failed."""
+    """An unwritable summary file is an environment error."""
     summary.mkdir()
     with pytest.raises(EnvironmentFailed, match="summary"):
         published(samples.mixed())
 
 
 def test_elsewhere_nothing_of_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user outside of GitHub sees no commands."""
+    """Outside GitHub no workflow commands are printed."""
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     broken = samples.of(samples.whole(j.clause("resume.accepted", "fail"), verdict="broken"))

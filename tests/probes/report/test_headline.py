@@ -15,7 +15,7 @@ from turngate_probes.report.view import view
     (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
 ])  # fmt: skip
 def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], headline: str) -> None:
-    """A single release is named, several are counted."""
+    """The headline names a single worst release, and counts several."""
     listed = [samples.whole(release=f"codex@0.{n}.0", **fields) for n, fields in enumerate(releases, 1)]
     assert view(samples.of(*listed)).headline == headline
 
@@ -28,5 +28,5 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
     ({"exit_code": 2, "releases": ()}, "nothing was probed"),
 ])  # fmt: skip
 def test_the_exit_code_has_a_meaning(fields: dict[str, object], meaning: str) -> None:
-    """Which depends on what was asked."""
+    """The meaning of an exit code depends on the command."""
     assert view(structs.replace(samples.mixed(), **fields)).meaning == meaning

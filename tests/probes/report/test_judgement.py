@@ -1,4 +1,4 @@
-"""How a clause is judged, and that every format judges it the same way."""
+"""Every output format shows the same judgement of a clause."""
 
 import json
 import re
@@ -29,12 +29,12 @@ from turngate_probes.report.view import view
 
 
 def cases(report: ProbeReport, number: int) -> dict[str, JudgedCase]:
-    """Return the cases of the release of this number, by name."""
+    """Return the cases of the release with this index, by name."""
     return {case.name: case for case in view(report).cases(report.releases[number])}
 
 
 def test_each_clause_is_judged_by_its_result() -> None:
-    """A failure keeps its evidence, and a release that was not asked is open."""
+    """A failed clause keeps its evidence; a release that was not probed is open."""
     report = samples.mixed()
     broken, degraded, unasked = (cases(report, number) for number in (0, 1, 3))
     assert Counter(case.judgement for case in broken.values()) == {"passed": 26, "failed": 1, "warned": 1}
@@ -52,14 +52,14 @@ def test_each_clause_is_judged_by_its_result() -> None:
 
 
 def test_a_stale_deviation_fails_under_strict() -> None:
-    """As the exit code says."""
+    """The judgement of a stale deviation agrees with the exit code."""
     stale = j.clause("stdin.open", detail="ended", stale=True).judged()
     assert judged(stale).text == "stale: ended"
     assert judged(stale, FailOn.DEGRADED) == JudgedCase("stdin.open", "failed", "stale: ended", "stale", stale)
 
 
 def test_a_gate_judges_by_its_ruling() -> None:
-    """What is excused is skipped, what is only degraded is a warning, and each reason fails by its kind."""
+    """The judgement follows the gate's ruling: excused is skipped, degraded is a warning, the rest fails by kind."""
     green, red = views.green_by_baseline(), views.red_by_all()
     excused = {case.name: case.judgement for case in view(green).cases(green.judged)}
     assert (excused[views.DEAD], excused["stdin.open"]) == ("skipped", "warned")
@@ -88,7 +88,7 @@ SELECTED = {
 
 
 def one_of_each() -> list[list[Event]]:
-    """A release with each problem: broken, degraded, stale, with a caveat, unanswered, not asked, and a good one."""
+    """Return releases that are broken, degraded, stale, with a caveat, unanswered, not probed, and good."""
     lost = j.clause("resume.isolation", "not_run", detail="the disk is full", reason="machine", evidence=[])
     changed = [
         (j.clause("resume.accepted", "fail", detail="refused"), "broken"),
@@ -106,7 +106,7 @@ def one_of_each() -> list[list[Event]]:
 
 
 def selected() -> list[list[Event]]:
-    """Releases that were asked two clauses alone: one breaks, one is degraded, one could not run, one passes."""
+    """Return releases with two selected clauses, which break, degrade, could not run or pass."""
     lost: Any = {"detail": "the disk is full", "reason": "machine", "evidence": []}
     results = [("fail", "pass", {}), ("pass", "fail", {}), ("pass", "not_run", lost), ("pass", "pass", {})]
     listed = []
@@ -118,13 +118,13 @@ def selected() -> list[list[Event]]:
 
 
 def of_exit_code(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement of the exit code on each release; 0 does not tell what is only a warning."""
+    """Return the judgement that the exit code implies for each release; 0 doesn't distinguish warnings."""
     codes = {r.release: code_of([r], report.fail_on, interrupted=False) for r in report.releases}
     return {release: {0: "passed", 1: "failed", 2: "open"}[code] for release, code in codes.items()}
 
 
 def of_text(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement of the first word of each line in the block of a release."""
+    """Return the judgement of the first word of each line about a release."""
     words = {"fail": "failed", "degraded": "warned", "unanswered": "open", "not tested": "open"}
     judgements, release = {r.release: "passed" for r in report.releases}, ""
     for depth, line in report_lines(report, None):
@@ -138,7 +138,7 @@ def of_text(report: ProbeReport) -> dict[str, str]:
 
 
 def of_junit(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement of the cases of each suite."""
+    """Return the judgement of the test cases of each suite."""
     judgements = {}
     for suite in ET.fromstring(junit(report)):
         said = "\n".join(element.text or "" for element in suite.iter("system-out"))
@@ -148,14 +148,14 @@ def of_junit(report: ProbeReport) -> dict[str, str]:
 
 
 def of_markdown(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement that the sign of each row of the table means."""
+    """Return the judgement shown by the sign in each row of the table."""
     signs = {"❌": "failed", "❔": "open", "🟡": "warned", "✅": "passed"}
     rows = re.findall(r"^\| (codex&#64;\S+) \| (\S+) ", markdown(report), re.MULTILINE)
     return {name.replace("&#64;", "@"): signs[sign] for name, sign in rows}
 
 
 def of_sarif(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement by the level of results, and by errors among the notifications."""
+    """Return the judgement shown by the level of results and by error notifications."""
     (run,) = json.loads(sarif(report))["runs"]
     judgements = {release.release: "passed" for release in report.releases}
     for result in run["results"]:
@@ -167,7 +167,7 @@ def of_sarif(report: ProbeReport) -> dict[str, str]:
 
 
 def of_annotations(report: ProbeReport) -> dict[str, str]:
-    """Return the judgement by the kind of annotation; an error that names no clause is about what is open."""
+    """Return the judgement shown by the kind of annotation; an error without a clause is an open question."""
     judgements = {release.release: "passed" for release in report.releases}
     for line in annotations(report):
         if match := re.match(r"::(error|warning) .*title=(codex@[\d.]+)( \S+)?::", line):
@@ -177,7 +177,7 @@ def of_annotations(report: ProbeReport) -> dict[str, str]:
 
 
 def of_pytest(report: ProbeReport) -> dict[str, str]:
-    """Return the worst outcome of the tests of each release."""
+    """Return the worst test outcome of each release."""
     return {release.release: _outcome(release, report.fail_on) for release in report.releases}
 
 
@@ -198,7 +198,7 @@ def _outcome(release: ReleaseReport, fail_on: FailOn) -> str:
                 outcomes.add("warned" if warned else "passed")
             except ClauseFailed as failed:
                 outcomes.add("open" if "could not be tested" in str(failed) or "not run: " in str(failed) else "failed")
-            except pytest.skip.Exception:  # how the plugin reports a clause that was not run; it leaves pytest green
+            except pytest.skip.Exception:  # how the plugin reports a clause that was not run, which doesn't fail pytest
                 outcomes.add("passed")
     return next(word for word in ("failed", "open", "warned", "passed") if word in outcomes)
 
@@ -209,7 +209,7 @@ def _outcome(release: ReleaseReport, fail_on: FailOn) -> str:
 def test_every_format_gives_a_failure_the_same_judgement(
     judge: Callable[[ProbeReport], dict[str, str]], clauses: tuple[str, ...], number: int, fail_on: FailOn
 ) -> None:
-    """Whatever fails in one of them fails in all, and the exit code says so too."""
+    """A failure in one format is a failure in all formats, and in the exit code."""
     releases, expected = (selected(), SELECTED) if clauses else (one_of_each(), JUDGEMENTS)
     judgements = {release: by_fail_on[number] for release, by_fail_on in expected.items()}
     if judge is of_exit_code:

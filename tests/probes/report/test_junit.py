@@ -1,4 +1,4 @@
-"""JUnit XML: held against what Jenkins, GitLab and Azure read of it."""
+"""JUnit XML has what Jenkins, GitLab and Azure read."""
 
 from collections.abc import Callable
 from xml.etree import ElementTree as ET
@@ -13,7 +13,7 @@ from turngate_probes.report.build import build
 from turngate_probes.report.junit import junit
 from turngate_probes.report.structs import ProbeReport
 
-# the attributes and children that the format knows, and of which the first ones must be
+# the attributes and children of each element; the first ones are required
 SHAPE = {
     "testsuites": ({"name", "tests", "failures", "errors", "skipped", "time"}, {"testsuite"}),
     "testsuite": (
@@ -31,14 +31,14 @@ SHAPE = {
 
 
 def cases(report: ProbeReport) -> dict[str, ET.Element]:
-    """Every case by `suite/name`."""
+    """Return every case by `suite/name`."""
     root = ET.fromstring(junit(report))
     return {f"{suite.get('name')}/{case.get('name')}": case for suite in root for case in suite.iter("testcase")}
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
 def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], ProbeReport]) -> None:
-    """Every element has the attributes that readers ask for, and only children that they know."""
+    """Every element has the required attributes, and only known children."""
     root = ET.fromstring(junit(make()))
     for element in root.iter():
         attributes, children = SHAPE[element.tag]
@@ -47,7 +47,7 @@ def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], Probe
 
 
 def test_a_case_takes_as_long_as_the_turns_that_show_it() -> None:
-    """Those of its evidence, else those of the cases that the clause is about."""
+    """A test case takes the time of the turns in its evidence, or else of the clause's cases."""
     turns = j.turn(seconds=1.5), j.turn(step="again", seconds=2.25), j.turn(case="stdin-open", seconds=4)
     changed = {
         "resume_accepted": j.clause("resume.accepted", "fail", evidence=["main/first", "main/again"]),
@@ -63,7 +63,7 @@ def test_a_case_takes_as_long_as_the_turns_that_show_it() -> None:
 
 
 def test_each_result_is_told_as_readers_take_it() -> None:
-    """A failure fails, a known caveat passes with a note, and what was not asked is skipped with the reason."""
+    """A failure fails, a known caveat passes with a note, and a clause that was not run is skipped with the reason."""
     by_name = cases(samples.mixed())
     failure = by_name["codex@0.169.0/resume.accepted"].find("failure")
     assert failure is not None
@@ -82,7 +82,7 @@ def test_each_result_is_told_as_readers_take_it() -> None:
 
 
 def test_counts_agree_with_what_they_count() -> None:
-    """The figures of each suite, and their sum, are those of the cases."""
+    """The counts of each suite, and their totals, match the cases."""
     root = ET.fromstring(junit(samples.mixed()))
     for counted in (root, *root):
         assert int(counted.get("tests", "")) == len(list(counted.iter("testcase")))
@@ -92,7 +92,7 @@ def test_counts_agree_with_what_they_count() -> None:
 
 
 def test_a_release_that_was_not_asked_is_red() -> None:
-    """Skipped clauses alone would look green."""
+    """A release that was not probed has an error, since skipped clauses would look like success."""
     by_name = cases(samples.mixed())
     error = by_name["opencode@1.0.0/turngate.answered"].find("error")
     assert error is not None
@@ -101,7 +101,7 @@ def test_a_release_that_was_not_asked_is_red() -> None:
 
 
 def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
-    """As the exit code does."""
+    """A stale deviation fails under strict, as in the exit code."""
     report = structs.replace(samples.mixed(), fail_on=FailOn.DEGRADED)
     failure = cases(report)["gemini@0.61.0/prompt.large"].find("failure")
     assert failure is not None
@@ -109,7 +109,7 @@ def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
 
 
 def test_characters_that_xml_can_not_hold_are_written_out() -> None:
-    """What an engine printed can still be told from the escape that stands for it."""
+    """Characters that XML can't hold are escaped, and literal escapes in the output stay distinguishable."""
     text = junit(samples.hostile())
     assert not {"\x00", "\x1b", "\ud800", "\ufffe", "\u202e"} & set(text)
     assert r"\x1b[31m\x00\ud800\ufffe\u202e" in text

@@ -1,4 +1,4 @@
-"""Reports that are read from files, which anybody may have written."""
+"""Reports are read from files, which may be untrusted."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def kept(folder: Path, report: Any) -> Path:
 def test_a_report_is_rendered_again_without_running_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Text to standard output, every file that was asked for, and the exit code of the probe."""
+    """A saved report is rendered as text and into every requested file, with the exit code of the probe."""
     monkeypatch.setenv("PATH", "")
     source = kept(tmp_path, samples.mixed())
     page, xml = tmp_path / "page.html", tmp_path / "new" / "junit.xml"
@@ -40,7 +40,7 @@ def test_a_report_is_rendered_again_without_running_anything(
 
 
 def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also one that a crash left torn."""
+    """A journal can be read as a report, even one that a crash cut off."""
     path = j.written(tmp_path / "journal.ndjson", j.started(), *samples.whole(), j.ended())
     assert cli.run(["report", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["releases"][0]["verdict"] == "compatible"
@@ -53,7 +53,7 @@ def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture
     "", "{", "[]", "null", '"x"', "NaN", "[" * 100_000, '{"schema": "turngate.probe-report/2"}', "\x00", "\ud800",
 ])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With exit code 2 and a hint, never a traceback, and nothing is written."""
+    """A file that is no report is rejected with exit code 2 and a hint, without a traceback, and nothing is written."""
     source, page = tmp_path / "report.json", tmp_path / "page.html"
     source.write_text(text, "utf-8", "surrogatepass")
     assert cli.run(["report", str(source), "--report", str(page)]) == 2
@@ -75,7 +75,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.
     (lambda r: r["releases"][0].pop("profile"), "profile"),
 ])  # fmt: skip
 def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, why: str) -> None:
-    """A report is held against its schema, and against itself."""
+    """A report must match its schema and be consistent."""
     report = samples.plain(samples.mixed())
     change(report)
     path = tmp_path / "report.json"
@@ -90,7 +90,7 @@ def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, w
     lambda e: e.update(machine=1), lambda e: e.update(clauses=3),
 ])  # fmt: skip
 def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> None:
-    """No event is believed to have what it should."""
+    """A journal with invalid events is rejected."""
     events = msgspec.to_builtins([j.started(), *samples.whole()])
     change(events[0])
     path = tmp_path / "journal.ndjson"
@@ -100,7 +100,7 @@ def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> Non
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
-    """A disk image as a path gets an answer all the same."""
+    """A very large file, such as a disk image, is rejected without reading it."""
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(300 * 1024 * 1024)
@@ -109,7 +109,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 def test_several_are_joined(tmp_path: Path) -> None:
-    """All releases, the time of all, the first start, and the exit code of the whole."""
+    """Joined reports have all releases, the total time, the earliest start, and one exit code."""
     good, bad = samples.of(samples.whole(release="gemini@1.0.0")), samples.mixed()
     good = structs.replace(good, started_at="2026-11-21T11:30:00.000+02:00")
     whole = joined(
@@ -122,7 +122,7 @@ def test_several_are_joined(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_together_is_not_joined() -> None:
-    """A release that stands in two, or another question."""
+    """Reports that share a release, or have different levels or clauses, can't be joined."""
     one, names = samples.mixed(), [Path("a"), Path("b")]
     with pytest.raises(EnvironmentFailed, match=r"b contains codex@0\.169\.0 again"):
         joined([one, one], names)

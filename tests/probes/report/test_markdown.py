@@ -1,4 +1,4 @@
-"""Markdown, read back by a CommonMark parser with GitHub's tables."""
+"""Markdown is parsed by a CommonMark parser with GitHub's tables."""
 
 from html.parser import HTMLParser
 
@@ -14,7 +14,7 @@ OURS = {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"
 
 
 class Reader(HTMLParser):
-    """Notes the elements of a page, and the text in them."""
+    """Collects the elements of a page and their text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,14 +39,14 @@ class Reader(HTMLParser):
 
 
 def read(report: ProbeReport) -> Reader:
-    """Render as GitHub does, and read the page."""
+    """Render Markdown as GitHub does, and parse the page."""
     reader = Reader()
     reader.feed(MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").render(markdown(report)))
     return reader
 
 
 def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
-    """A row for each release, and what failed below, folded."""
+    """Each release has a row, with its failures in a collapsed section below."""
     shown = read(samples.mixed())
     assert shown.texts["h2"] == ["❌ 1 of 4 releases is broken"]
     cells = shown.texts["td"][: 4 * 4]
@@ -63,7 +63,7 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
 
 
 def test_problems_come_before_what_to_do_about_caveats_and_both_before_the_tables() -> None:
-    """Each problem and each caveat has one line; caveats stand once."""
+    """Problems come first, then known caveats with what to do, then the tables; each has one line."""
     shown = read(samples.mixed())
     assert shown.texts["li"] == [
         "❌ opencode@1.0.0: could not be tested: npm is absent",
@@ -78,7 +78,7 @@ def test_problems_come_before_what_to_do_about_caveats_and_both_before_the_table
 
 
 def test_a_verdict_that_rests_on_recordings_says_so() -> None:
-    """In the heading and in its row, and nowhere where the release was run."""
+    """A verdict from recordings says so in the heading and in its row; a verdict from a run doesn't."""
     replayed = samples.whole(release="iflow@0.5.19", source="recordings", executable=None)
     shown = read(samples.of(replayed))
     assert shown.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
@@ -87,7 +87,7 @@ def test_a_verdict_that_rests_on_recordings_says_so() -> None:
 
 
 def test_nothing_that_an_engine_wrote_is_markup() -> None:
-    """Neither HTML nor Markdown gets out of its cell, line or block."""
+    """Engine output stays text: neither HTML nor Markdown in it breaks its cell, line or block."""
     shown = read(samples.hostile())
     assert {tag for tag, _ in shown.elements} <= OURS
     assert {tuple(attributes.items()) for _, attributes in shown.elements} <= {(), (("style", "text-align:right"),)}
@@ -101,7 +101,7 @@ def test_nothing_that_an_engine_wrote_is_markup() -> None:
 
 @pytest.mark.parametrize("text", ["x", "<", "ä"])
 def test_it_is_never_longer_than_github_shows(text: str) -> None:
-    """Whole failures are left out, and counted."""
+    """A long report leaves out whole failures, and counts them, to stay within GitHub's limit."""
     report = samples.many(400, text)
     written = markdown(report)
     assert len(written.encode()) <= subject.MOST_BYTES
@@ -112,5 +112,5 @@ def test_it_is_never_longer_than_github_shows(text: str) -> None:
 
 
 def test_an_empty_report_says_so() -> None:
-    """Nothing to show is no mistake."""
+    """A report without releases says so."""
     assert "Nothing was probed" in markdown(samples.of())

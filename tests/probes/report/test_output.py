@@ -9,14 +9,14 @@ from turngate_probes.report.output import Detail, Output
 
 
 def test_text_makes_room_for_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is on standard output unless JSON is."""
+    """Text goes to stdout, or to stderr if JSON goes to stdout."""
     Output().console.print("text")
     Output(as_json=True).console.print("other text")
     assert capsys.readouterr() == ("text\n", "other text\n")
 
 
 def test_only_progress_is_silenced(capsys: pytest.CaptureFixture[str]) -> None:
-    """Verdicts and problems are printed by `--quiet` too."""
+    """`--quiet` silences only progress; verdicts and problems are still printed."""
     output = Output(detail=Detail.QUIET)
     output.progress.print("3 of 25 turns")
     output.console.print("compatible")
@@ -25,7 +25,7 @@ def test_only_progress_is_silenced(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_reader_that_is_gone_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rich itself would exit with 1, the verdict "broken"."""
+    """A closed pipe raises its own error, since rich would exit with 1, which means "broken"."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
@@ -33,5 +33,5 @@ def test_a_reader_that_is_gone_is_an_error_of_its_own(monkeypatch: pytest.Monkey
         with pytest.raises(BrokenPipeError):
             Output().console.print("text")
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, writer)  # so that what is left in the buffer can be written
+        os.dup2(null, writer)  # so that the rest of the buffer can be written
         os.close(null)

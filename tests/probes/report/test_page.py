@@ -1,4 +1,4 @@
-"""The page as HTML; what it does in a browser is tested in `tests/browser`."""
+"""The HTML page; `tests/browser` tests it in a browser."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", 
 
 
 class PageReader(HTMLParser):
-    """Notes every element, and the text within some."""
+    """Collects every element, and the text of some."""
 
     def __init__(self, report: ProbeReport) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class PageReader(HTMLParser):
             self.raw[self._in[-1]][-1] += data
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
-        """The attributes of every element of a kind."""
+        """Return the attributes of every element of a kind."""
         return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(12), samples.of])
 def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], ProbeReport]) -> None:
-    """There is one of each, and the policy that stands before them has their hashes."""
+    """The page has one script and one style, and its policy allows only these, by their hashes."""
     reader = PageReader(make())
     (policy,) = [attributes["content"] for attributes in reader.named("meta") if attributes.get("http-equiv")]
     assert policy
@@ -66,7 +66,7 @@ def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], Pr
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile])
 def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -> None:
-    """Every link leads to an element of the page, and no element could load, run or style anything."""
+    """Every link leads to an element of the page, and no element loads or runs anything else."""
     reader = PageReader(make())
     ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
     assert len(set(ids)) == len(ids)
@@ -80,7 +80,7 @@ def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -
 
 
 def test_hostile_text_is_text() -> None:
-    """What an engine wrote is shown as it was, and in the same elements as harmless text."""
+    """Hostile engine output is shown unchanged, in the same elements as harmless text."""
     text = page(samples.hostile())
     assert not {"\x00", "\x1b", "\ud800", "\u202e"} & set(text)
     assert text.count("<script") == text.count("</script") == 1
@@ -90,7 +90,7 @@ def test_hostile_text_is_text() -> None:
 
 
 def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
-    """The cell says its result in words too; what it opens tells argv, streams and requests."""
+    """Each cell names its result in words and opens evidence with argv, streams and requests."""
     report = samples.mixed()
     reader = PageReader(report)
     cells = [attributes for attributes in reader.named("a") if (attributes.get("class") or "").startswith("cell ")]
@@ -107,7 +107,7 @@ def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
 
 
 def test_the_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no room is named as left out; what failed is the last to go."""
+    """The page has a size limit. What is left out is named, and failures are left out last."""
     monkeypatch.setattr(subject, "MOST_EVIDENCE", 20_000)
     report = samples.many(6)
     text = page(report)
@@ -116,12 +116,12 @@ def test_the_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_report_of_nothing_is_a_page() -> None:
-    """It says that there was nothing."""
+    """The page of a report without releases says so."""
     assert "Nothing was probed." in page(samples.of())
 
 
 def test_a_caveat_is_shown_with_what_to_do() -> None:
-    """In words for people, next to its detail, and once near the top, after what is new."""
+    """A caveat is shown with its explanation in its cell, and once near the top, after new problems."""
     text = page(samples.mixed())
     assert 'aria-label="gemini 0.61.0, resume.other-cwd: known caveat"' in text
     assert 'aria-label="gemini 0.61.0: compatible, 1 known caveat"' in text

@@ -1,4 +1,4 @@
-"""The blocks of the text report that say what is new."""
+"""The parts of the text report about new problems."""
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
@@ -9,18 +9,18 @@ from turngate_probes.report.problems import MOST_EVIDENCE, failure_evidence, nam
 
 
 def plain(lines: list[Line]) -> list[str]:
-    """Return the lines at the outer two depths."""
+    """Return the lines at the two outer levels of indentation."""
     return [line.plain for depth, line in lines if depth < 2 and line.plain]
 
 
 def refused(number: int) -> list[Event]:
-    """A release that refuses to resume."""
+    """Return a release that refuses to resume."""
     failure = j.clause("resume.accepted", "fail", detail="refused")
     return samples.whole(failure, verdict="broken", release=f"codex@0.{number}.0")
 
 
 def test_a_note_alone_is_no_problem() -> None:
-    """A compatible release has no block, whatever it was installed for and whatever caveats are known."""
+    """A compatible release with only notes and known caveats has no problem block."""
     caveat = j.clause("stdin.open", "deviates", detail="hangs")
     report = samples.of(samples.whole(caveat, note="installed on request"))
     assert list(problem_lines(report, Detail.NORMAL)) == []
@@ -29,7 +29,7 @@ def test_a_note_alone_is_no_problem() -> None:
 
 
 def test_releases_of_which_the_same_is_said_share_a_block() -> None:
-    """The report of a matrix names a few of them, and counts the rest."""
+    """Releases with the same problems share one block, which names a few of them and counts the rest."""
     report = samples.of(*map(refused, range(7)), samples.whole(release="codex@0.9.0"))
     assert plain(list(problem_lines(report, Detail.NORMAL))) == [
         "codex 0.0.0, 0.1.0, 0.2.0, 0.3.0 and 3 more",
@@ -39,7 +39,7 @@ def test_releases_of_which_the_same_is_said_share_a_block() -> None:
 
 
 def test_what_is_new_comes_before_what_is_not_run() -> None:
-    """The severest first, whatever the order of the catalogue."""
+    """New problems come before clauses that were not run, the severest first."""
     changed = [
         j.clause("version.readable", "not_run", detail="no recording", reason="no_recording"),
         j.clause("help.surface", "unsupported", detail="none"),
@@ -52,7 +52,7 @@ def test_what_is_new_comes_before_what_is_not_run() -> None:
 
 
 def test_the_evidence_of_many_failures_is_bounded() -> None:
-    """The rest is in the reports, and counted."""
+    """Evidence is limited; the block says how many failures are left to the reports."""
     report = samples.of(*map(refused, range(MOST_EVIDENCE + 3)))
     lines = plain(list(failure_evidence(report, Detail.NORMAL)))
     assert lines[:2] == ["Evidence", "fail codex@0.0.0 resume.accepted"]

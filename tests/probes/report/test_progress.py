@@ -14,18 +14,18 @@ RELEASE = "codex@0.169.0"
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that only moves when a test sets it."""
 
     def __init__(self) -> None:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
 def piped(*events: Event, between: float = 0.0) -> list[str]:
-    """Return the lines that a pipe gets while a probe runs, `between` seconds apart."""
+    """Return the lines printed to a pipe during a probe, with events `between` seconds apart."""
     file, clock = io.StringIO(), Clock()
     with live(Console(file=file, width=20), Interrupt(), clock) as listener:
         for event in events:
@@ -46,7 +46,7 @@ def drawn(clock: Clock, *events: Event, width: int = 120) -> str:
 
 
 def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
-    """Plans, installation, what does not pass, and ends: good turns and passes are silent."""
+    """A pipe gets lines for plans, installation, failures and ends; good turns and passes print nothing."""
     lines = piped(
         j.started(),
         j.planned(),
@@ -69,7 +69,7 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
 
 
 def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
-    """Events that call for no line make one when there was none for long."""
+    """An event without a line of its own prints a heartbeat if nothing was printed for a while."""
     turns = [j.turn(step=str(number)) for number in range(8)]
     lines = piped(j.planned(turns=8), *turns, between=HEARTBEAT / 2 + 0.1)
     assert lines[1:] == [
@@ -78,7 +78,7 @@ def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
 
 
 def test_the_table_says_how_far_each_release_is() -> None:
-    """State, turns, results, what was last, seconds and failing clauses."""
+    """The table shows state, turns, results, last event, seconds and failed clauses of each release."""
     clock = Clock()
     table = Progress(clock)
     for event in (j.planned(turns=9), j.planned("gemini@0.61.0"), j.turn()):
@@ -95,7 +95,7 @@ def test_the_table_says_how_far_each_release_is() -> None:
 
 
 def test_the_table_stops_the_clock_of_what_ended() -> None:
-    """A verdict stands with the seconds that it took."""
+    """A finished release keeps its verdict and duration in the table."""
     clock = Clock()
     table = Progress(clock)
     for event in (j.planned(), j.turn(), j.finished()):
@@ -108,7 +108,7 @@ def test_the_table_stops_the_clock_of_what_ended() -> None:
 
 
 def test_hostile_text_does_nothing_while_it_runs() -> None:
-    """Neither the table nor the lines hand on what a terminal would obey."""
+    """Control characters of engine output reach the terminal neither by the table nor by lines."""
     hostile = "\x1b[2J\0[red]x[/red]"
     events = [
         j.planned(hostile, executable=hostile),
@@ -122,7 +122,7 @@ def test_hostile_text_does_nothing_while_it_runs() -> None:
 
 
 def test_a_terminal_gets_a_table_that_goes_away() -> None:
-    """While the block runs there is a table; afterwards the cursor is back where it was."""
+    """The table is shown while the block runs; afterwards it is removed and the cursor restored."""
     file = io.StringIO()
     with live(Console(file=file, width=100, force_terminal=True), Interrupt()) as listener:
         listener(j.planned())
@@ -133,7 +133,7 @@ def test_a_terminal_gets_a_table_that_goes_away() -> None:
 
 
 def test_a_dumb_terminal_gets_lines() -> None:
-    """Where the cursor can't be moved lines are printed."""
+    """A terminal that can't move the cursor gets lines."""
     file = io.StringIO()
     console = Console(file=file, width=100, force_terminal=True, _environ={"TERM": "dumb"})
     with live(console, Interrupt()) as listener:
@@ -142,7 +142,7 @@ def test_a_dumb_terminal_gets_lines() -> None:
 
 
 def test_a_probe_ends_whose_lines_nobody_reads() -> None:
-    """It is interrupted at once; the error comes when everything has ended, and from no thread."""
+    """If progress can't be written, the probe is interrupted at once and the error raised after it has ended."""
     full, interrupt = Mock(wraps=io.StringIO(), **{"write.side_effect": OSError(28, "full")}), Interrupt()
     heard = []
     with pytest.raises(OSError, match="full"), live(Console(file=full), interrupt) as listener:  # noqa: PT012
@@ -158,7 +158,7 @@ def of_matrix(releases: int, kept: int = 0) -> Event:
 
 
 def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> None:
-    """Each end of a release comes with the whole; the estimate follows what is done."""
+    """Each finished release prints the totals; the estimate is based on finished releases."""
     ended = [j.planned("codex@1", turns=0), j.finished("codex@1")]
     lines = piped(of_matrix(5, kept=1), *ended, j.planned("codex@2", turns=4), j.failed("codex@2"), between=4)
     assert lines[1] == (
@@ -169,7 +169,7 @@ def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> Non
 
 
 def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
-    """A release with half of its turns done is half of one; without any there is no estimate."""
+    """Half a release's turns count as half a release; before any turn there is no estimate."""
     turns = [j.turn("codex@1", step=str(number)) for number in range(2)]
     lines = piped(of_matrix(2), j.planned("codex@1", turns=4), *turns, between=HEARTBEAT * 4)
     assert lines[-1].startswith("0 of 2 releases done, 1 running, 1 left, about 9 min more; codex@1: 2 of 4 turns")
@@ -177,7 +177,7 @@ def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
 
 
 def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
-    """Releases that ended or wait make no rows, and installations do."""
+    """The table lists running releases and installations, but not finished or waiting releases."""
     shown = drawn(
         Clock(),
         of_matrix(9),
@@ -191,7 +191,7 @@ def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
 
 
 def after(seconds: float, *events: Event) -> str:
-    """Return what is said of the whole when a release takes 10 s, `seconds` after its matrix of 3 was planned."""
+    """Return the total shown `seconds` after a matrix of 3 was planned, where a release takes 10 s."""
     clock = Clock()
     progress = Progress(clock)
     progress.follow(of_matrix(3))
@@ -205,7 +205,7 @@ def after(seconds: float, *events: Event) -> str:
 
 
 def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
-    """Each release as long as the longest so far, one after the other, however long nothing was run."""
+    """The estimate is at most the longest release so far times the releases left, however long nothing ran."""
     assert after(0).endswith("1 of 3 releases done, 0 running, 2 left, about 20 s more")
     assert after(90).endswith("2 left, about 20 s more")
     begun = j.planned("codex@2", turns=2), j.turn("codex@2")
@@ -216,7 +216,7 @@ def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
 
 
 def test_turns_are_counted_for_each_build() -> None:
-    """Two executables of one version have a row each."""
+    """Two executables of one version have separate rows."""
     one, two = f"{RELEASE} (/one/codex)", f"{RELEASE} (/two/codex)"
     shown = drawn(Clock(), j.planned(one), j.planned(two), j.turn(one), j.turn(two), j.turn(two, step="again"))
     _, first, second = shown.splitlines()

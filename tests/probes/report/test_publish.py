@@ -24,14 +24,14 @@ WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """A complete journal on disk."""
+    """Write a complete journal to a file."""
     return j.written(tmp_path / "journal.ndjson", *WHOLE)
 
 
 def test_publish_writes_both_reports_and_gives_the_exit_code(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """JSON by its schema, text to the console, and the code to exit with."""
+    """The JSON report matches its schema, the text is printed, and the exit code is returned."""
     file = tmp_path / "new" / "report.json"
     code = publish(build(read(journal)), Output(reports=(file,)), journal)
     report, printed = json.loads(file.read_text()), capsys.readouterr().out
@@ -42,7 +42,7 @@ def test_publish_writes_both_reports_and_gives_the_exit_code(
 
 
 def test_a_torn_journal_is_published(journal: Path, tmp_path: Path) -> None:
-    """After a crash there is a valid report of what is known."""
+    """A journal that a crash cut off gives a valid report of what is known."""
     whole = journal.read_bytes()
     journal.write_bytes(whole[: len(whole) * 2 // 3])
     code = publish(build(read(journal)), Output(reports=(tmp_path / "report.json",)), journal)
@@ -52,7 +52,7 @@ def test_a_torn_journal_is_published(journal: Path, tmp_path: Path) -> None:
 
 
 def test_json_on_standard_output_leaves_it_to_the_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program can read standard output, and people standard error."""
+    """With JSON on stdout, text goes to stderr."""
     publish(build(read(journal)), Output(as_json=True), journal)
     captured = capsys.readouterr()
     assert json.loads(captured.out)["schema"] == "turngate.probe-report/2"
@@ -61,7 +61,7 @@ def test_json_on_standard_output_leaves_it_to_the_json(journal: Path, capsys: py
 
 
 def test_without_json_text_is_on_standard_output(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is on standard error when there is nothing to tell apart."""
+    """Without JSON, text goes to stdout and nothing to stderr."""
     publish(build(read(journal)), Output(), journal)
     captured = capsys.readouterr()
     assert "compatible" in captured.out
@@ -69,7 +69,7 @@ def test_without_json_text_is_on_standard_output(journal: Path, capsys: pytest.C
 
 
 def test_an_older_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    """Readers see the old report or the new one, also through a link, and no half-written file stays."""
+    """Readers see either the old report or the new one, also through a link, and no partial file stays."""
     target, link = tmp_path / "report.json", tmp_path / "link.json"
     target.write_text("old")
     link.symlink_to(target)
@@ -80,7 +80,7 @@ def test_an_older_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_a_report_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk costs neither the old report nor leaves a part of the new one."""
+    """If writing fails, as on a full disk, the old report stays and no partial file is left."""
     target = tmp_path / "report.json"
     target.write_text("old")
 
@@ -94,7 +94,7 @@ def test_a_report_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, m
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """Named pipes work."""
+    """A named pipe is written to, not replaced."""
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     got: list[str] = []
@@ -106,7 +106,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 def test_secrets_and_registries_are_in_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever an engine printed, neither key nor registry is shown."""
+    """Keys and registry addresses in engine output don't appear in any report."""
     key, host = "sk-" + "a1B2" * 6, "registry.example.com"
     output = {"bytes": 9, "excerpt": f"GET https://{host}/codex Authorization: Bearer {key}"}
     turn = j.turn(stdout=output, stderr=output, argv=["codex", f"--api-key={key}"])
@@ -123,7 +123,7 @@ def test_secrets_and_registries_are_in_no_report(tmp_path: Path, capsys: pytest.
 
 
 def test_text_that_the_terminal_can_not_encode_is_escaped(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that prints umlauts does not crash the report on an ASCII terminal."""
+    """Text that an ASCII terminal can't show is escaped, and doesn't crash the report."""
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", write_through=True))
     Output().console.print("größer")
@@ -134,25 +134,25 @@ def test_text_that_the_terminal_can_not_encode_is_escaped(journal: Path, monkeyp
     (".json", "{"), (".xml", "<?xml"), (".sarif", "{"), (".md", "## "), (".html", "<!DOCTYPE html>"),
 ])  # fmt: skip
 def test_the_suffix_says_the_format(tmp_path: Path, suffix: str, begin: str) -> None:
-    """In either case of letters; the folder is made, and hostile text can be written."""
+    """The file's suffix, in upper or lower case, selects the format; missing folders are created."""
     for report, name in ((samples.mixed(), f"new/report{suffix}"), (samples.hostile(), f"REPORT{suffix.upper()}")):
         write_reports(report, Output(reports=(tmp_path / name,)))
         assert (tmp_path / name).read_text("utf-8").startswith(begin)
 
 
 def test_every_format_is_tested_and_told() -> None:
-    """A format that is added is named in the help too."""
+    """Every format is named in the help."""
     assert list(FORMATS) == list(options.SUFFIXES)
 
 
 def test_json_holds_the_report_itself(tmp_path: Path) -> None:
-    """It is what `--json` writes."""
+    """A JSON file has the same content as the output of `--json`."""
     write_reports(samples.mixed(), Output(reports=(tmp_path / "a.json",)))
     assert json.loads((tmp_path / "a.json").read_text()) == samples.plain(samples.mixed())
 
 
 def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No part of the new one stays."""
+    """If writing fails, the old file stays and no partial file is left."""
     (tmp_path / "a.html").write_text("old")
 
     def fail(*_args: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, mon
 
 
 def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> None:
-    """Such a report is our mistake and is reported as one."""
+    """A report that breaks its schema is an internal error and is not written."""
     with pytest.raises(ValueError, match="exit_code"):
         write_reports(structs.replace(samples.mixed(), exit_code=-1), Output(reports=(tmp_path / "a.md",)))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""SARIF: held against the official schema of 2.1.0, and by hand against what GitHub's code scanning asks for."""
+"""SARIF output is valid by the official schema of 2.1.0, and has what GitHub code scanning requires."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ PIN = "probes/turngate_probes/releases/pins/codex/package.json"
 
 
 def run_of(report: ProbeReport | GateReport) -> Any:
-    """The only run of the log, which is valid, and of which every result has a place in this repository."""
+    """Return the only run of a valid log in which every result has a location in this repository."""
     log = json.loads(sarif(report))
     assert [error.message for error in OFFICIAL.iter_errors(log)] == []
     (run,) = log["runs"]
@@ -47,7 +47,7 @@ REPORTS = [
 
 @pytest.mark.parametrize("make", REPORTS)
 def test_every_log_is_valid_and_every_result_has_a_place(make: Callable[[], ProbeReport | GateReport]) -> None:
-    """By the official schema, and by what code scanning asks for besides: descriptions and help for each rule."""
+    """The log matches the schema, and each rule has the description and help that code scanning requires."""
     driver = run_of(make())["tool"]["driver"]
     assert driver["informationUri"].startswith("https://")
     for rule in driver["rules"]:
@@ -57,13 +57,13 @@ def test_every_log_is_valid_and_every_result_has_a_place(make: Callable[[], Prob
 
 
 def test_every_kind_of_reason_of_a_gate_has_a_rule() -> None:
-    """No result has a rule that says nothing."""
+    """Every kind of reason in a gate has a rule."""
     kinds = {*get_args(get_type_hints(Difference)["kind"]), "baseline", "unanswered", "crashed", "interrupted"}
     assert {*GATE_RULES} == kinds - {"clause"}
 
 
 def test_only_what_failed_is_a_result() -> None:
-    """The severest come first; what deviates or could not be asked is none."""
+    """Only failures are results, the severest first; deviations and unanswered questions are not."""
     results = run_of(samples.mixed())["results"]
     assert [(result["ruleId"], result["level"]) for result in results] == [
         ("resume.accepted", "error"),
@@ -73,7 +73,7 @@ def test_only_what_failed_is_a_result() -> None:
 
 
 def test_a_result_points_at_the_pin_of_its_engine() -> None:
-    """The line is that of the package."""
+    """A result points at the line of the pin file that names the package."""
     place = run_of(samples.mixed())["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == PIN
     assert "@openai/codex" in (ROOT / PIN).read_text().splitlines()[place["region"]["startLine"] - 1]
@@ -82,7 +82,7 @@ def test_a_result_points_at_the_pin_of_its_engine() -> None:
 def test_a_result_whose_place_is_not_known_points_at_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an empty folder, where no workflow runs; a notification says so."""
+    """Without a pin or a workflow, results point at the report, and a notification says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKFLOW_REF", raising=False)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
@@ -96,7 +96,7 @@ def test_a_result_whose_place_is_not_known_points_at_the_report(
 
 
 def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> None:
-    """An alert lives on from run to run, for each release and clause."""
+    """The fingerprint depends on release and clause, so that code scanning recognizes an alert in later runs."""
     first, second = (run_of(samples.mixed())["results"] for _ in range(2))
     prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in first]
     assert prints == [result["partialFingerprints"]["primaryLocationLineHash"] for result in second]
@@ -106,14 +106,14 @@ def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> 
 
 
 def test_a_release_that_was_not_asked_is_told_beside_the_results() -> None:
-    """It says nothing of a clause, and must not be lost."""
+    """A release that was not probed is a notification, since it has no results."""
     note, stale = run_of(samples.mixed())["invocations"][0]["toolExecutionNotifications"]
     assert stale["level"] == "note"
     assert note == {"level": "error", "message": {"text": "opencode@1.0.0 could not be tested: npm is absent"}}
 
 
 def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GitHub shows so many results and no more."""
+    """GitHub shows a limited number of results; the rest is counted."""
     monkeypatch.setattr(subject, "MOST_RESULTS", 3)
     run = run_of(samples.many(5))
     assert len(run["results"]) == 3

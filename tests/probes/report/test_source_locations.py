@@ -1,4 +1,4 @@
-"""Where findings belong: in a file of the user's repository, and never in one of the package."""
+"""Findings point at a file in the user's repository, never at one of the package."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ PIN = '{\n  "dependencies": {\n    "@openai/codex": "0.169.0"\n  }\n}\n'
 
 @pytest.fixture(name="repository", autouse=True)
 def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in the repository of somebody, and take any anchor away afterwards."""
+    """Work in an empty repository, and remove the anchor afterwards."""
     folder = tmp_path / "repository"
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)
@@ -26,19 +26,19 @@ def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 def write(file: Path, text: str) -> Path:
-    """Write a file, and the folders that it needs."""
+    """Write a file, with missing folders."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return file
 
 
 def test_an_empty_repository_has_no_place(repository: Path) -> None:
-    """The renderer decides what to point at instead."""
+    """An empty repository has no location, so the renderer chooses one."""
     assert place_of(RELEASE) is None
 
 
 def test_a_finding_belongs_to_the_pin_of_the_engine(repository: Path) -> None:
-    """At the line that names the package, and not where it is installed."""
+    """A finding points at the line that names the package, not at its installed copy."""
     write(repository / "node_modules/x/package.json", PIN)
     write(repository / ".venv/lib/site-packages/package.json", PIN)
     write(repository / "venv/lib/site-packages/package.json", PIN)
@@ -57,13 +57,13 @@ def test_a_finding_belongs_to_the_pin_of_the_engine(repository: Path) -> None:
     ],
 )
 def test_a_pin_is_known_in_several_kinds_of_files(repository: Path, name: str, line: str) -> None:
-    """Of npm and of PyPI."""
+    """Pins are recognized in several kinds of npm and PyPI files."""
     write(repository / name, f"# first\n{line}\n")
     assert place_of(RELEASE) == (name, 2)
 
 
 def test_the_pin_of_the_very_release_comes_first(repository: Path) -> None:
-    """Of several, else the one nearest to the top."""
+    """Of several pins the one with the same version wins, else the one nearest to the repository root."""
     write(repository / "package.json", PIN.replace("0.169.0", "0.147.0"))
     write(repository / "new/package.json", PIN)
     assert place_of(structs.replace(RELEASE, version="0.100.0")) == ("package.json", 3)
@@ -71,7 +71,7 @@ def test_the_pin_of_the_very_release_comes_first(repository: Path) -> None:
 
 
 def test_without_a_pin_a_finding_belongs_to_the_workflow(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless that one is of another repository."""
+    """Without a pin a finding points at the workflow, unless that belongs to another repository."""
     monkeypatch.setenv("GITHUB_REPOSITORY", "me/mine")
     monkeypatch.setenv("GITHUB_WORKFLOW_REF", "me/mine/.github/workflows/engines.yml@refs/heads/a@b")
     assert place_of(RELEASE) == (".github/workflows/engines.yml", 1)
@@ -81,7 +81,7 @@ def test_without_a_pin_a_finding_belongs_to_the_workflow(repository: Path, monke
 
 
 def test_an_anchor_goes_before_everything_else(repository: Path) -> None:
-    """By its path in the repository, however it was given; a file of another place is refused."""
+    """An anchor given by the user wins over all other locations; a file outside the repository is rejected."""
     write(repository / "package.json", PIN)
     anchor = write(repository / "docs/engines.md", "")
     for given in (anchor, Path("docs/engines.md"), Path("docs/../docs/engines.md")):
@@ -93,7 +93,7 @@ def test_an_anchor_goes_before_everything_else(repository: Path) -> None:
 
 
 def test_an_entry_of_a_baseline_is_a_place_of_its_own(repository: Path) -> None:
-    """As long as the baseline lies in the repository."""
+    """An entry of a baseline file in the repository is its own location."""
     write(repository / "baseline.yaml", "")
     outside = write(repository.parent / "baseline.yaml", "")
     assert place_of(RELEASE, "baseline.yaml:7") == ("baseline.yaml", 7)
@@ -104,7 +104,7 @@ def test_an_entry_of_a_baseline_is_a_place_of_its_own(repository: Path) -> None:
 def test_the_repository_is_the_checkout_around_the_working_directory(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Code scanning reads paths from its root; without one it is the workspace of the workflow, else this folder."""
+    """Paths are relative to the root of the checkout, else to the workflow's workspace, else to this folder."""
     write(repository / "sub/file", "")
     monkeypatch.chdir(repository / "sub")
     assert (root(), below("file")) == (repository, "sub/file")
@@ -117,6 +117,6 @@ def test_the_repository_is_the_checkout_around_the_working_directory(
 
 
 def test_a_report_is_named_by_its_place_in_the_repository(repository: Path) -> None:
-    """It need not exist yet, and one that lies elsewhere is named alone."""
+    """A report is named by its path in the repository, before it exists too; one elsewhere by its file name."""
     assert fallback_of(Path("reports/turngate.sarif")) == "reports/turngate.sarif"
     assert fallback_of(repository.parent / "turngate.sarif") == "turngate.sarif"

@@ -17,7 +17,7 @@ ARGV = ["codex", "exec", "--json", "two\nlines"]
 
 
 def text(*events: Event, width: int = 80, terminal: bool = False, detail: Detail = Detail.NORMAL) -> str:
-    """Return the final text of a probe, as a pipe or a terminal of that width gets it."""
+    """Return the final text of a probe, as printed to a pipe, or to a terminal of this width."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
     for depth, line in report_lines(build(events), JOURNAL, detail):
@@ -26,12 +26,12 @@ def text(*events: Event, width: int = 80, terminal: bool = False, detail: Detail
 
 
 def compatible(release: str = "opencode@1.18.33") -> list[Event]:
-    """A release that keeps all."""
+    """Return a release that passes every clause."""
     return [j.planned(release), j.turn(release), *j.clauses(release), j.finished(release)]
 
 
 def with_caveats(release: str = "gemini@0.61.0") -> list[Event]:
-    """A release with a deviation that occurs, one that does not, and a facility that it lacks."""
+    """Return a release with a deviation that occurs, a stale one, and a missing non-essential feature."""
     changed = {
         "backend_failure_told": j.clause(
             "backend.failure-told",
@@ -51,7 +51,7 @@ def with_caveats(release: str = "gemini@0.61.0") -> list[Event]:
 
 
 def broken(release: str = "codex@0.169.0") -> list[Event]:
-    """A release without a session id, so that much else could not run."""
+    """Return a release without a session id, so that many other clauses could not run."""
     needs: dict[str, Any] = {
         "detail": "needs handle.present, which is fail",
         "needs": ["handle.present"],
@@ -82,45 +82,45 @@ def broken(release: str = "codex@0.169.0") -> list[Event]:
 
 
 def test_a_compatible_release_is_one_line(snapshot: SnapshotAssertion) -> None:
-    """Where all is well one line and the summary say so."""
+    """A compatible release takes one line, followed by the summary."""
     assert text(j.started(), *compatible(), j.ended()) == snapshot
 
 
 def test_a_release_with_caveats_says_what_to_do(snapshot: SnapshotAssertion) -> None:
-    """Known caveats come with what to do about them; stale ones and missing facilities are listed."""
+    """Known caveats are listed with what to do; stale ones and missing features are listed too."""
     assert text(j.started(fail_on="degraded"), *with_caveats(), j.ended()) == snapshot
 
 
 def test_a_broken_release_shows_its_evidence(snapshot: SnapshotAssertion) -> None:
-    """A failure is reported with why it matters, the turn, and the request seen."""
+    """A failure is shown with why it matters, the turn, and the observed request."""
     assert text(j.started(), *broken(), *compatible(), j.ended()) == snapshot
 
 
 def test_an_interrupted_probe_shows_what_is_known(snapshot: SnapshotAssertion) -> None:
-    """Releases that were not asked to the end, and one that never could be."""
+    """Releases that were interrupted or never probed are shown with what is known."""
     absent = j.planned("iflow", version=None, executable=None, source="recordings")
     events = [j.planned(), absent, j.failed("iflow"), j.turn(), j.clause("version.readable")]
     assert text(j.started(), *events) == snapshot
 
 
 def test_quiet_text_is_verdicts_and_problems(snapshot: SnapshotAssertion) -> None:
-    """A healthy release takes its line alone; no caveat, evidence or summary is printed."""
+    """`--quiet` prints verdicts and problems, but no caveats, evidence or summary."""
     events = (*broken(), *with_caveats(), *compatible())
     assert text(j.started(), *events, j.ended(), detail=Detail.QUIET) == snapshot
 
 
 def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) -> None:
-    """What each known caveat looked like, and how the wall time compares with the CPU time of each core."""
+    """`--verbose` adds the details of known caveats, and wall time compared with CPU time per core."""
     assert text(j.started(), *with_caveats(), j.ended(), detail=Detail.VERBOSE) == snapshot
 
 
 def test_a_probe_of_nothing_says_so() -> None:
-    """No release is no success."""
+    """A probe without releases says so."""
     assert "exit code 2: nothing was probed" in text(j.started(), j.ended(engine_seconds=0))
 
 
 def test_a_pipe_gets_neither_colours_nor_cuts() -> None:
-    """Lines are as long as they are, however narrow rich thinks that a pipe is."""
+    """In a pipe, lines are neither coloured nor cut, whatever width rich assumes."""
     out = text(j.started(), *broken(), *with_caveats(), j.ended(), width=20)
     assert "\x1b" not in out
     assert "…" not in out.replace("stale: …", "")
@@ -128,7 +128,7 @@ def test_a_pipe_gets_neither_colours_nor_cuts() -> None:
 
 
 def test_a_terminal_gets_colours_and_folded_lines() -> None:
-    """Nothing is lost on a narrow terminal, and nothing is wider than it."""
+    """In a terminal, text is coloured and wrapped to its width, and nothing is lost."""
     out = text(j.started(), *broken(), j.ended(), width=30, terminal=True)
     assert "\x1b[1;31m" in out
     bare = Console(file=io.StringIO()).render_str("").from_ansi(out).plain
@@ -139,7 +139,7 @@ def test_a_terminal_gets_colours_and_folded_lines() -> None:
 
 
 def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal whose owner wants no colours gets none."""
+    """With NO_COLOR a terminal gets no colours."""
     monkeypatch.setenv("NO_COLOR", "1")
     out = text(j.started(), *broken(), j.ended(), terminal=True)
     assert "31m" not in out
@@ -150,7 +150,7 @@ HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31mred\0 [red]markup[/red] :smile: \u202e
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_hostile_text_is_shown_and_does_nothing(*, terminal: bool) -> None:
-    """Escapes, controls and markup of an engine reach the reader as text."""
+    """Escape sequences, control characters and markup in engine output are printed as text."""
     output = {"bytes": 9, "excerpt": HOSTILE}
     request = j.REQUEST | {"path": HOSTILE, "last_user_text": HOSTILE, "model": HOSTILE, "nonces": [HOSTILE]}
     turn = j.turn(argv=["codex", HOSTILE], stdout=output, stderr=output, requests=[request])
@@ -171,7 +171,7 @@ def test_hostile_text_is_shown_and_does_nothing(*, terminal: bool) -> None:
 
 
 def test_a_flood_is_bounded() -> None:
-    """A huge excerpt, argv and number of requests make a text that can still be read."""
+    """Long excerpts, long argv and many requests are cut, so that the text stays readable."""
     flood = {"bytes": 10**9, "excerpt": "y" * 10**5}
     turn = j.turn(stdout=flood, argv=["x" * 10**5] * 100, requests=[j.REQUEST] * 500)
     out = text(j.started(), j.planned(), turn, j.clause("handle.present", "fail"), j.ended())

@@ -19,12 +19,12 @@ from turngate_probes.report.wording import counted, duration, known, profile_of,
     (0.44, "0.4 s"), (9.96, "10 s"), (12.2, "12 s"), (59.7, "1 min 0 s"), (183, "3 min 3 s"), (7500, "2 h 5 min"),
 ])  # fmt: skip
 def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
-    """Seconds, minutes, then hours."""
+    """Durations are written in seconds, minutes, or hours."""
     assert duration(seconds) == text
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:
-    """A caveat is a clause whose result is `deviates`; all clauses are counted."""
+    """Caveats are clauses that deviate; the count is shown together with that of all clauses."""
     caveat = j.clause("stdin.open", "deviates", detail="it hangs")
     (none,), (one,) = (samples.of(samples.whole(*changed)).releases for changed in ((), (caveat,)))
     assert (verdict_of(none), verdict_of(one)) == ("compatible", "compatible, 1 known caveat")
@@ -35,18 +35,18 @@ def test_the_number_of_caveats_stands_with_the_verdict() -> None:
     ("codex@0.169.0", "0.169.0"), ("codex@0.169.0 (/opt/codex)", "0.169.0 (/opt/codex)"), ("codex", "0.169.0"),
 ])  # fmt: skip
 def test_a_version_stands_with_the_build_that_the_key_names(key: str, shown: str) -> None:
-    """As two builds may say the same version."""
+    """The build in a release's key is shown, since two builds may report the same version."""
     (release,) = samples.of([j.planned(), j.failed()]).releases
     assert version_of(structs.replace(release, release=key)) == shown
 
 
 def test_what_was_not_tested_is_called_so() -> None:
-    """A release that could not be asked has no profile."""
+    """A release that could not be probed is called untested and has no profile."""
     assert profile_of(samples.of([j.planned(), j.failed()]).releases[0]) == "not tested"
 
 
 def test_a_clause_of_another_turngate_is_not_known() -> None:
-    """Reports are read from files too."""
+    """A clause that this turngate doesn't define has no entry; a report from a file may name one."""
     entry = known("resume.accepted")
     assert entry is not None
     assert entry.sentence
@@ -65,7 +65,7 @@ STATIC = [j.clause(name) for name in ("version.readable", "help.surface")]
 def test_no_format_judges_a_resume_that_was_not_tested(
     suffix: str, fields: dict[str, Any], events: list[Event]
 ) -> None:
-    """With static clauses, selected ones, or none at all there is neither a profile nor a capability."""
+    """With static, selected or no clauses, the formats show neither a profile nor a capability."""
     report = samples.of([j.planned(), *events], **fields)
     rendered = renderer(Path(f"report{suffix}"))(report)
     if suffix == ".sarif":  # its rules describe the clauses

@@ -1,4 +1,4 @@
-"""Observations of good runs on the server, made by hand, to be spoilt by tests."""
+"""Handmade observations of good runs on the server, for tests to change."""
 
 import json
 from typing import Any
@@ -20,34 +20,34 @@ PENDING = {**json.loads(QUESTION)["interaction"], "interaction_id": "q1", "asked
 
 
 def call(name: str, answer: Any, status: int = 200, sent: Any = None) -> Call:
-    """Make a call; a POST if it sent something."""
+    """Return a request to the server: a POST if it has a body, else a GET."""
     return Call(name, "POST" if sent else "GET", RUN, status, sent, answer)
 
 
 def asked(name: str, **changes: Any) -> Call:
-    """Read a run that waits, but for what is said."""
+    """Return a GET of the run while it waits, with the given changes to the response."""
     return call(name, WAITING | changes)
 
 
 def question(name: str, **changes: Any) -> Call:
-    """Read the question as it was sent, but for what is said."""
+    """Return a GET of the run that shows its question, with the given changes."""
     return call(name, {"state": "waiting_user", "pending": PENDING | changes})
 
 
 def reply(name: str, status: int = 202, answer: Any = None) -> Call:
-    """Reply; the nonce is that of a turn of the same name."""
+    """Return a reply; its nonce is that of the turn of the same name."""
     sent = {"interaction_id": "q1", "response": f"blue {t.nonce(name)}"}
     return call(name, answer or {"links": {}}, status, sent)
 
 
 def ended(name: str, state: str = "succeeded", code: str | None = None, data: Any = None) -> Call:
-    """Read a run that has ended."""
+    """Return a GET of the run after it has ended."""
     error = {"code": code, "detail": "because"} if code else None
     return call(name, WAITING | {"state": state, "error": error, "final_data": data})
 
 
 def turn(name: str, *carries: str, text: str = QUESTION, **changes: Any) -> Turn:
-    """Make a turn of the server's, a resumed one if it carries others."""
+    """Return a turn on the server; it is a resumed turn if it carries earlier nonces."""
     usual: dict[str, Any] = {"argv": ("codex", *ARGV), "own_arguments": ARGV, "scripted": text}
     if carries:
         return t.resumed(name, *carries, **{"stdout": t.printed(text=text)} | usual | changes)
@@ -61,7 +61,7 @@ def refusing(name: str) -> tuple[Exchange, ...]:
 
 
 def loop() -> list[Observation]:
-    """The good way."""
+    """Return the observations of a run that succeeds."""
     return [
         asked("loop/asked"), question("loop/question"), asked("loop/restarted"), question("loop/question-again"),
         reply("loop/reply"), ended("loop/ended", data=json.loads(ANSWER)["final_data"]),
@@ -71,7 +71,7 @@ def loop() -> list[Observation]:
 
 
 def one_reply() -> list[Observation]:
-    """Ten replies at once, then one three times; the turns carry the nonces of those that were taken."""
+    """Return ten replies at once, then one reply sent three times; turns carry the nonces of accepted replies."""
     raced = [reply(f"one-reply/reply-{i}", 202 if i == 1 else 409) for i in range(1, RACERS + 1)]
     turns = [{"turn_index": i} for i in (1, 2, 3)]
     return [
@@ -83,7 +83,7 @@ def one_reply() -> list[Observation]:
 
 
 def bad_ways() -> list[Observation]:
-    """Everything that must fail, failed as it should."""
+    """Return all cases that must fail, each failing as expected."""
     resume, failure = "SESSION_RESUME_FAILED", "engine-failure/turn-1"
     return [
         turn("dead-handle/turn-1"), reply("dead-handle/reply"), ended("dead-handle/ended", "failed", resume),
@@ -95,6 +95,6 @@ def bad_ways() -> list[Observation]:
 
 
 def good(*spoilt: Observation) -> list[Observation]:
-    """All of it, with some replaced by others of their names."""
+    """Return all observations, with those given replacing others of the same name."""
     instead = {item.name: item for item in spoilt}
     return [instead.get(item.name, item) for item in (*loop(), *one_reply(), *bad_ways())]

@@ -17,7 +17,7 @@ from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES, STIC
 
 
 class _Run:
-    """Notes how a run was made and opened, then stops the case."""
+    """Records how runs are created and started, then stops the case."""
 
     made: list[tuple[bool, ...]]
 
@@ -32,20 +32,20 @@ class _Run:
 
 
 def driver(contract: Any, slot: Callable[[], AbstractContextManager[None]] = nullcontext) -> EngineDriver:
-    """Make a driver of no real engine."""
+    """Return a driver without a real engine."""
     sandbox: Any = type("NoSandbox", (), {"root": Path()})
     return EngineDriver("case", contract, Path("engine"), sandbox, slot, Interrupt(), lambda _: None)
 
 
 def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
-    """Checks and recordings name the cases."""
+    """Case names are unique, and all cases are of the server level."""
     assert len({case.name for case in SERVER_CASES}) == len(SERVER_CASES) == len(RESUMED_CASES) + len(STICKY_CASES)
     assert {case.level for case in SERVER_CASES} == {"server"}
 
 
 @pytest.mark.parametrize("case", SERVER_CASES, ids=lambda case: case.name)
 def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the missing handle is hidden, only sticky runs keep a process, and the server is ended in the end."""
+    """Each case starts its own server and ends it; only one case hides ids, and only sticky cases keep a process."""
     _Run.made = []
     monkeypatch.setattr(cases, "ServerRun", _Run)
     monkeypatch.setattr(cases, "install", lambda *_args, hide: hide)
@@ -56,7 +56,7 @@ def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("case", STICKY_CASES, ids=lambda case: case.name)
 def test_a_contract_without_a_sticky_transport_stops_its_cases(case: Any) -> None:
-    """The reason is the contract."""
+    """Without a sticky transport in the contract, its cases stop with that reason."""
     without = replace(t.CODEX, sticky=replace(t.CODEX.sticky, transport="none"))
     with pytest.raises(CaseStoppedError, match="no sticky transport") as stopped:
         case.play(driver(without))

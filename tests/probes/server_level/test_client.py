@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(name="url")
 def _url() -> Iterator[str]:
-    """A server that answers as `ANSWERS` says, and notes what it got in the handler's `got`."""
+    """Serve the responses in `ANSWERS`, and record requests in the handler's `got`."""
     _Handler.got = []
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -50,7 +50,7 @@ def _url() -> Iterator[str]:
 
 
 def test_requests_are_noted_with_their_answers(url: str) -> None:
-    """What has a name is noted, body and answer as JSON; the key travels as a header."""
+    """A named request is recorded with its JSON body and response; the key is sent as a header."""
     noted: list[Call] = []
     client = ServerClient(url, noted.append)
     call = client.post("/ok", {"a": 1}, "loop/create", key="k1")
@@ -60,7 +60,7 @@ def test_requests_are_noted_with_their_answers(url: str) -> None:
 
 
 def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
-    """It is given back, and says in words what is wrong."""
+    """A problem response is returned like any other, with its description."""
     call = ServerClient(url, lambda _: None).post("/problem", {}, "one")
     assert (call.status, call.document["code"]) == (409, "NOT_WAITING")
     assert call.said() == "POST /problem: 409: NOT_WAITING: it does not wait"
@@ -68,13 +68,13 @@ def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
 
 @pytest.mark.parametrize("path, answer", [("/list", [1]), ("/text", "nothing here"), ("/empty", None)])
 def test_an_answer_that_is_no_object_is_an_empty_document(url: str, path: str, answer: object) -> None:
-    """Whatever comes back is kept as it is, and read as if nothing were in it."""
+    """A response that is no JSON object is recorded as it is, and read as an empty object."""
     call = ServerClient(url, lambda _: None).get(path)
     assert (call.answer, call.document) == (answer, {})
 
 
 def test_a_fault_of_the_server_ends_the_case(url: str) -> None:
-    """It says nothing of the engine, and is noted all the same."""
+    """A server error ends the case, since it says nothing about the engine, and is recorded."""
     noted: list[Call] = []
     with pytest.raises(CaseStoppedError, match="the server itself failed: GET /broken: 500: INTERNAL_ERROR: a fault"):
         ServerClient(url, noted.append).get("/broken", "loop/asked")
@@ -82,6 +82,6 @@ def test_a_fault_of_the_server_ends_the_case(url: str) -> None:
 
 
 def test_a_server_that_is_gone_ends_the_case(url: str) -> None:
-    """Nobody answers, and the case says so."""
+    """If the server is gone, the case ends and says so."""
     with pytest.raises(CaseStoppedError, match="did not respond to GET /ok"):
         ServerClient("http://127.0.0.1:1", lambda _: None).get("/ok")

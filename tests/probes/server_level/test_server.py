@@ -1,4 +1,4 @@
-"""The server as a process, played by small programs, and once by itself."""
+"""The server as a process: small programs in its place, and once the real one."""
 
 import os
 import sys
@@ -22,18 +22,18 @@ time.sleep(600)
 
 
 def asked(code: str, folder: Path) -> ProcessRequest:
-    """Ask for a program instead of the server."""
+    """Run a program instead of the server."""
     return ProcessRequest((sys.executable, "-IS", "-c", code), folder, {}, timeout=float("inf"))
 
 
 def pids(serving: ServerProcess) -> list[int]:
-    """Return the process ids in the start line of `SERVES`."""
+    """Return the process ids from the start line of `SERVES`."""
     words = serving.page().stdout.decode().split()
     return [int(words[i]) for i in (-3, -2)]
 
 
 def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path) -> None:
-    """The address is the printed one; at the end neither it nor what it started is left."""
+    """The address is read from the start line; at the end the server and its child processes are gone."""
     with ServerProcess(asked(SERVES, tmp_path), Interrupt(), "loop/serve-1") as serving:
         assert serving.url == "http://127.0.0.1:9"
     page = serving.page()
@@ -42,7 +42,7 @@ def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path
 
 
 def test_it_can_be_killed(tmp_path: Path) -> None:
-    """It dies of SIGKILL alone, and is gone when the kill returns."""
+    """SIGKILL ends the server, and it is gone when kill returns."""
     with ServerProcess(asked(SERVES, tmp_path), Interrupt(), "serve") as serving:
         serving.kill()
         assert (serving.page().ended, serving.page().exit_code) == (Ended.EXIT, -9)
@@ -58,13 +58,13 @@ def test_it_can_be_killed(tmp_path: Path) -> None:
     ],
 )
 def test_one_that_does_not_serve_ends_the_case(code: str, why: str, tmp_path: Path) -> None:
-    """The case says how it ended."""
+    """If the server exits without serving, the case reports how it ended."""
     with pytest.raises(CaseStoppedError, match=f"the server did not start: {why}"):
         ServerProcess(asked(code, tmp_path), Interrupt(), "serve").__enter__()
 
 
 def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for no longer than promised, and ended."""
+    """If the server prints nothing until the deadline, it is ended and the case reports it."""
     monkeypatch.setattr(server, "READY_WITHIN", 0.05)
     silent = ServerProcess(asked("import time; time.sleep(600)", tmp_path), Interrupt(), "serve")
     with pytest.raises(CaseStoppedError, match="printed no address"):
@@ -73,14 +73,14 @@ def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest
 
 
 def test_one_that_is_not_there_ends_the_case(tmp_path: Path) -> None:
-    """A program that can't be started is reported."""
+    """If the program can't be started, the case reports it."""
     absent = ProcessRequest(("/missing/turngate",), tmp_path, {})
     with pytest.raises(CaseStoppedError, match=r"did not start: .*missing"):
         ServerProcess(absent, Interrupt(), "serve").__enter__()
 
 
 def test_an_interrupt_ends_it(tmp_path: Path) -> None:
-    """Who waits for its address hears of the interrupt, and the process is gone."""
+    """An interrupt while waiting for the address is reported, and the process is ended."""
     os.mkfifo(tmp_path / "meeting")
     code = "import os; open('meeting', 'w').write(str(os.getpid())); import time; time.sleep(600)"
     interrupt, met = Interrupt(), []
@@ -99,7 +99,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_it_is_the_reference_server(tmp_path: Path) -> None:
-    """What is asked for serves the API, in the environment that it is given."""
+    """The default command is the reference server, which serves the API in the given environment."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     wanted = server.request(tmp_path / "data", tmp_path, env, ["B", "A"])
     assert wanted.argv[-4:] == ("--pass-env", "A", "--pass-env", "B")

@@ -1,4 +1,4 @@
-"""The loop on a simulated engine: the real server over HTTP, restarts included."""
+"""The server's cases on a simulated engine: the real server over HTTP, restarts included."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ from turngate_probes.stub_model import Exchange
 
 pytestmark = pytest.mark.long
 
-# a launcher that drops the resume, so that each turn is a session of its own; its help page stays
+# a launcher that drops the resume, so that each turn is a new session; it doesn't change the help page
 FORGETFUL = """#!/bin/sh
 for word; do
     shift
@@ -40,18 +40,18 @@ exec '{engine}' "$@"
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place that all tests here share, since each start of the server costs a second."""
+    """Return a folder that all tests here share, since each start of the server takes a second."""
     return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(name="played", scope="module")
 def _played(folder: Path) -> engines.Spectator:
-    """Play all cases on a simulated codex."""
+    """Run all cases on a simulated codex."""
     return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES)
 
 
 def test_every_clause_passes(played: engines.Spectator) -> None:
-    """The loop and all bad ways come out as they should, through the real server."""
+    """Every clause of the server level passes, through the real server."""
     assert played.seen.stopped == {}
     results = played.judged()
     told = {name: (result.result.value, result.detail) for name, result in results.items()}
@@ -63,7 +63,7 @@ def test_every_clause_passes(played: engines.Spectator) -> None:
     "engine, cases", [("codex", STICKY_CASES), ("gemini", STICKY_CASES[:1]), ("claude", STICKY_CASES[:1])]
 )
 def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case, ...], folder: Path) -> None:
-    """On each protocol asked, declined and carried on; on one also ended by time, by a kill and with the server."""
+    """Every clause of sticky processes passes on each protocol, including a timeout, a kill and a server shutdown."""
     contract = at_known_release(engine)
     place = folder / f"sticky-{engine}"
     played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
@@ -76,7 +76,7 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
 
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
-    """Each start of the engine is a turn, with what it printed and what the model was sent."""
+    """Each start of the engine is a recorded turn, with its output and its model requests."""
     planned = {f"{case.name}/turn-{i}" for case in RESUMED_CASES for i in range(1, case.steps + 1)}
     assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
     assert set(played.seen.turns) == planned
@@ -91,7 +91,7 @@ def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> No
 
 
 def test_the_refused_replies_are_refused_for_their_reason(played: engines.Spectator) -> None:
-    """All but one of the racers meet a run that has another question, or none."""
+    """All replies at once but one are rejected, since the run has another question by then, or none."""
     codes = [played.seen.call(f"one-reply/reply-{i}").document.get("code") for i in range(1, RACERS + 1)]
     assert codes.count(None) == 1
     assert set(codes) <= {None, "NOT_WAITING", "INTERACTION_STALE"}
@@ -100,12 +100,12 @@ def test_the_refused_replies_are_refused_for_their_reason(played: engines.Specta
 
 
 def test_the_second_life_of_the_server_follows_a_kill(played: engines.Spectator) -> None:
-    """The first one died of SIGKILL, the second one was ended in order."""
+    """The first server process was killed by SIGKILL, the second one shut down normally."""
     assert [played.seen.page(f"loop/serve-{i}").exit_code for i in (1, 2)] == [-9, 0]
 
 
 def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
-    """Through the whole server, a fresh session on the resume fails the clause of the context."""
+    """An engine that starts a fresh session on resume fails the clause about context, through the whole server."""
     engine = install(t.CODEX, folder / "forgetful" / "engine")
     launcher = folder / "forgetful" / "codex"
     launcher.write_text(FORGETFUL.format(engine=engine))
@@ -118,7 +118,7 @@ def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
 
 
 def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
-    """While an engine hangs under the server, the interrupt ends both, and the case says so."""
+    """An interrupt while the engine hangs ends engine and server, and the case says so."""
     interrupt, began = Interrupt(), list[int]()
 
     class Impatient(engines.Spectator):
@@ -139,6 +139,6 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
     cancel = [case for case in RESUMED_CASES if case.name == "cancel"]
     executable = install(t.CODEX, folder / "impatient" / "engine")
     CaseRunner.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
-    assert began[0]  # the server at least: a walk through a tree that changes may miss the engine below it
+    assert began[0]  # at least the server: the engine below it may be missed while the process tree changes
     assert not below()
     assert spectator.seen.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}

@@ -1,4 +1,4 @@
-"""What stands for the engine on the server's PATH."""
+"""The shim that replaces the engine on the server's PATH."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ from turngate_probes.server_level.shim import Shim, Start
 
 @dataclass(frozen=True, slots=True)
 class ShimStand:
-    """An executable that says what it was given, and what stands for it."""
+    """The shim, and an engine that prints what it was given."""
 
     root: Path
     shim: Shim
 
     def run(self, *words: str, cwd: Path | None = None, tag: str = "/a/b") -> "subprocess.CompletedProcess[bytes]":
-        """Run what the server would find."""
+        """Run the shim as the server would."""
         env = {"PATH": os.environ["PATH"], TAG: tag}
         where = cwd or self.root
         command = (str(self.shim.folder / "codex"), *words)
@@ -29,7 +29,7 @@ class ShimStand:
 
 
 def stand(folder: Path, *, hide: bool = False) -> ShimStand:
-    """Write an executable that prints its arguments, its input and an id on both streams, and exits with 7."""
+    """Write an engine that prints its arguments, its input and an id on both streams, and exits with 7."""
     engine = folder / "an engine"
     engine.write_text(f'#!/bin/sh\necho "$*" {t.SESSION}\ncat\necho late {t.SESSION}! >&2\nexit 7\n')
     engine.chmod(0o755)
@@ -37,7 +37,7 @@ def stand(folder: Path, *, hide: bool = False) -> ShimStand:
 
 
 def test_it_is_the_engine(tmp_path: Path) -> None:
-    """Arguments, both streams, input and exit code pass through."""
+    """The shim passes arguments, both streams, input and exit code through."""
     done = stand(tmp_path).run("exec", "a b")
     assert (done.returncode, done.stdout, done.stderr) == (
         7, f"exec a b {t.SESSION}\nsaid\n".encode(), f"late {t.SESSION}!\n".encode(),
@@ -45,7 +45,7 @@ def test_it_is_the_engine(tmp_path: Path) -> None:
 
 
 def test_it_can_hide_ids(tmp_path: Path) -> None:
-    """Ids go from both streams, the rest stays as it is."""
+    """The shim can remove ids from both streams, and changes nothing else."""
     done = stand(tmp_path, hide=True).run("exec", "a b")
     assert (done.returncode, done.stdout, done.stderr) == (7, b"exec a b \nsaid\n", b"late !\n")
 
@@ -53,7 +53,7 @@ def test_it_can_hide_ids(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("hide", [False, True])
 def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None:  # noqa: FBT001 - a parameter of pytest
-    """Starts are listed in order with their tag and arguments as they were, those elsewhere are not."""
+    """Starts in one directory are listed in order, with tag and arguments; starts in other directories are not."""
     made, work = stand(tmp_path, hide=hide), tmp_path / "work"
     work.mkdir()
     made.run("exec", "", "two\nlines 'quoted'", cwd=work)
@@ -65,7 +65,7 @@ def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None
 
 
 def test_a_note_that_is_half_written_is_no_start(tmp_path: Path) -> None:
-    """What was not written to the end is left out."""
+    """A record that was not fully written is ignored."""
     made = stand(tmp_path)
     (tmp_path / "starts" / "1").write_bytes(b"/a/b\0/wo")
     assert made.shim.starts(Path("/wo")) == []

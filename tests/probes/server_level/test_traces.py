@@ -1,4 +1,4 @@
-"""What a turn on a server leaves behind."""
+"""The traces that a turn on a server leaves."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ ASKED = {"outcome": "ask_user"}
 
 
 def test_a_saved_stream_is_that_of_its_turn(tmp_path: Path) -> None:
-    """Output is read from the run's folder by the number of the turn; a missing one is empty."""
+    """Output is read from the run's folder by the turn's number; a missing file is empty."""
     folder = tmp_path / "runs/r1/.turngate/attempt-002"
     folder.mkdir(parents=True)
     (folder / "stdout").write_bytes(b"hello")
@@ -22,7 +22,7 @@ def test_a_saved_stream_is_that_of_its_turn(tmp_path: Path) -> None:
 
 
 def test_only_what_the_process_said_is_printed() -> None:
-    """Lines to the process, and lines cut off before their text, are left out."""
+    """Input to the process and unfinished lines are not part of its output."""
     protocol = b'12.1 > {"ask": 1}\n12.2 < {"answer": 1}\n12.3 <'
     assert traces.printed(protocol) == b'{"answer": 1}\n'
 
@@ -41,12 +41,12 @@ def test_only_what_the_process_said_is_printed() -> None:
 def test_the_end_of_a_turn_is_read_from_the_api(
     state: str, turn: dict[str, Any], ended: Ended, *, sticky: bool
 ) -> None:
-    """A turn that went well without an exit lingered, unless its process is sticky."""
+    """A successful turn whose process didn't exit was still running, unless its process is sticky."""
     assert traces.how_ended({"state": state}, turn, sticky=sticky) is ended
 
 
 def test_what_runs_on_is_found_by_its_tag(tmp_path: Path) -> None:
-    """While the process runs its leftovers are listed, and nothing once it is gone."""
+    """Processes with the tag are listed while they run, and not after they have ended."""
     listed: list[bool] = []
     command = ("/bin/sh", "-c", "echo started; sleep 600")
 

@@ -19,12 +19,12 @@ from turngate_probes.simulate.engine import run
 
 
 class HungError(Exception):
-    """The engine hangs, and would for ever."""
+    """The simulated engine hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What one call did; `exit_code` None means that it hung."""
+    """The result of one call; an `exit_code` of None means that it hung."""
 
     exit_code: int | None
     stdout: bytes
@@ -32,7 +32,7 @@ class CallResult:
     requests: tuple[ModelRequest, ...]
 
     def reading(self, contract: EngineContract, mode: Mode = Mode.AUTO, resumed: str | None = None) -> TurnReading:
-        """Read the turn as an orchestrator would."""
+        """Return the turn as an orchestrator reads it."""
         return read_turn(
             contract,
             mode,
@@ -52,7 +52,7 @@ class CallResult:
 
 @dataclass
 class SimulatedMachine:
-    """A home and a working directory, a clock, and a model that answers `answers` in turn, then `ok`."""
+    """A home, a working directory, a clock, and a model that returns `answers` in order, then `ok`."""
 
     root: Path
     now: float = 1_000_000_000.0
@@ -67,7 +67,7 @@ class SimulatedMachine:
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> CallResult:
-        """Run a resumed turn, whatever the session id looks like."""
+        """Run a resumed turn, whether or not the session id is valid."""
         built = build.resumed_turn(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
         return self.call(contract, built.arguments, built.stdin or b"")
 
@@ -94,17 +94,17 @@ class SimulatedMachine:
 
 
 class Unclosed(io.BytesIO):
-    """Standard input that nobody closes."""
+    """Standard input that is never closed."""
 
     def read(self, _size: int | None = -1, /) -> bytes:
-        """Wait for ever."""
+        """Wait forever."""
         hang()
 
     readline = read
 
 
 def hang() -> NoReturn:
-    """Stand for hanging."""
+    """Simulate hanging."""
     raise HungError
 
 
@@ -114,5 +114,5 @@ def simulated() -> list[EngineContract]:
 
 
 def at_known_release(engine: str) -> EngineContract:
-    """Return the contract of an engine at a release that there is."""
+    """Return the contract of an engine at its pinned or newest recorded release."""
     return load.contract(engine).at(pinned_version(engine) or recorded_releases.newest(engine))

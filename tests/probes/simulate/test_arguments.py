@@ -10,7 +10,7 @@ from turngate_probes.simulate.arguments import UsageProblem, read, refusal
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("via", ["argument", "stdin"])
 def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode, via: str) -> None:
-    """What `first_turn` builds is read back: prompt, channel, model, and whether it widens approval."""
+    """The arguments of `first_turn` are parsed to the same prompt, channel, model and approval mode."""
     if all(channel.via != via for channel in contract.launch.prompt):
         assert via == "stdin"
         return
@@ -22,7 +22,7 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
 
 
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
-    """What `resumed_turn` builds is read back with its session id, even one that has not the right shape."""
+    """The arguments of `resumed_turn` are parsed to the same session id, even an invalid one."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
         built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"], check_shape=False)
         asked = read(contract, built.arguments)
@@ -30,25 +30,25 @@ def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
 
 
 def test_the_model_of_the_set_up_is_the_default(contract: EngineContract) -> None:
-    """Without an option that chooses a model it is the one that the contract's set-up names."""
+    """Without a model option, the model is the one in the contract's setup."""
     assert read(contract, build.first_turn(contract, "hi", Mode.INTERACTIVE).arguments).model == contract.hermetic.model
 
 
 @pytest.mark.parametrize("extra", ["--no-such-option", "one", "--help"])
 def test_arguments_beyond_the_templates_are_refused(contract: EngineContract, extra: str) -> None:
-    """An argument that the contract does not know is a usage problem that names it."""
+    """An argument that the contract doesn't know is a usage error that names it."""
     with pytest.raises(UsageProblem, match=extra):
         read(contract, [*contract.launch.start[: contract.launch.start.index("{options}")], extra])
 
 
 def test_an_option_without_its_value_is_refused() -> None:
-    """An option at the end that lacks its value leaves no prompt."""
+    """An option without its value, at the end, leaves no prompt."""
     with pytest.raises(UsageProblem, match="missing"):
         read(at_known_release("codex"), ["exec", "--json", "--skip-git-repo-check", "--model"])
 
 
 def test_a_prompt_that_the_contract_refuses_is_refused(contract: EngineContract) -> None:
-    """An empty prompt can't travel by standard input or as iFlow's argument, and the contract's reason is given."""
+    """An empty prompt on stdin, or as iFlow's argument, is rejected with the contract's reason."""
     channel = contract.launch.prompt[0]
     assert refusal(channel, "hello") is None
     assert refusal(channel, " ") == next((r.why for r in channel.refuses), None)

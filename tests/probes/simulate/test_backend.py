@@ -17,7 +17,7 @@ def _stub() -> Iterator[StubBackend]:
 
 
 def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
-    """A request carries the whole conversation, the model's name and the tools on offer, and its text comes back."""
+    """A request has the whole conversation, the model's name and the offered tools; the response's text is returned."""
     stub.script(Rule(Text("an answer")))
     assert ask(stub.url, HELLO) == "an answer"
     (seen,) = stub.exchanges()
@@ -28,13 +28,13 @@ def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
 
 @pytest.mark.parametrize("status", [401, 429, 500])
 def test_a_refusal_is_told_with_its_status_and_message(stub: StubBackend, status: int) -> None:
-    """An HTTP error is a failure of the kind of its status."""
+    """An HTTP error becomes a failure whose kind depends on its status."""
     stub.script(Rule(Refuse(status, "no")))
     assert ask(stub.url, HELLO) == Failed(str(status), "no", status)
 
 
 def test_a_cut_answer_and_a_backend_that_is_away_are_told_apart(stub: StubBackend) -> None:
-    """A connection that ends in the middle is `cut`, one that is refused `away`."""
+    """A connection that ends within the response is `cut`, a refused one is `away`."""
     stub.script(Rule(Cut()))
     cut = ask(stub.url, HELLO)
     with refused_port() as port:
@@ -45,7 +45,7 @@ def test_a_cut_answer_and_a_backend_that_is_away_are_told_apart(stub: StubBacken
 
 
 def test_a_tool_call_comes_with_the_message_that_history_keeps(stub: StubBackend) -> None:
-    """A call names the tool and its id, and its message can be sent back."""
+    """A tool call has the tool's name, its id, and a message that can be sent back."""
     stub.script(Rule(ToolCall("touch", {"path": "x"})))
     called = ask(stub.url, HELLO)
     assert isinstance(called, Called)
@@ -54,7 +54,7 @@ def test_a_tool_call_comes_with_the_message_that_history_keeps(stub: StubBackend
 
 
 def test_without_a_backend_it_asks_first_and_ends_then() -> None:
-    """The first turn asks the user, a later one is final, and a reply of the user's choice replaces both."""
+    """Without a backend the first turn asks the user, and a later one is final, unless the user sets a reply."""
     later = ModelRequest("m", [*HELLO.messages, {"role": "assistant", "content": ""}, *HELLO.messages], [])
     outcomes = [json.loads(str(alone(request, None)))["outcome"] for request in (HELLO, later)]
     assert outcomes == ["ask_user", "final"]
@@ -63,13 +63,13 @@ def test_without_a_backend_it_asks_first_and_ends_then() -> None:
 
 
 def test_the_environment_names_the_backend(stub: StubBackend) -> None:
-    """With the variable that a sandbox sets the backend is asked."""
+    """The backend's address is read from the variable that a sandbox sets."""
     assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == "ok"
     assert len(stub.exchanges()) == 1
 
 
 def test_a_model_that_only_calls_tools_is_stopped() -> None:
-    """Each call is acted on and added with its result, and after twenty of them the last one is the answer."""
+    """After twenty tool calls in a turn, the last one becomes the answer."""
     call = Called("touch", "call_1", {"role": "assistant", "content": None})
     messages: list[Message] = [{"role": "user", "content": "hello"}]
     model = Model(at_known_release("codex"), lambda _: call, "m", auto=False)
@@ -78,7 +78,7 @@ def test_a_model_that_only_calls_tools_is_stopped() -> None:
 
 
 def test_a_call_that_ends_the_turn_is_the_answer() -> None:
-    """The model is not asked again."""
+    """A tool call that ends the turn is its answer; the model gets no further request."""
     call = Called("touch", "call_1", {"role": "assistant", "content": None})
     requests: list[ModelRequest] = []
 
@@ -95,6 +95,6 @@ def test_a_call_that_ends_the_turn_is_the_answer() -> None:
     "arguments, text", [({"command": ["touch", "a b"]}, "touch 'a b'"), ({"path": "x"}, "x"), ({}, ""), ({"n": 1}, "1")]
 )
 def test_a_call_says_in_short_what_it_is_about(arguments: dict[str, object], text: str) -> None:
-    """Its first argument, as text, as a command line or as JSON."""
+    """A call is described by its first argument, as text, command line or JSON."""
     function = {"name": "touch", "arguments": json.dumps(arguments)}
     assert Called("touch", "1", {"tool_calls": [{"id": "1", "function": function}]}).text == text

@@ -1,4 +1,4 @@
-"""A simulated engine starts what it is offered, as its contract says of the engine."""
+"""A simulated engine starts the canary programs that its contract says the engine starts."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ TRUSTED = Canary("by-file", "hook", files=(FILE,), control=CanaryControl(("--tru
 def started(
     folder: Path, contract: EngineContract, canary: Canary, *options: str, env: dict[str, str] | None = None
 ) -> list[str]:
-    """Offer a canary by its file, and by these options; return the markers that it left."""
+    """Offer a canary in a file and by options; return the markers it created."""
     program = folder / "canary"
     program.write_text(f'#!/bin/sh\n: > "{folder}/marker-$1"\n')
     program.chmod(0o755)
@@ -32,28 +32,28 @@ def started(
 
 
 def test_what_an_option_offers_is_started(tmp_path: Path) -> None:
-    """Even where files of the workspace are left out."""
+    """An option starts the canary even if workspace files are ignored."""
     assert started(tmp_path, GUARDED, BY_OPTION, "-c", 'run="{canary}"', env=dict(GUARD)) == ["marker-by-option"]
 
 
 def test_what_nobody_offers_is_not_started(tmp_path: Path) -> None:
-    """Another value of the same option offers nothing."""
+    """Another value of the same option starts nothing."""
     assert started(tmp_path, GUARDED, BY_OPTION, "-c", 'walk="{canary}"') == []
 
 
 @pytest.mark.parametrize("env, markers", [({}, ["marker-by-file"]), (dict(GUARD), [])])
 def test_a_guard_leaves_the_workspace_out(env: dict[str, str], markers: list[str], tmp_path: Path) -> None:
-    """Without the variable of mode interactive, what a file names is started."""
+    """The engine starts what a workspace file names, unless the guard's variable makes it ignore such files."""
     assert started(tmp_path, GUARDED, BY_FILE, env=env) == markers
 
 
 @pytest.mark.parametrize("options, markers", [((), []), (("--trust",), ["marker-by-file"])])
 def test_what_needs_trust_waits_for_it(options: tuple[str, ...], markers: list[str], tmp_path: Path) -> None:
-    """Without what the control run passes, a file starts nothing."""
+    """The file starts the program only with the trust that the control run passes."""
     assert started(tmp_path, FREE, TRUSTED, *options) == markers
 
 
 def test_a_missing_file_offers_nothing(tmp_path: Path) -> None:
-    """Both of a canary's files must be there."""
+    """A canary with two files needs both."""
     both = Canary("by-file", "hook", files=(FILE, SetupFile("{work}/absent", "x")))
     assert started(tmp_path, FREE, both) == []

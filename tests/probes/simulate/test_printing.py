@@ -10,32 +10,32 @@ from turngate_probes.simulate.printing import fill, fill_all, rendered, simulati
 
 
 def test_slots_are_filled_once() -> None:
-    """What a slot is filled with is not searched for slots again, and a slot alone keeps its type."""
+    """Text filled into a slot is not searched for slots; a value that is only a slot keeps its type."""
     assert fill("<{text}>", {"text": "{handle}", "handle": "h"}) == "<{handle}>"
     assert fill_all({"{model}": ["{turn}", 1, None, True]}, {"model": "m", "turn": 3}) == {"m": [3, 1, None, True]}
 
 
 def test_random_slots_have_their_width_and_differ() -> None:
-    """Slots for ids give as many characters as asked for, and another value each time."""
+    """Slots for random ids have the given length and a new value each time."""
     made = {str(fill("{hex:12}-{alnum:14}-{uuid}", {})) for _ in range(20)}
     assert len(made) == 20
     assert all(re.fullmatch(r"[0-9a-f]{12}-[0-9A-Za-z]{14}-[0-9a-f-]{36}", text) for text in made)
 
 
 def test_an_unknown_slot_is_an_error_of_the_contract() -> None:
-    """A slot that nobody fills is reported with its name."""
+    """An unknown slot is an error in the contract that names the slot."""
     with pytest.raises(ContractError, match="no_such"):
         fill("{no_such}", {})
 
 
 def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
-    """A line is printed if all that it asks for is among the facts."""
+    """A line is printed only if all its conditions are true."""
     lines = [Line(stderr="a"), Line(stderr="b", when=("resume",)), Line(stderr="c", when=("resume", "auto"))]
     assert [data for _, data in rendered(contract, lines, {"resume"}, {})] == [b"a", b"b"]
 
 
 def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContract) -> None:
-    """New session ids match the shape, and none is the id of no session."""
+    """New session ids match the contract's shape, and differ from the nonexistent id."""
     described = simulation(contract)
     for _ in range(50):
         made = str(fill(described.handle, {}))
@@ -44,7 +44,7 @@ def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContr
 
 
 def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:
-    """Newlines of a text are escaped, and a line separator of Unicode stays as it is, as the real one prints it."""
+    """In NDJSON, newlines of a text are escaped and Unicode line separators are not, as in the real engine."""
     from tests.probes.simulate.played import at_known_release  # noqa: PLC0415
 
     line = Line(stdout={"text": "{text}"})

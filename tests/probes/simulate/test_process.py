@@ -31,7 +31,7 @@ HEAVY = {
 
 
 def test_the_executable_is_the_engine(tmp_path: Path) -> None:
-    """An installed simulation runs turns under the engine's name, and by itself asks first and ends then."""
+    """An installed simulation runs under the engine's name; without a backend it asks first, then ends the task."""
     codex = at_known_release("codex")
     executable = install(codex, tmp_path / "a bin")
     assert executable.name == codex.executable
@@ -53,7 +53,7 @@ def test_the_executable_is_the_engine(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path) -> None:
-    """Where no executable can be written the error names the place, as it does for one that is in the way."""
+    """If the executable can't be written, or a file blocks its folder, an environment error names the path."""
     (tmp_path / "file").write_text("")
     (tmp_path / "codex").mkdir()
     for folder in (Path("/proc/x"), tmp_path / "file", tmp_path):
@@ -63,14 +63,14 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
 
 @pytest.mark.parametrize("target", ["codex@9z", "codex@banana"])
 def test_a_release_that_is_none_is_told(target: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistyped version is an error of usage, not a crash."""
+    """A mistyped version is a usage error."""
     assert cli.run(["simulate", target, "x"]) == cli.UNANSWERED
     assert "isn't a version of codex" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number, exit_code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
 def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, tmp_path: Path) -> None:
-    """While it waits for its model a signal ends it: as the contract says, else as the system does."""
+    """A signal ends the engine while it waits for its model, with the contract's exit code or the system's default."""
     codex = at_known_release("codex")
     built = build.first_turn(codex, "hi", Mode.INTERACTIVE, via="argument")
     with StubBackend() as stub:
@@ -83,7 +83,7 @@ def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, t
 
 
 def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
-    """A file of the engine's name that is no simulation stays as it is."""
+    """An existing file with the engine's name is not overwritten unless it is a simulation."""
     (tmp_path / "codex").write_text("the real one")
     with pytest.raises(EnvironmentFailed, match="another file"):
         install(at_known_release("codex"), tmp_path)
@@ -91,7 +91,7 @@ def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_starting_up_imports_little() -> None:
-    """Saying its version loads nothing that an engine's start would have to wait for."""
+    """Printing the version imports no module that would slow down the start."""
     code = (
         "import sys; sys.argv[1:] = ['codex', '0.169.0', '--version']\n"
         "from turngate_probes.simulate.process import main\n"
@@ -104,7 +104,7 @@ def test_starting_up_imports_little() -> None:
 
 
 def test_a_release_beyond_the_contract_is_refused() -> None:
-    """A version that is none ends with a usage error in words."""
+    """An unknown engine is a usage error without a traceback."""
     code = "from turngate_probes.simulate.process import main; main()"
     ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
@@ -113,14 +113,14 @@ def test_a_release_beyond_the_contract_is_refused() -> None:
 
 
 def _started(folder: Path, *faulty: str) -> "subprocess.Popen[bytes]":
-    """Start an engine whose process is kept over several turns."""
+    """Start a sticky engine."""
     executable = install(at_known_release("codex"), folder, faulty)
     pipe, env = subprocess.PIPE, {"HOME": str(folder)}
     return subprocess.Popen([executable, "app-server"], stdin=pipe, stdout=pipe, env=env, cwd=folder)
 
 
 def _answer(process: "subprocess.Popen[bytes]", method: str) -> Any:
-    """Send it a request, and return its answer."""
+    """Send a request and return the response."""
     assert process.stdin
     assert process.stdout
     process.stdin.write(json.dumps({"id": 1, "method": method, "params": {}}).encode() + b"\n")
@@ -130,7 +130,7 @@ def _answer(process: "subprocess.Popen[bytes]", method: str) -> Any:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_process_that_is_kept(number: signal.Signals, tmp_path: Path) -> None:
-    """It ends at once, while it waits for its client."""
+    """A signal ends a sticky process at once while it waits for its client."""
     with _started(tmp_path) as process:
         _answer(process, "initialize")
         process.send_signal(number)
@@ -138,7 +138,7 @@ def test_a_signal_ends_a_process_that_is_kept(number: signal.Signals, tmp_path: 
 
 
 def test_what_ignores_termination_needs_a_kill(tmp_path: Path) -> None:
-    """With the fault it answers after both signals."""
+    """With the fault, the process still responds after both signals."""
     with _started(tmp_path, faults.IGNORES_TERMINATION) as process:
         _answer(process, "initialize")
         process.send_signal(signal.SIGTERM)

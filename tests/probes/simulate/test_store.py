@@ -14,7 +14,7 @@ from turngate_probes.simulate.store import Session, store
 
 
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
-    """After a first turn the contract's own check finds the session, and does not find one that never was."""
+    """After a first turn the contract's own check finds the session, and doesn't find a nonexistent one."""
     machine = SimulatedMachine(tmp_path)
     built = build.first_turn(contract, "hi", Mode.INTERACTIVE)
     session = machine.call(contract, built.arguments, built.stdin or b"").session(contract)
@@ -25,7 +25,7 @@ def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract
 
 
 def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
-    """A session comes back as it was kept, another takes nothing from it, and a dropped one is gone."""
+    """A saved session is read back unchanged, others don't affect it, and a deleted one is gone."""
     sessions = store(contract, {"HOME": str(tmp_path)}, "/w")
     one, other = (
         Session(
@@ -47,7 +47,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
 
 
 def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
-    """Characters that mean something in a wildcard pattern do not hide the sessions of a home."""
+    """Sessions are found in a home whose name contains wildcard characters."""
     sessions = store(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
     session = Session(contract.handle.nonexistent_id.replace("0000", "1111"), "/w [x]*", 1.5)
     sessions.keep(session)
@@ -56,14 +56,14 @@ def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> N
 
 
 def test_variables_move_the_store(tmp_path: Path) -> None:
-    """A variable that the contract names decides where sessions lie."""
+    """A variable in the contract selects where sessions are stored."""
     codex = at_known_release("codex")
     store(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(Session("h", "/w", 0.0))
     assert list(tmp_path.glob("sessions/*/*/*/rollout-*-h.jsonl"))
 
 
 def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
-    """A query of another form can't be made true by the simulator, which says so."""
+    """An unsupported query is an error in the contract."""
     codex = at_known_release("codex")
     assert codex.store
     odd = replace(codex, store=replace(codex.store, check=StoreCheck("sqlite", file="f", query="SELECT 1")))

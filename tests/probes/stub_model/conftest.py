@@ -1,4 +1,4 @@
-"""A running backend, and a plain HTTP client of it."""
+"""A running backend, and a plain HTTP client for it."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ _PATIENCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An HTTP answer that was read to its end."""
+    """An HTTP response that was read to its end."""
 
     status: int
     headers: Mapping[str, str]
@@ -35,7 +35,7 @@ Dial: TypeAlias = Callable[[], socket.socket]
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reach loopback directly, whatever the machine's proxies are."""
+    """Reach loopback without a proxy."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
@@ -48,7 +48,7 @@ def backend() -> Iterator[StubBackend]:
 
 @pytest.fixture
 def ask(backend: StubBackend) -> Ask:
-    """Send one request; a document goes as JSON."""
+    """Send a request; a document is sent as JSON."""
 
     def send(method: str, path: str, document: object = None, **options: Any) -> Answered:
         body = json.dumps(document).encode() if document is not None else options.pop("body", None)

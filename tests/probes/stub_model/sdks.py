@@ -1,17 +1,17 @@
-"""The vendors' SDKs, each of which takes a second to import: the first test that uses one imports it."""
+"""The vendors' SDKs, each imported by the first test that uses it, since an import takes a second."""
 
 from importlib import import_module
 from typing import Any
 
 
 class Sdk:
-    """Stands for a module, and for its classes."""
+    """A lazily imported module."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        """Return what the module holds; pytest asks every object for its marks, which must import nothing."""
+        """Return an attribute of the module; pytest's search for marks must not import it."""
         if attribute.startswith("_") or "pytest" in attribute:
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)

@@ -1,4 +1,4 @@
-"""Requests and what they are answered, among them lists of models as each vendor's own SDK sees them."""
+"""Requests and their responses, such as lists of models as each vendor's own SDK reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 @pytest.fixture(autouse=True)
 def _scripted(backend: StubBackend) -> None:
-    """Refuse every request to a model: lists are no such request."""
+    """Refuse every model request; requests for lists are not affected."""
     backend.script(Rule(Refuse(500)))
 
 
@@ -64,7 +64,7 @@ def _respond(reply: Reply, body: bytes = b'{"model": "m", "messages": []}') -> t
     [(Text("hi"), "text"), (ToolCall("look", {}), "tool_call look"), (Refuse(429), "refuse 429"), (Cut(), "cut")],
 )
 def test_replies(reply: Reply, label: str) -> None:
-    """A reply is journalled by its name, with model and protocol, and gives the answer its status."""
+    """A reply is recorded with its name, model and protocol, and sets the status of the response."""
     request, answer = _respond(reply)
     assert (request.reply, request.model, request.protocol) == (label, "m", "anthropic")
     assert answer
@@ -72,13 +72,13 @@ def test_replies(reply: Reply, label: str) -> None:
 
 
 def test_silence() -> None:
-    """A reply that hangs has no answer, and is journalled."""
+    """A reply that hangs is recorded without a response."""
     request, answer = _respond(Hang())
     assert (request.reply, answer) == ("hang", None)
 
 
 def test_stream() -> None:
-    """A streamed request gets events in place of a document."""
+    """A streamed request gets events instead of a document."""
     _, answer = _respond(Text("hi"), b'{"stream": true}')
     assert answer
     assert isinstance(answer.body, list)
@@ -86,7 +86,7 @@ def test_stream() -> None:
 
 
 def test_a_body_that_can_not_be_read() -> None:
-    """What is no JSON object is refused in the vendor's shape before the script is asked."""
+    """A body that is no JSON object is rejected in the vendor's format, before any rule applies."""
     for body, problem in ((b"{", "not JSON"), (b"[]", "not a JSON object")):
         request, answer = _respond(Hang(), body)
         assert answer

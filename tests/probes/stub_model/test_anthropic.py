@@ -1,4 +1,4 @@
-"""The messages API as the vendor's own SDK sees it."""
+"""The messages API, tested with the vendor's own SDK."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client(backend: StubBackend) -> Iterator[anthropic.Anthropic]:
 
 
 def test_text(backend: StubBackend, client: anthropic.Anthropic) -> None:
-    """A scripted text is the one text block of a message that ended its turn."""
+    """A scripted text is the only text block of a complete message."""
     backend.script(Rule(Text("héllo\nworld")))
     message = client.messages.create(model="m", max_tokens=9, messages=_HI)
     (block,) = message.content
@@ -37,7 +37,7 @@ def test_text(backend: StubBackend, client: anthropic.Anthropic) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: anthropic.Anthropic, text: str) -> None:
-    """The SDK puts the streamed events together to the scripted text."""
+    """The SDK assembles the streamed events to the scripted text."""
     backend.script(Rule(Text(text)))
     with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
         assert stream.get_final_text() == text
@@ -45,7 +45,7 @@ def test_text_streamed(backend: StubBackend, client: anthropic.Anthropic, text: 
 
 
 def test_events_in_order(client: anthropic.Anthropic) -> None:
-    """A stream holds the events of the vendor in the vendor's order."""
+    """A stream has the vendor's events in the vendor's order."""
     stream = client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True)
     assert [event.type for event in stream] == [
         "message_start",
@@ -59,7 +59,7 @@ def test_events_in_order(client: anthropic.Anthropic) -> None:
 
 
 def test_tool_call(backend: StubBackend, client: anthropic.Anthropic) -> None:
-    """A scripted tool call is a tool use block with its arguments as an object, streamed or not."""
+    """A scripted tool call is a tool use block with an object as arguments, streamed or not."""
     backend.script(Rule(ToolCall("look", {"at": 1})))
     whole = client.messages.create(model="m", max_tokens=9, messages=_HI)
     with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
@@ -95,7 +95,7 @@ def test_refusals(
 
 
 def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
-    """A cut stream yields a part of the text and then breaks."""
+    """A cut stream yields a part of the text and then fails."""
     backend.script(Rule(Cut()))
     kinds = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
@@ -105,14 +105,14 @@ def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
 
 
 def test_count_tokens(backend: StubBackend, client: anthropic.Anthropic) -> None:
-    """Tokens are counted, whatever the script says, and journalled apart from the turns."""
+    """Counting tokens works with any script, and is recorded separately from turns."""
     backend.script(Rule(Refuse(500)))
     assert client.messages.count_tokens(model="m", messages=_HI).input_tokens > 0
     assert [exchange.protocol for exchange in backend.exchanges()] == ["anthropic.count"]
 
 
 def test_what_is_read() -> None:
-    """User texts, without the results of tools, and the names of tools are read from a request."""
+    """User texts, without tool results, and names of tools are read from a request."""
     prompted = WIRE.read(
         {
             "system": "rules",
@@ -133,7 +133,7 @@ def test_what_is_read() -> None:
 
 
 def test_tool_result_answered() -> None:
-    """A tool's result counts no more once the model has spoken again."""
+    """A tool result is not fresh any more after the model's next message."""
     result = {"role": "user", "content": [{"type": "tool_result", "content": "c"}]}
     later = [{"role": "assistant", "content": "b"}, {"role": "user", "content": "a"}]
     assert not WIRE.read({"messages": [result, *later]}).after_tool_result

@@ -1,4 +1,4 @@
-"""The Gemini API as the vendor's own SDK sees it."""
+"""The Gemini API, tested with the vendor's own SDK."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ else:
 
 @pytest.fixture(params=["v1", "v1beta"])
 def client(backend: StubBackend, request: pytest.FixtureRequest) -> Iterator[genai.Client]:
-    """The vendor's client, at either version of the API."""
+    """Return the vendor's client for one version of the API."""
     options = types.HttpOptions(base_url=backend.url, api_version=request.param)
     with genai.Client(api_key="x", http_options=options) as opened:
         yield opened
 
 
 def test_text(backend: StubBackend, client: genai.Client) -> None:
-    """A scripted text is the text of a candidate that stopped."""
+    """A scripted text is the text of a finished candidate."""
     backend.script(Rule(Text("héllo\nworld")))
     answer = client.models.generate_content(model="gemini-x", contents="hi")
     (candidate,) = answer.candidates or []
@@ -36,7 +36,7 @@ def test_text(backend: StubBackend, client: genai.Client) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) -> None:
-    """The chunks put together are the scripted text, and the last says why it ended."""
+    """The chunks together are the scripted text, and the last one has the finish reason."""
     backend.script(Rule(Text(text)))
     chunks = list(client.models.generate_content_stream(model="m", contents="hi"))
     assert "".join(chunk.text or "" for chunk in chunks) == text
@@ -63,7 +63,7 @@ def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
     ],
 )
 def test_refusals(backend: StubBackend, client: genai.Client, status: int, name: str, kind: str) -> None:
-    """A refusal is the SDK's error with the code, the status' name and the scripted message."""
+    """A refusal is the SDK's error with the code, the status name and the scripted message."""
     backend.script(Rule(Refuse(status, "no, thanks")))
     with pytest.raises(getattr(errors, kind)) as raised:
         client.models.generate_content(model="m", contents="hi")
@@ -71,7 +71,7 @@ def test_refusals(backend: StubBackend, client: genai.Client, status: int, name:
 
 
 def test_cut(backend: StubBackend, client: genai.Client) -> None:
-    """A cut stream yields a part of the text and then breaks."""
+    """A cut stream yields a part of the text and then fails."""
     backend.script(Rule(Cut()))
     seen = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
@@ -82,21 +82,21 @@ def test_cut(backend: StubBackend, client: genai.Client) -> None:
 
 
 def test_count_tokens(backend: StubBackend, client: genai.Client) -> None:
-    """Tokens are counted, whatever the script says, and journalled apart from the turns."""
+    """Counting tokens works with any script, and is recorded separately from turns."""
     backend.script(Rule(Refuse(500)))
     assert (client.models.count_tokens(model="m", contents="hi").total_tokens or 0) > 0
     assert [exchange.protocol for exchange in backend.exchanges()] == ["gemini.count"]
 
 
 def test_model_in_the_path(backend: StubBackend, client: genai.Client) -> None:
-    """The model stands in the path and is journalled from there."""
+    """The model is read from the path."""
     client.models.generate_content(model="gemini-2.5-pro", contents="hi")
     (exchange,) = backend.exchanges()
     assert (exchange.model, exchange.protocol, exchange.user_texts) == ("gemini-2.5-pro", "gemini", ("hi",))
 
 
 def test_what_is_read() -> None:
-    """User texts, of contents without a role too, and tools are read from a request."""
+    """User texts, also of contents without a role, and tools are read from a request."""
     prompted = WIRE.read(
         {
             "systemInstruction": {"parts": [{"text": "rules"}]},
@@ -115,7 +115,7 @@ def test_what_is_read() -> None:
 
 @pytest.mark.parametrize("later, expected", [([], True), (["user"], True), (["model", "user"], False)])
 def test_tool_result(later: list[str], *, expected: bool) -> None:
-    """A tool's result counts until the model has spoken again."""
+    """A tool result is not fresh any more after the model's next message."""
     result = {"role": "user", "parts": [{"functionResponse": {"name": "glob"}}]}
     contents = [{"role": "model"}, result, *({"role": role, "parts": [{"text": "x"}]} for role in later)]
     assert WIRE.read({"contents": contents}).after_tool_result is expected

@@ -1,4 +1,4 @@
-"""Bodies and targets of requests."""
+"""Reading the bodies and targets of requests."""
 
 import gzip
 import io
@@ -37,7 +37,7 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def test_plain() -> None:
-    """A body is as long as its header says, and what follows is left alone."""
+    """A body has the length in its header; bytes after it are not read."""
     stream = io.BytesIO(b"hello, next")
     assert read_body(_headers(content_length="5"), stream) == b"hello"
     assert stream.read() == b", next"
@@ -50,7 +50,7 @@ def test_none() -> None:
 
 @given(chunks=st.lists(st.binary(min_size=1, max_size=300)))
 def test_chunked(chunks: list[bytes]) -> None:
-    """Chunks are put together, with extensions and trailers read over."""
+    """Chunks are joined; extensions and trailers are ignored."""
     sent = b"".join(b"%X;a=b\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     stream = io.BytesIO(sent + b"0\r\nTrailer: x\r\n\r\nnext")
     assert read_body(_headers(transfer_encoding="chunked"), stream) == b"".join(chunks)
@@ -60,7 +60,7 @@ def test_chunked(chunks: list[bytes]) -> None:
 @pytest.mark.parametrize("encoding", _ENCODERS)
 @given(data=st.binary())
 def test_encoded(encoding: str, data: bytes) -> None:
-    """A content-encoding is undone."""
+    """A content encoding is decoded."""
     raw = _ENCODERS[encoding](data)
     headers = _headers(content_length=str(len(raw)), content_encoding=encoding)
     assert read_body(headers, io.BytesIO(raw)) == data
@@ -68,14 +68,14 @@ def test_encoded(encoding: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_encoded_in_parts(encoding: str) -> None:
-    """A body that was encoded part by part is decoded to its end."""
+    """A body that was encoded in parts is decoded to its end."""
     raw = _ENCODERS[encoding](b"hello, ") + _ENCODERS[encoding](b"world")
     headers = _headers(content_length=str(len(raw)), content_encoding=encoding)
     assert read_body(headers, io.BytesIO(raw)) == b"hello, world"
 
 
 def test_encoded_twice() -> None:
-    """Several encodings are undone from the last to the first."""
+    """Several encodings are decoded from the last to the first."""
     raw = zstandard.compress(gzip.compress(b"hello"))
     headers = _headers(content_length=str(len(raw)), content_encoding="gzip, zstd")
     assert read_body(headers, io.BytesIO(raw)) == b"hello"
@@ -83,7 +83,7 @@ def test_encoded_twice() -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
 def test_limit_when_decoded(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
-    """A small body that would become a huge one is refused."""
+    """A small body that would decompress to a huge one is rejected."""
     monkeypatch.setattr(incoming, "MAX_BODY", 1000)
     for size, refused in ((1000, False), (1001, True)):
         raw = _ENCODERS[encoding](b"x" * size)
@@ -97,7 +97,7 @@ def test_limit_when_decoded(monkeypatch: pytest.MonkeyPatch, encoding: str) -> N
 
 
 def test_limit_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks that are too long together are refused before the last of them is read."""
+    """Chunks that are too long in total are rejected before all of them are read."""
     monkeypatch.setattr(incoming, "MAX_BODY", 10)
     stream = io.BytesIO(b"8\r\nxxxxxxxx\r\n8\r\nxxxxxxxx\r\n0\r\n\r\n")
     with pytest.raises(BadRequest) as raised:
@@ -124,7 +124,7 @@ def test_limit_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_bad_bodies(status: int, headers: dict[str, str], raw: bytes) -> None:
-    """A body that is damaged, too long or of an unknown encoding is refused with the fitting status."""
+    """A body that is damaged, too long or of an unknown encoding is rejected with the matching status."""
     with pytest.raises(BadRequest) as raised:
         read_body(_headers(**headers), io.BytesIO(raw))
     assert raised.value.status == status
@@ -145,13 +145,13 @@ def test_bad_bodies(status: int, headers: dict[str, str], raw: bytes) -> None:
     ],
 )
 def test_targets(method: str, target: str, expected: Target) -> None:
-    """A target is a path, or a host and a port with a path or none."""
+    """A target is a path, or host and port with an optional path."""
     assert read_target(method, target) == expected
 
 
 @pytest.mark.parametrize("target", ["e.com:port", "e.com:99999", "", ":443", "[::1:443"])
 def test_bad_targets(target: str) -> None:
-    """A tunnel to nowhere is refused."""
+    """A tunnel without a valid target is rejected."""
     with pytest.raises(BadRequest, match="host") as raised:
         read_target("CONNECT", target)
     assert raised.value.status == 400
@@ -172,5 +172,5 @@ def test_bad_targets(target: str) -> None:
     ],
 )
 def test_loopback(host: str, *, expected: bool) -> None:
-    """Loopback is recognised by the host alone."""
+    """Only the host decides what is loopback."""
     assert Target(None, host, 80).on_loopback is expected

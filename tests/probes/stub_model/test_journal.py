@@ -1,4 +1,4 @@
-"""Nonces, and what of a request stands in the journal."""
+"""Nonces, and what the journal records of a request."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ _NONCES = st.binary(min_size=8, max_size=8).map(lambda digits: "tgn-" + digits.h
 
 
 def test_new_nonce() -> None:
-    """A nonce is what NONCE matches, and no two are the same."""
+    """A new nonce matches NONCE, and no two are equal."""
     made = {new_nonce() for _ in range(100)}
     assert len(made) == 100
     assert all(NONCE.fullmatch(nonce) for nonce in made)
@@ -24,18 +24,18 @@ def test_new_nonce() -> None:
 
 @given(nonces=st.lists(_NONCES, unique=True, max_size=5), between=st.sampled_from(["\n", "é", '"', " ", "z"]))
 def test_nonces_in(nonces: list[str], between: str) -> None:
-    """Nonces are found in order and once each, whatever stands around them and however JSON escapes it."""
+    """Nonces are found in order, once each, whatever surrounds them and however JSON escapes it."""
     text = between + between.join(nonces + nonces[::-1]) + between
     assert nonces_in(json.dumps({"a": [text]}).encode()) == tuple(nonces)
 
 
 def test_nonces_in_no_text() -> None:
-    """A body that is no text at all has its nonces all the same."""
+    """Nonces are found in a body that isn't valid text."""
     assert nonces_in(b"\xff\xfetgn-0123456789abcdef\x80") == ("tgn-0123456789abcdef",)
 
 
 def test_an_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """An exchange holds what the request was and what it was answered."""
+    """An exchange holds the request and the response."""
     nonce, before = new_nonce(), time.time()
     document = {
         "model": "m",
@@ -61,14 +61,14 @@ def test_an_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
 
 
 def test_nothing_is_truncated(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """A body of several MiB is journalled whole."""
+    """A body of several MiB is recorded whole."""
     text = "x" * 3 * 2**20
     ask("POST", "/v1/responses", {"input": text})
     assert backend.exchanges()[0].user_texts == (text,)
 
 
 def test_on_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """The callback gets an exchange once it stands in the journal and before it is answered."""
+    """The callback gets an exchange after it is recorded and before the response is sent."""
     seen: list[tuple[bool, bool]] = []
     answered = threading.Event()
     backend.on_exchange(lambda exchange: seen.append((exchange in backend.exchanges(), answered.is_set())))
@@ -78,7 +78,7 @@ def test_on_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
 
 
 def test_order(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """Exchanges stand in the order in which they came."""
+    """Exchanges are listed in order of arrival."""
     paths = [f"/v1/models/{number}" for number in range(5)]
     for path in paths:
         ask("GET", path)
@@ -86,7 +86,7 @@ def test_order(backend: StubBackend, ask: Callable[..., Any]) -> None:
 
 
 def test_readable_afterwards() -> None:
-    """The journal can be read when the backend has closed."""
+    """The journal can be read after the backend has closed."""
     with StubBackend() as backend:
         pass
     assert (backend.exchanges(), backend.egress()) == ((), ())

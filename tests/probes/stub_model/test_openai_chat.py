@@ -1,4 +1,4 @@
-"""Chat completions as the vendor's own SDK sees them."""
+"""Chat completions, tested with the vendor's own SDK."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client(backend: StubBackend) -> Iterator[openai.OpenAI]:
 
 
 def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
-    """A scripted text is the content of the one choice."""
+    """A scripted text is the content of the only choice."""
     backend.script(Rule(Text("héllo\nworld")))
     answer = client.chat.completions.create(model="m", messages=_HI)
     (choice,) = answer.choices
@@ -36,7 +36,7 @@ def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -> None:
-    """The chunks put together are the scripted text, and the last says why it ended."""
+    """The chunks together are the scripted text, and the last one has the finish reason."""
     backend.script(Rule(Text(text)))
     chunks = list(client.chat.completions.create(model="m", messages=_HI, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text
@@ -46,7 +46,7 @@ def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_usage_streamed_when_asked(client: openai.OpenAI, *, asked: bool) -> None:
-    """With include_usage, and only then, the last chunk has no choice but the usage."""
+    """Only with include_usage does the last chunk hold the usage, without a choice."""
     stream = client.chat.completions.create(
         model="m", messages=_HI, stream=True, stream_options={"include_usage": asked}
     )
@@ -66,7 +66,7 @@ def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
 
 
 def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None:
-    """The SDK puts a streamed tool call together."""
+    """The SDK assembles a streamed tool call."""
     backend.script(Rule(ToolCall("look", {"at": 1})))
     with client.chat.completions.stream(model="m", messages=_HI) as stream:
         (choice,) = stream.get_final_completion().choices
@@ -92,7 +92,7 @@ def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, kind
 
 
 def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
-    """A cut stream yields a part of the text and then breaks, without a finish."""
+    """A cut stream yields a part of the text and then fails, without a finish reason."""
     backend.script(Rule(Cut()))
     chunks = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
@@ -103,7 +103,7 @@ def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
 
 
 def test_what_is_read() -> None:
-    """User texts, as strings or part by part, and tools of every type are read from a request."""
+    """User texts, as strings or in parts, and tools of every type are read from a request."""
     prompted = WIRE.read(
         {
             "messages": [
@@ -125,6 +125,6 @@ def test_what_is_read() -> None:
 
 @pytest.mark.parametrize("later, expected", [([], True), (["user"], True), (["assistant", "user"], False)])
 def test_tool_result(later: list[str], *, expected: bool) -> None:
-    """A tool's result counts until the model has spoken again."""
+    """A tool result is not fresh any more after the model's next message."""
     messages = [{"role": role, "content": "x"} for role in ("user", "assistant", "tool", *later)]
     assert WIRE.read({"messages": messages}).after_tool_result is expected

@@ -1,4 +1,4 @@
-"""The Responses API as the vendor's own SDK sees it."""
+"""The Responses API, tested with the vendor's own SDK."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -> None:
-    """The SDK puts the streamed events together to the scripted text."""
+    """The SDK assembles the streamed events to the scripted text."""
     backend.script(Rule(Text(text)))
     with client.responses.stream(model="m", input="hi") as stream:
         events = list(stream)
@@ -43,7 +43,7 @@ def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -
 
 
 def test_events_in_order(client: openai.OpenAI) -> None:
-    """A stream holds the events of the vendor in the vendor's order."""
+    """A stream has the vendor's events in the vendor's order."""
     kinds = [event.type for event in client.responses.create(model="m", input="hi", stream=True)]
     assert kinds == [
         "response.created",
@@ -68,7 +68,7 @@ def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
 
 
 def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None:
-    """A streamed tool call has its arguments in its events and in the completed response."""
+    """A streamed tool call has its arguments in the events and in the completed response."""
     backend.script(Rule(ToolCall("look", {"at": 1})))
     with client.responses.stream(model="m", input="hi") as stream:
         done = [event for event in stream if event.type == "response.function_call_arguments.done"]
@@ -97,7 +97,7 @@ def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, code
 
 
 def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
-    """A cut stream yields a part of the text and then breaks, never completed."""
+    """A cut stream yields a part of the text and then fails, without a completed event."""
     backend.script(Rule(Cut()))
     kinds = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
@@ -107,14 +107,14 @@ def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
 
 
 def test_tokens_are_told(client: openai.OpenAI) -> None:
-    """A response tells its usage."""
+    """A response reports its token usage."""
     usage = client.responses.create(model="m", input="hi").usage
     assert usage is not None
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens > 0
 
 
 def test_what_is_read() -> None:
-    """User texts part by part, and tools by name, type or namespace, are read from a request."""
+    """User texts in parts, and tools by name, type or namespace, are read from a request."""
     prompted = WIRE.read(
         {
             "input": [
@@ -139,7 +139,7 @@ def test_what_is_read() -> None:
 
 
 def test_input_as_text() -> None:
-    """An input that is a mere string is the user's text."""
+    """An input that is a plain string is the user's text."""
     assert WIRE.read({"input": "hi"}).user_texts == ("hi",)
 
 
@@ -148,6 +148,6 @@ def test_input_as_text() -> None:
     [([], True), ([{"role": "user", "content": "note"}], True), ([{"role": "assistant"}], False)],
 )
 def test_tool_result(later: list[dict[str, str]], *, expected: bool) -> None:
-    """A tool's result counts until the model has spoken again."""
+    """A tool result is not fresh any more after the model's next message."""
     items = [{"type": "function_call"}, {"type": "function_call_output", "output": "x"}, *later]
     assert WIRE.read({"input": items}).after_tool_result is expected

@@ -1,4 +1,4 @@
-"""What holds for every protocol."""
+"""Properties that every protocol has."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ _VALUES = st.recursive(
 @pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
 @given(document=st.dictionaries(_KEYS, _VALUES, max_size=5))
 def test_any_document_is_read(wire: WireProtocol, document: dict[str, Any]) -> None:
-    """No document, however odd, makes reading fail or yields anything but texts."""
+    """Reading never fails and yields only texts, whatever the document."""
     prompted = wire.read(document)
     assert all(isinstance(text, str) for text in prompted.user_texts + prompted.tools)
 
@@ -32,7 +32,7 @@ def test_any_document_is_read(wire: WireProtocol, document: dict[str, Any]) -> N
 @pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
 @given(text=st.text())
 def test_any_text_is_streamed_whole(wire: WireProtocol, text: str) -> None:
-    """Whatever the model says stands in an event's line of JSON, so that no text can end an event early."""
+    """Any model text fits on one line of an event's JSON, so no text can end an event early."""
     for event in wire.events(ModelAnswer("m", text), {}):
         *named, data, empty, end = encode(event).decode().split("\n")
         assert (len(named) <= 1, empty, end) == (True, "", "")
@@ -41,7 +41,7 @@ def test_any_text_is_streamed_whole(wire: WireProtocol, text: str) -> None:
 
 @given(text=st.text())
 def test_pieces(text: str) -> None:
-    """The pieces of a text make the text, and there are two if it can be divided."""
+    """The pieces of a text add up to it, and there are two if it can be split."""
     pieces = ModelAnswer("m", text).pieces
     assert "".join(pieces) == text
     assert len(pieces) == min(2, max(1, len(text)))

@@ -1,4 +1,4 @@
-"""Which rule answers."""
+"""Which rule supplies the reply."""
 
 import pytest
 
@@ -10,13 +10,13 @@ _RESULT = Prompted((), (), after_tool_result=True)
 
 
 def test_default() -> None:
-    """Without a rule that fits, the model says "ok"."""
+    """Without a matching rule the model says "ok"."""
     assert ReplyRules().choose({}, _PLAIN) == Text("ok")
     assert ReplyRules([Rule(Hang(), contains="x")]).choose({}, _PLAIN) == Text("ok")
 
 
 def test_first_that_fits() -> None:
-    """Of several rules that fit the first answers."""
+    """Of several matching rules the first one is used."""
     assert ReplyRules([Rule(Text("a")), Rule(Text("b"))]).choose({}, _PLAIN) == Text("a")
 
 
@@ -30,12 +30,12 @@ def test_first_that_fits() -> None:
     ],
 )
 def test_contains(document: dict[str, object], *, fits: bool) -> None:
-    """A rule looks for its text in every string value, as it reads without JSON's escapes."""
+    """A rule searches its text in every string value, after JSON escapes are decoded."""
     assert Rule(Hang(), contains='"tgn"\n').fits(document, _PLAIN) is fits
 
 
 def test_after_tool_result() -> None:
-    """A rule may be for requests with a fresh tool result, for those without, or for both."""
+    """A rule may apply only with a fresh tool result, only without one, or always."""
     script = ReplyRules([Rule(Text("after"), after_tool_result=True), Rule(Text("before"), after_tool_result=False)])
     assert [script.choose({}, prompted) for prompted in (_PLAIN, _RESULT)] == [Text("before"), Text("after")]
     assert Rule(Hang()).fits({}, _PLAIN)
@@ -43,7 +43,7 @@ def test_after_tool_result() -> None:
 
 
 def test_times() -> None:
-    """A rule used up lets the next one answer; a request that it does not fit uses nothing up."""
+    """A rule is used at most `times` times, then the next one; requests that don't match aren't counted."""
     script = ReplyRules([Rule(Text("a"), contains="x", times=2), Rule(Text("b"))])
     asked = ["x", "y", "x", "x"]
     assert [script.choose({"p": text}, _PLAIN) for text in asked] == [

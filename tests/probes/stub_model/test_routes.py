@@ -1,4 +1,4 @@
-"""Which path is whose."""
+"""Which path belongs to which protocol."""
 
 from email.message import Message
 from typing import Literal
@@ -35,7 +35,7 @@ def _gemini(stream: bool) -> Route:  # noqa: FBT001 - reads well where it is use
     ],
 )
 def test_known(prefix: str, path: str, expected: Route) -> None:
-    """A path is known with its version, without it, and with one too many."""
+    """A path is recognized with its version, without it, and with a doubled one."""
     assert find("POST", prefix + path, _headers()) == expected
 
 
@@ -58,7 +58,7 @@ def test_known(prefix: str, path: str, expected: Route) -> None:
     ],
 )
 def test_unknown(method: str, path: str) -> None:
-    """Another version, verb, method or prefix is something new."""
+    """Another version, verb, method or prefix is unknown."""
     assert find(method, path, _headers()) == UNKNOWN
 
 
@@ -66,13 +66,13 @@ def test_unknown(method: str, path: str) -> None:
     "asks, protocol", [("generate", "gemini"), ("upgrade", "gemini"), ("count", "gemini.count"), ("models", "models")]
 )
 def test_protocol(asks: Literal["generate", "upgrade", "count", "models"], protocol: str) -> None:
-    """The journal tells what was asked for by the name of the protocol, and knows none of an unknown path."""
+    """The journal names the protocol of a request, and none for an unknown path."""
     assert Route(asks, gemini.WIRE).protocol == protocol
     assert UNKNOWN.protocol is None
 
 
 def test_websocket() -> None:
-    """An upgrade is no plain GET."""
+    """A WebSocket upgrade differs from a plain GET."""
     assert find("GET", "/v1/responses", _headers(upgrade="WebSocket")) == Route("upgrade", openai_responses.WIRE)
 
 
@@ -88,5 +88,5 @@ def test_websocket() -> None:
     ],
 )
 def test_models(path: str, headers: dict[str, str], expected: Route) -> None:
-    """Version and headers show which vendor's client asks for models."""
+    """Version and headers tell which vendor's client asks for models."""
     assert find("GET", path, _headers(**headers)) == expected

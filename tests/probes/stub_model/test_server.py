@@ -1,4 +1,4 @@
-"""The backend at work: scripts, faults and shutdown, and as the proxy of a probed CLI that leaves loopback never."""
+"""The running backend: scripts, faults, shutdown, and its use as a proxy that keeps a CLI on loopback."""
 
 import http.client
 import socket
@@ -47,7 +47,7 @@ def test_default_text(ask: Callable[..., Any], path: str) -> None:
 
 
 def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """A turn with a tool is two rules: the text once its result is there, the call before."""
+    """A turn with a tool needs two rules: one for the tool call, one for the text after its result."""
     backend.script(Rule(Text("done"), after_tool_result=True), Rule(ToolCall("bash", {})))
     messages = [{"role": "user", "content": "hi"}]
     ask("POST", "/v1/chat/completions", {"messages": messages})
@@ -57,7 +57,7 @@ def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
 
 
 def test_script_is_replaced(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """A new script takes the place of the one before, with counts of its own."""
+    """A new script replaces the old one and starts its own counts."""
     for status in (500, 429):
         backend.script(Rule(Refuse(status), times=1))
         assert [ask("POST", "/responses", {}).status for _ in range(2)] == [status, 200]
@@ -66,7 +66,7 @@ def test_script_is_replaced(backend: StubBackend, ask: Callable[..., Any]) -> No
 @pytest.mark.parametrize("path", _GENERATING)
 @pytest.mark.parametrize("body", [b"{", b"[]", b"", b"[" * 100_000])
 def test_not_json(backend: StubBackend, ask: Callable[..., Any], path: str, body: bytes) -> None:
-    """A body that is no JSON object is refused, and journalled with its protocol."""
+    """A body that is no JSON object is rejected, and recorded with its protocol."""
     answer = ask("POST", path, body=body)
     (exchange,) = backend.exchanges()
     assert (answer.status, exchange.reply, exchange.body) == (400, "refuse 400", body)
@@ -76,14 +76,14 @@ def test_not_json(backend: StubBackend, ask: Callable[..., Any], path: str, body
 
 @pytest.mark.parametrize("status", [401, 429, 500, 529])
 def test_odd_status(backend: StubBackend, ask: Callable[..., Any], status: int) -> None:
-    """Any status can be scripted, one without a name of its own too."""
+    """Any status can be scripted, including one without a standard name."""
     backend.script(Rule(Refuse(status)))
     assert ask("POST", "/v1/messages", {}).status == status
     assert backend.exchanges()[0].reply == f"refuse {status}"
 
 
 def test_unknown_path(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """A path that is not known gets 404 and is journalled without a protocol, its body too."""
+    """An unknown path gets 404 and is recorded with its body, without a protocol."""
     assert ask("POST", "/v1/responses/compact?a=b", {"a": "tgn-0123456789abcdef"}).status == 404
     (exchange,) = backend.exchanges()
     assert (exchange.method, exchange.path) == ("POST", "/v1/responses/compact?a=b")
@@ -92,7 +92,7 @@ def test_unknown_path(backend: StubBackend, ask: Callable[..., Any]) -> None:
 
 
 def test_head(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A HEAD request is answered without a body and journalled."""
+    """A HEAD request gets no body and is recorded."""
     connection = dial()
     connection.sendall(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
     received = _everything(connection)
@@ -101,7 +101,7 @@ def test_head(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
 
 
 def test_websocket_refused(backend: StubBackend, ask: Callable[..., Any]) -> None:
-    """A WebSocket is refused with the status that sends clients back to HTTP."""
+    """A WebSocket is refused with the status that makes clients fall back to HTTP."""
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x"}
     assert ask("GET", "/v1/responses", headers=headers).status == 426
     (exchange,) = backend.exchanges()
@@ -109,7 +109,7 @@ def test_websocket_refused(backend: StubBackend, ask: Callable[..., Any]) -> Non
 
 
 def test_connection_is_kept(backend: StubBackend) -> None:
-    """One connection serves many requests, streamed ones among them."""
+    """One connection serves many requests, including streamed ones."""
     connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=20)
     connection.connect()
     first = connection.sock
@@ -123,7 +123,7 @@ def test_connection_is_kept(backend: StubBackend) -> None:
 
 @pytest.mark.parametrize("path", _GENERATING)
 def test_cut_whole(backend: StubBackend, ask: Callable[..., Any], path: str) -> None:
-    """An answer that is not streamed is cut within its announced length."""
+    """A response that is not streamed is cut before its announced length."""
     backend.script(Rule(Cut()))
     with pytest.raises(http.client.IncompleteRead) as raised:
         ask("POST", path, _GENERATING[path])
@@ -132,7 +132,7 @@ def test_cut_whole(backend: StubBackend, ask: Callable[..., Any], path: str) -> 
 
 
 def test_cut_closes(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A cut stream begins with valid events, and the connection is closed without an end of the stream."""
+    """A cut stream begins with valid events, and the connection closes without the end of the stream."""
     backend.script(Rule(Cut()))
     connection = dial()
     connection.sendall(_post("/v1/responses", b'{"stream": true}'))
@@ -144,7 +144,7 @@ def test_cut_closes(backend: StubBackend, dial: Callable[[], socket.socket]) -> 
 
 
 def test_hang_until_the_backend_closes(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
-    """A hanging request gets no byte; closing the backend is prompt and ends it."""
+    """A hanging request gets no bytes; closing the backend ends it promptly."""
     backend.script(Rule(Hang()))
     arrived = threading.Event()
     backend.on_exchange(lambda _: arrived.set())
@@ -163,7 +163,7 @@ def test_hang_until_the_backend_closes(dial: Callable[[], socket.socket], backen
 
 
 def test_hang_until_the_client_leaves(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
-    """A hanging request ends when its client has left, and keeps no thread."""
+    """A hanging request ends when its client disconnects, and leaves no thread."""
     backend.script(Rule(Hang()))
     threads: list[threading.Thread] = []
     arrived = threading.Event()
@@ -182,7 +182,7 @@ def test_hang_until_the_client_leaves(dial: Callable[[], socket.socket], backend
 
 
 def test_nothing_left_running(dial: Callable[[], socket.socket]) -> None:
-    """Closing ends idle connections and every thread, and the port refuses from then on."""
+    """Closing ends idle connections and every thread, and the port refuses connections afterwards."""
     before = set(threading.enumerate())
     with StubBackend() as backend:
         address = urlsplit(backend.url)
@@ -199,7 +199,7 @@ def test_nothing_left_running(dial: Callable[[], socket.socket]) -> None:
 
 
 def test_many_at_once() -> None:
-    """Several backends serve side by side, each with its own script and journal."""
+    """Several backends run at the same time, each with its own script and journal."""
     with StubBackend() as first, StubBackend() as second:
         first.script(Rule(Refuse(401)))
         statuses = []
@@ -213,7 +213,7 @@ def test_many_at_once() -> None:
 
 
 def test_too_long(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A body beyond 32 MiB is refused by its announced length, and journalled."""
+    """A body beyond 32 MiB is rejected by its announced length, and recorded."""
     connection = dial()
     connection.sendall(b"POST /v1/messages HTTP/1.1\r\nContent-Length: 33554433\r\n\r\n")
     received = _everything(connection)
@@ -224,7 +224,7 @@ def test_too_long(backend: StubBackend, dial: Callable[[], socket.socket]) -> No
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01 hello\r\n", b"FETCH /x HTTP/1.1\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 def test_no_request(backend: StubBackend, dial: Callable[[], socket.socket], sent: bytes) -> None:
-    """What is no request, or one of an unknown method, is journalled with its first line."""
+    """An invalid request, or one with an unknown method, is recorded with its first line."""
     connection = dial()
     connection.sendall(sent)
     _everything(connection)
@@ -245,7 +245,7 @@ def test_no_request(backend: StubBackend, dial: Callable[[], socket.socket], sen
 def test_egress(
     backend: StubBackend, dial: Callable[[], socket.socket], line: str, expected: tuple[str, str, int]
 ) -> None:
-    """A tunnel or request to another machine is refused, told as egress and not as an exchange."""
+    """A tunnel or request to another machine is refused, and reported as egress instead of an exchange."""
     before = time.time()
     assert _answer(dial(), f"{line} HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 403")
     (attempt,) = backend.egress()
@@ -255,7 +255,7 @@ def test_egress(
 
 
 def test_request_to_itself(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A request that comes to the backend by way of itself is answered as any other."""
+    """A request to the backend that comes through its own proxy is answered as usual."""
     sent = f"GET {backend.url}/v1/models?a=b HTTP/1.1\r\nConnection: close\r\n\r\n"
     assert _answer(dial(), sent).startswith(b"HTTP/1.1 200")
     (exchange,) = backend.exchanges()
@@ -264,7 +264,7 @@ def test_request_to_itself(backend: StubBackend, dial: Callable[[], socket.socke
 
 
 def test_tunnel_to_itself(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A tunnel that leads back to the backend is one, and what comes through it is answered."""
+    """A tunnel back to the backend is opened, and requests through it are answered."""
     port = urlsplit(backend.url).port
     tunnel = f"CONNECT localhost:{port} HTTP/1.1\r\nConnection: close\r\n\r\n"
     inner = "GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n"
@@ -280,7 +280,7 @@ def test_tunnel_to_itself(backend: StubBackend, dial: Callable[[], socket.socket
 
 @pytest.mark.parametrize("line", ["CONNECT 127.0.0.1:1", "GET http://localhost:1/x"])
 def test_other_port_of_loopback(backend: StubBackend, dial: Callable[[], socket.socket], line: str) -> None:
-    """Another port of this machine is refused, but it is no egress; the journal has it as unknown."""
+    """A request to another port of this machine is refused and recorded as unknown, not as egress."""
     assert _answer(dial(), f"{line} HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403")
     assert backend.egress() == ()
     (exchange,) = backend.exchanges()
@@ -288,19 +288,19 @@ def test_other_port_of_loopback(backend: StubBackend, dial: Callable[[], socket.
 
 
 def test_tunnel_to_nowhere(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
-    """A tunnel without a host and a port is a bad request, and journalled."""
+    """A tunnel without host and port is a bad request, and recorded."""
     assert _answer(dial(), "CONNECT nowhere:port HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400")
     assert [exchange.reply for exchange in backend.exchanges()] == ["refuse 400"]
 
 
 def test_only_in_its_context() -> None:
-    """A backend that was not entered says so."""
+    """Using a backend outside its `with` block is an error that says so."""
     with pytest.raises(RuntimeError, match="entered"):
         _ = StubBackend().url
 
 
 def test_refused() -> None:
-    """While the port is held, connections to it are refused and no one else gets it."""
+    """While the port is reserved, connections to it are refused and no other process gets it."""
     with refused_port() as port:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=20)

@@ -1,4 +1,4 @@
-"""A client of a simulated engine inside the test's own process: it answers what the engine says as it says it."""
+"""A client of a simulated engine in the test's own process; it answers each message as it comes."""
 
 import io
 import json
@@ -20,7 +20,7 @@ ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
 
 
 def calls(contract: EngineContract, tool: str | None = None) -> Called:
-    """Return a call of the tool that the contract names, or of another one."""
+    """Return a model's call of the contract's tool, or of another one."""
     known = contract.hermetic.tool_call
     assert known
     function = {"name": tool or known.name, "arguments": json.dumps(dict(known.arguments))}
@@ -30,7 +30,7 @@ def calls(contract: EngineContract, tool: str | None = None) -> Called:
 
 @dataclass
 class RawClient:
-    """Opens a session, prompts, decides each request for permission, and ends the input.
+    """Opens a session, prompts, decides each permission request, and closes the input.
 
     The model gives `answers` in turn, then `ok`. What the engine is started with and told is what the contract says of
     mode interactive, unless the test gives another stance. `lines` are messages to send before the prompts.
@@ -58,7 +58,7 @@ class RawClient:
 
     @property
     def touched(self) -> bool:
-        """Whether the tool has left its file."""
+        """Whether the tool has created its file."""
         return (self.work / "touched.txt").exists()
 
     @property
@@ -93,7 +93,7 @@ class RawClient:
         return [str(message.get("method") or message.get("type") or "answer") for message in self.said]
 
     def texts(self) -> list[str]:
-        """Return what the agent said, one text a turn."""
+        """Return what the agent said, one text per turn."""
         if self.contract.sticky.transport == "app_server":
             items = [message["params"]["item"] for message in self.said if message.get("method") == "item/completed"]
             return [item["text"] for item in items if item["type"] == "agentMessage"]
@@ -106,7 +106,7 @@ class RawClient:
         return [said]
 
     def ids(self) -> list[str]:
-        """Return the session ids by which the engine went, in order."""
+        """Return the session ids that the engine reported, in order."""
         key = {"acp": "sessionId", "app_server": "threadId"}.get(self.contract.sticky.transport)
         places = [message.get("params", {}) if key else message for message in self.said]
         return list(dict.fromkeys(place[key or "session_id"] for place in places if (key or "session_id") in place))
@@ -190,13 +190,13 @@ class RawClient:
 
 
 class _Input(io.BytesIO):
-    """Standard input whose lines are made when they are read."""
+    """Standard input whose lines are created when they are read."""
 
     def __init__(self, script: Iterator[bytes]) -> None:
         super().__init__()
         self._script = script
 
     def readline(self, _size: int | None = -1, /) -> bytes:
-        """Return the next line; empty at the end."""
+        """Return the next line, or an empty string at the end."""
         line = next(self._script, None)
         return b"" if line is None else line + b"\n"

@@ -13,7 +13,7 @@ def _updates(client: RawClient) -> list[dict[str, Any]]:
 
 
 def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> None:
-    """The text of a turn is two chunks, then the prompt is answered."""
+    """The text of a turn comes in two chunks, before the response to the prompt."""
     client = RawClient(at_known_release("gemini"), tmp_path, prompts=("first",))
     assert client.run() == 0
     assert [update["content"]["text"] for update in _updates(client) if "content" in update] == ["o", "k"]
@@ -22,7 +22,7 @@ def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
 def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
-    """The client gets the call, is asked with three options, and gets its result."""
+    """The client gets the tool call, a permission request with three options, and the result."""
     contract = at_known_release("gemini")
     client = RawClient(contract, tmp_path, (calls(contract),), ("first",), allow=allow)
     assert client.run() == 0
@@ -36,7 +36,7 @@ def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path
     "method, params", [("session/set_mode", {"modeId": "no-such"}), ("session/set_config_option", {"configId": "x"})]
 )
 def test_a_mode_or_option_that_there_is_none_of_is_refused(method: str, params: object, tmp_path: Path) -> None:
-    """The request is answered with an error, and the mode stays as it was."""
+    """An unknown mode or option is answered with an error, and the mode doesn't change."""
     client = RawClient(at_known_release("gemini"), tmp_path, lines=(_request(method, params),))
     assert client.run() == 0
     assert client.said[0]["error"]["code"] == -32602

@@ -7,7 +7,7 @@ from turngate_probes.simulate.backend import Failed
 
 
 def test_an_opened_thread_tells_what_is_in_force(tmp_path: Path) -> None:
-    """The answer holds what the contract expects of mode interactive, where it expects it."""
+    """The response holds the values that the contract expects in mode interactive."""
     codex = at_known_release("codex")
     client = RawClient(codex, tmp_path, prompts=())
     assert client.run() == 0
@@ -22,7 +22,7 @@ def test_an_opened_thread_tells_what_is_in_force(tmp_path: Path) -> None:
 
 
 def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
-    """A command and a message start and complete between the start and the completion of their turn."""
+    """A command and a message start and complete within their turn."""
     codex = at_known_release("codex")
     client = RawClient(codex, tmp_path, (calls(codex),), ("first",))
     assert client.run() == 0
@@ -40,7 +40,7 @@ def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
 
 
 def test_a_failed_turn_completes_with_its_error(tmp_path: Path) -> None:
-    """The backend's words stand in the error and in the completed turn."""
+    """The backend's message is in the error and in the completed turn."""
     client = RawClient(at_known_release("codex"), tmp_path, (Failed("401", "key refused", 401),), ("first",))
     assert client.run() == 0
     assert client.kinds()[-2:] == ["error", "turn/completed"]
@@ -49,7 +49,7 @@ def test_a_failed_turn_completes_with_its_error(tmp_path: Path) -> None:
 
 
 def test_a_turn_of_another_thread_is_refused(tmp_path: Path) -> None:
-    """The request is answered with an error that names the thread."""
+    """A turn of an unknown thread is answered with an error that names the thread."""
     line = json.dumps({"id": 9, "method": "turn/start", "params": {"threadId": "other", "input": []}}).encode()
     client = RawClient(at_known_release("codex"), tmp_path, lines=(line,))
     assert client.run() == 0

@@ -1,4 +1,4 @@
-"""A simulated process does what its contract says: how it is made to ask, what it takes, where its session lies."""
+"""A simulated process follows its contract: how it is made to ask, what it accepts, where its session is stored."""
 
 import json
 from pathlib import Path
@@ -29,14 +29,14 @@ def client(engine: str, root: Path, stance: PermissionMode | None = None) -> Raw
     ],
 )
 def test_what_is_not_made_to_ask_acts(engine: str, stance: PermissionMode, tmp_path: Path) -> None:
-    """By the fields of its session, its environment or the mode that it starts in."""
+    """Without the session fields, environment or mode that make it ask, the engine acts."""
     run = client(engine, tmp_path, stance)
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, True)
 
 
 def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
-    """Without the option that names who is asked nothing is done, and the model learns that."""
+    """Without the option that names who is asked, nothing is done, and the model is told."""
     run = client("claude", tmp_path, PermissionMode(mode="default"))
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, False)
@@ -45,7 +45,7 @@ def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
 
 @every_engine
 def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
-    """Where the contract says so the turn ends with it, else the agent answers."""
+    """A denied action isn't done. As the contract says, the turn ends or the agent answers."""
     run = client(engine, tmp_path)
     run.allow = False
     assert run.run() == 0
@@ -55,7 +55,7 @@ def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Path) -> None:
-    """The model learns that there is no such tool."""
+    """The model is told that an unknown tool doesn't exist, and nobody is asked."""
     run = client(engine, tmp_path)
     run.answers = (calls(run.contract, "no_such_tool"), "one")
     assert run.run() == 0
@@ -64,7 +64,7 @@ def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Pa
 
 
 def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
-    """To the model, and to the client; the turn goes on."""
+    """A failed action is reported to the model and the client, and the turn goes on."""
     run = client("codex", tmp_path)
     (tmp_path / "work/touched.txt").mkdir(parents=True)
     assert run.run() == 0
@@ -75,7 +75,7 @@ def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.same_id])
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
-    """Once the process has ended, by the same id and with all that was said."""
+    """After the process has ended, a headless turn resumes its session by the same id, with the whole conversation."""
     run = client(engine, tmp_path)
     assert run.run() == 0
     machine = SimulatedMachine(tmp_path)
@@ -90,7 +90,7 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
 
 @every_engine
 def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> None:
-    """The client learns why, and the next turn goes well."""
+    """A failing backend ends the turn and the client gets the reason; the next turn succeeds."""
     run = client(engine, tmp_path)
     run.answers, run.prompts = (Failed("401", "key refused", 401), "two"), ("first", "again")
     assert run.run() == 0
@@ -99,7 +99,7 @@ def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> N
 
 
 def test_what_the_contract_lets_hang_hangs(tmp_path: Path) -> None:
-    """A failure that hangs a headless turn hangs this one too."""
+    """A backend failure that hangs a headless turn hangs a sticky process too."""
     run = client("gemini", tmp_path)
     run.answers = (Failed("429", "slow down", 429),)
     assert run.run() == "hangs"
@@ -107,7 +107,7 @@ def test_what_the_contract_lets_hang_hangs(tmp_path: Path) -> None:
 
 @every_engine
 def test_options_that_it_does_not_take_are_refused(engine: str, tmp_path: Path) -> None:
-    """As the engine refuses them headlessly, before it says a word."""
+    """Unknown options are rejected before the first message, with the same error as in a headless turn."""
     run = client(engine, tmp_path)
     assert run.run("--no-such-option") == simulation(run.contract).usage.exit_code
     assert run.said == []
@@ -115,14 +115,14 @@ def test_options_that_it_does_not_take_are_refused(engine: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("engine, option", [("gemini", "--model"), ("claude", "--model"), ("qwen", "--model")])
 def test_a_model_among_the_options_is_asked(engine: str, option: str, tmp_path: Path) -> None:
-    """The model is asked by that name."""
+    """The model is requested by the name in the options."""
     run = client(engine, tmp_path)
     assert run.run(option, "m-1") == 0
     assert "m-1" in {request.model for request in run.asked}
 
 
 def test_an_engine_that_keeps_sessions_of_its_own_leaves_none(tmp_path: Path) -> None:
-    """A headless turn finds nothing."""
+    """A sticky engine with a separate session store leaves no files in HOME for a headless turn to find."""
     run = client("iflow", tmp_path)
     assert run.contract.sticky.own_store
     assert run.run() == 0

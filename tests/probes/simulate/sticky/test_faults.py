@@ -1,4 +1,4 @@
-"""Each fault of a simulated engine shows on its wire, and nothing but it."""
+"""Each fault of a simulated engine is visible in its messages, and changes nothing else."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def client(engine: str, root: Path, *faulty: str) -> RawClient:
 
 @every_engine
 def test_without_a_fault_all_goes_well(engine: str, tmp_path: Path) -> None:
-    """It asks once, acts, answers twice in one session with all that was said, and ends with its input."""
+    """Without a fault the engine asks once, acts, answers twice in one session, and exits when its input ends."""
     run = client(engine, tmp_path)
     assert run.run() == 0
     assert (run.at_once, run.touched, run.noise, run.stderr) == (1, True, 0, b"")
@@ -32,7 +32,7 @@ def test_without_a_fault_all_goes_well(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
-    """The client hears of the end of the turn first."""
+    """The engine exits after it has reported the end of the turn."""
     run = client(engine, tmp_path, faults.DIES_AFTER_TURN)
     assert run.run() == 1
     assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]
@@ -42,7 +42,7 @@ def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_dies_in_a_turn(engine: str, tmp_path: Path) -> None:
-    """Nothing is answered, and no model asked."""
+    """The engine exits without a response and without a model request."""
     run = client(engine, tmp_path, faults.DIES_IN_TURN)
     assert run.run() == 1
     assert "".join(run.texts()) == ""
@@ -52,7 +52,7 @@ def test_it_dies_in_a_turn(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_goes_on_after_the_end_of_its_input(engine: str, tmp_path: Path) -> None:
-    """All turns are run before."""
+    """All turns run, and the engine doesn't exit when its input ends."""
     run = client(engine, tmp_path, faults.IGNORES_TERMINATION)
     assert run.run() == "hangs"
     assert "".join(run.texts()) == "onetwo"
@@ -61,7 +61,7 @@ def test_it_goes_on_after_the_end_of_its_input(engine: str, tmp_path: Path) -> N
 @every_engine
 @pytest.mark.parametrize("allow", [True, False])
 def test_it_asks_twice(engine: str, allow: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a case
-    """Both requests are open at once, and one decision each lets the turn go on."""
+    """Both permission requests are open at once, and the turn goes on after one decision for each."""
     run = client(engine, tmp_path, faults.ASKS_TWICE)
     run.allow = allow
     assert run.run() == 0
@@ -71,7 +71,7 @@ def test_it_asks_twice(engine: str, allow: bool, tmp_path: Path) -> None:  # noq
 
 @every_engine
 def test_it_forgets(engine: str, tmp_path: Path) -> None:
-    """The request of the second turn holds that turn alone."""
+    """The model request of the second turn holds only that turn."""
     run = client(engine, tmp_path, faults.FORGETS)
     assert run.run() == 0
     assert [text for text in run.requests[-1] if text in {"first", "again", "one"}] == ["again"]
@@ -79,7 +79,7 @@ def test_it_forgets(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_acts_unasked(engine: str, tmp_path: Path) -> None:
-    """The file is there, and nobody was asked."""
+    """The file is created without a permission request."""
     run = client(engine, tmp_path, faults.ACTS_UNASKED)
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, True)
@@ -87,7 +87,7 @@ def test_it_acts_unasked(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_changes_its_session_id(engine: str, tmp_path: Path) -> None:
-    """It goes by two ids, and the model gets the whole conversation all the same."""
+    """The engine reports two session ids, but the model gets the whole conversation."""
     run = client(engine, tmp_path, faults.CHANGES_SESSION)
     assert run.run() == 0
     assert len(run.ids()) == 2
@@ -96,7 +96,7 @@ def test_it_changes_its_session_id(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_prints_noise(engine: str, tmp_path: Path) -> None:
-    """A line that is not JSON stands before each message, which all are as they should be."""
+    """A line that is not JSON precedes each message, and the messages are unchanged."""
     run = client(engine, tmp_path, faults.PRINTS_NOISE)
     assert run.run() == 0
     assert run.noise == len(run.said)
@@ -104,7 +104,7 @@ def test_it_prints_noise(engine: str, tmp_path: Path) -> None:
 
 
 def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything is written, and with the names of those that there are, wherever the option stands."""
+    """An unknown fault is rejected with the known names before any output, wherever the option stands."""
     for words in (("--fault", "nope", "codex", "--install", "x"), ("codex", "--install", "x", "--fault", "nope")):
         assert cli.run(["simulate", *(str(tmp_path / "x") if word == "x" else word for word in words)]) == 2
         assert "'dies-after-turn'" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_every_fault_is_in_the_docs() -> None:
-    """By its name and in the words of the code."""
+    """The docs list every fault with the name and description in the code."""
     page = (Path(__file__).parents[4] / "docs/test-your-orchestrator.md").read_text("utf-8")
     for name, words in faults.FAULTS.items():
         assert f"| `{name}` | {words} |" in page

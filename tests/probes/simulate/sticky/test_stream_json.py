@@ -13,13 +13,13 @@ def _control(subtype: str, **fields: str) -> bytes:
 
 
 def _answers(client: RawClient) -> dict[str, Any]:
-    """Return what each control request was answered, by its id."""
+    """Return the response to each control request, by its id."""
     answers = [message["response"] for message in client.said if message["type"] == "control_response"]
     return {answer["request_id"]: answer for answer in answers}
 
 
 def test_control_requests_are_answered(tmp_path: Path) -> None:
-    """A mode that is set is confirmed, and an unknown request gets an error."""
+    """Setting a mode is confirmed; an unknown request gets an error."""
     lines = (_control("initialize"), _control("set_permission_mode", mode="plan"), _control("fly"))
     client = RawClient(at_known_release("claude"), tmp_path, prompts=(), lines=lines)
     assert client.run() == 0
@@ -30,7 +30,7 @@ def test_control_requests_are_answered(tmp_path: Path) -> None:
 
 
 def test_a_turn_begins_with_its_session_and_ends_with_its_result(tmp_path: Path) -> None:
-    """The call of a tool and its result stand between, all under the session's id."""
+    """A turn begins with init, ends with a result, and has the tool call between, all with the session's id."""
     claude = at_known_release("claude")
     client = RawClient(claude, tmp_path, (calls(claude),), ("first",))
     assert client.run() == 0
@@ -40,7 +40,7 @@ def test_a_turn_begins_with_its_session_and_ends_with_its_result(tmp_path: Path)
 
 
 def test_a_failed_turn_ends_with_the_error_of_a_headless_one(tmp_path: Path) -> None:
-    """The result names the failure, and nothing is said."""
+    """The result of a failed turn has the same error as a headless one, and no answer."""
     client = RawClient(at_known_release("claude"), tmp_path, (Failed("401", "key refused", 401),), ("first",))
     assert client.run() == 0
     assert "key refused" in json.dumps(client.said[-1])
