@@ -1,7 +1,8 @@
 """Client connections under waitress, limited in number, memory and time.
 
-A client has one request at a time. A slow client loses its connection, but never blocks a thread or descriptor that
-others need: only a request being processed holds a thread, and only a connection holds a descriptor.
+A client has one request being processed and one behind it. A slow client loses its connection, but never blocks a
+thread or descriptor that others need: only a request being processed holds a thread, and only a connection holds a
+descriptor.
 """
 
 import heapq
@@ -23,6 +24,7 @@ from turngate_reference.server.web.problems import MEDIA_TYPE, RETRY_SECONDS, do
 
 MAX_TAKEN = 16 * 2**20  # larger bodies are cut off; up to here a client can finish, and read that it sent too much
 BATCH = 32
+AHEAD = 1  # requests that wait behind the one in work
 _CODES = {408: "REQUEST_TIMEOUT", 413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
 _FULL = "all connections are busy"
 
@@ -74,16 +76,19 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         super().__init__(*args, **more)
 
     def received(self, data: bytes) -> bool:
-        """Take what came; what comes before the answer to a request is dropped, and ends the connection after it."""
+        """Take what came, one request ahead; drop what comes beyond that, and end the connection after the answers.
+
+        One ahead, since a client may have read its whole answer before the thread that wrote it is done here.
+        """
         with self.requests_lock:
-            if self.requests:
+            if self._surplus or self.requests[AHEAD:]:
                 self._surplus = True
                 return False
         before = self._phase
         taken: bool = super().received(data)
         with self.requests_lock:
-            if self.requests[1:]:
-                del self.requests[1:]
+            if self.requests[AHEAD + 1 :]:
+                del self.requests[AHEAD + 1 :]
                 self._surplus = True
         if self._phase != before:
             self.since = time.monotonic()
@@ -161,7 +166,7 @@ class Connections(TcpWSGIServer):  # type: ignore[misc]
             connection_limit=2**31,  # waitress would accept nobody any more
             max_request_body_size=MAX_TAKEN, inbuf_overflow=2**31, outbuf_overflow=2**31,  # no temporary files
             outbuf_high_watermark=limits.pace,
-            channel_request_lookahead=1,  # so that a stream notices when its client has left
+            channel_request_lookahead=AHEAD,  # also lets a stream notice when its client has left
             clear_untrusted_proxy_headers=True, **settings,
         )  # fmt: skip
 
