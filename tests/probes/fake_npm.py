@@ -1,10 +1,10 @@
 """A stand-in for npm: a registry of one package, controlled by files in a folder.
 
-`published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo that
-the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
-`integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one for
-each). `calls` records every call. If there is a file `engine`, it is installed as codex, with the installed version and
-`lies-<version>` next to it.
+`published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo
+that the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
+`integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one
+for each). `calls` records every call. If there is a file `engine`, it is installed as codex, with the installed
+version and `lies-<version>` next to it.
 """
 
 import base64
