@@ -1,4 +1,4 @@
-"""A server over one data directory whose headless turns and sticky processes do what a test says."""
+"""A server on one data directory whose headless turns and sticky processes do what a test says."""
 
 import queue
 import threading
@@ -32,14 +32,14 @@ ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.
 
 
 class Host:
-    """Sticky processes that do what the test says."""
+    """Sticky processes that do what a test says."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
         self.prompts: list[str] = []
 
     def open(self, run_id: str, _request: object, listener: Callable[[StickyEvent], None]) -> None:
-        """Start one."""
+        """Start a process."""
         self.listeners[run_id] = listener
         listener(Opened(1, 1.0, "t", ("app-server",)))
 
@@ -48,28 +48,28 @@ class Host:
         self.prompts.append(run_id)
 
     def decide(self, _run_id: str, _request_id: str, _option: str) -> None:
-        """Take a decision."""
+        """Record a decision."""
 
     def end(self, run_id: str) -> None:
-        """End one."""
+        """End a process."""
         if listener := self.listeners.pop(run_id, None):
             listener(Gone(None))
 
     def close(self) -> None:
-        """End all."""
+        """End all processes."""
         for run_id in list(self.listeners):
             self.end(run_id)
 
 
 class Headless:
-    """Headless turns that end as the test says; sticky ones are handed on."""
+    """Headless turns that end as a test says; turns of sticky runs are handed over."""
 
     def __init__(self, world: "ModelledServer") -> None:
         self.world = world
         self.ends: dict[str, queue.SimpleQueue[Decision]] = {}
 
     def run(self, run: Run, stop: Stop) -> bool:
-        """Run one."""
+        """Run a turn."""
         kind = run.request["interactive_profile"]
         with self.world.store.writing() as connection:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
@@ -89,7 +89,7 @@ class Headless:
 
 
 class ModelledServer:
-    """All of a server but its engines, over one data directory."""
+    """A whole server except its engines, on one data directory."""
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         data = DataDir(folder)
@@ -110,8 +110,8 @@ class ModelledServer:
         self.dispatcher.start(self.headless.run)
 
     def settle(self) -> None:
-        """Wait until nothing is to be done any more that nobody asked for."""
-        # what is due is done after what woke the thread, and leaves more to be done
+        """Wait until all pending work is done."""
+        # actions that are due run after the one that woke the thread, and may queue more
         for _ in range(3):
             for sticky in list(self.sticky._runs.values()):
                 with suppress(RuntimeError):  # its process is gone
@@ -131,12 +131,12 @@ class ModelledServer:
             self.settle()
 
     def holding(self) -> list[Run]:
-        """List the runs that need a slot."""
+        """List the runs that must hold a slot."""
         with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
         return [*runs.in_state(self.store, State.RUNNING), *with_process]
 
     def _have_begun(self) -> bool:
-        """Return whether each process that a run needs is there."""
+        """Whether every process that a run needs has started."""
         sticky = [
             run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY
         ]
@@ -146,7 +146,7 @@ class ModelledServer:
         return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))
 
     def close(self) -> None:
-        """End it in order."""
+        """Shut it down in order."""
         self.dispatcher.close()
         self.sticky.close()
         self.store.close()

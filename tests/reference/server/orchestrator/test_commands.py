@@ -1,4 +1,4 @@
-"""What callers may do to runs, when they may, and that doing it twice changes nothing."""
+"""Tests of what callers may do to runs and when, and that repeating a request changes nothing."""
 
 import shutil
 import threading
@@ -16,7 +16,7 @@ from turngate_reference.server.store import runs
 
 
 def test_a_repeated_create_is_one_run(server_env: ServerEnv) -> None:
-    """The same key and body give the same run; the same key with another body is refused."""
+    """The same key and body return the same run; the same key with another body is rejected."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     first, second = server_env.create(key="k"), server_env.create(key="k")
     assert first == second
@@ -26,7 +26,7 @@ def test_a_repeated_create_is_one_run(server_env: ServerEnv) -> None:
 
 
 def test_concurrent_creates_with_one_key_are_one_run(server_env: ServerEnv) -> None:
-    """Eight requests at once with one key leave one run and one directory."""
+    """Eight concurrent requests with one key create one run and one directory."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     gate = threading.Barrier(8)
 
@@ -40,7 +40,7 @@ def test_concurrent_creates_with_one_key_are_one_run(server_env: ServerEnv) -> N
 
 
 def test_a_repeated_reply_is_one_resume(server_env: ServerEnv) -> None:
-    """The key is looked up before the state: the same answer comes even when the run has ended."""
+    """The key is checked before the state, so the answer is the same even after the run has ended."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     first = server_env.reply(run_id, question, key="k")
@@ -53,7 +53,7 @@ def test_a_repeated_reply_is_one_resume(server_env: ServerEnv) -> None:
 
 
 def test_of_many_replies_one_is_taken(server_env: ServerEnv) -> None:
-    """Of eight replies at once without a key one resumes the run; the others get an error, and change nothing."""
+    """Of eight concurrent replies without a key, one resumes the run; the others are rejected and change nothing."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     gate = threading.Barrier(8)
@@ -74,7 +74,7 @@ def test_of_many_replies_one_is_taken(server_env: ServerEnv) -> None:
 
 
 def test_a_stale_reply_changes_nothing(server_env: ServerEnv) -> None:
-    """A wrong interaction id is refused, and the run goes on waiting."""
+    """A wrong interaction id is rejected, and the run keeps waiting."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     with pytest.raises(ApiError, match="INTERACTION_STALE"):
@@ -85,7 +85,7 @@ def test_a_stale_reply_changes_nothing(server_env: ServerEnv) -> None:
 
 
 def test_cancel_ends_a_running_turn(server_env: ServerEnv) -> None:
-    """The run is canceled once its processes are gone; canceling again says the same."""
+    """The run is canceled once its processes are gone; canceling it again returns the same answer."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
     run_id = server_env.create(execution_mode="interactive")
     pid = server_env.cli_env.meet()
@@ -97,7 +97,7 @@ def test_cancel_ends_a_running_turn(server_env: ServerEnv) -> None:
 
 
 def test_cancel_ends_what_waits(server_env: ServerEnv) -> None:
-    """A waiting run is canceled at once, and takes no reply any more."""
+    """A waiting run is canceled at once, and accepts no more replies."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
@@ -106,7 +106,7 @@ def test_cancel_ends_what_waits(server_env: ServerEnv) -> None:
 
 
 def test_cancel_does_not_undo_an_end(server_env: ServerEnv) -> None:
-    """A run that has succeeded stays so."""
+    """Canceling a run that has succeeded doesn't change its state."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     run_id = server_env.create()
     server_env.wait(run_id, State.SUCCEEDED)
@@ -115,7 +115,7 @@ def test_cancel_does_not_undo_an_end(server_env: ServerEnv) -> None:
 
 
 def test_slots_bound_what_runs_and_the_queue_is_fair(server_env: ServerEnv) -> None:
-    """With two slots held, the third and fourth run wait; they start in the order in which they came."""
+    """With two slots in use, the third and fourth run are queued, and start in the order of their creation."""
     server_env.cli_env.engine("codex", d.codex("ok", more=[["meet"]]))
     made = [server_env.create(str(number)) for number in range(4)]
     for run_id in made[:2]:
@@ -131,7 +131,7 @@ def test_slots_bound_what_runs_and_the_queue_is_fair(server_env: ServerEnv) -> N
 
 
 def test_a_workspace_has_one_unfinished_run(closed_server_env: ServerEnv, tmp_path: Path) -> None:
-    """A second run in a directory is refused until the first has ended, by whatever name it is called."""
+    """A second run in a directory is rejected until the first has ended, whatever path names the directory."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "link").symlink_to("a")
@@ -149,7 +149,7 @@ def test_a_workspace_has_one_unfinished_run(closed_server_env: ServerEnv, tmp_pa
 
 @pytest.mark.parametrize("asked", ["..", "../outside", "/etc", "out", "missing", "file", ".", "a\0b"])
 def test_workspaces_stay_below_their_root(closed_server_env: ServerEnv, tmp_path: Path, asked: str) -> None:
-    """Neither dots nor links nor absolute paths lead out of the root."""
+    """Dots, links and absolute paths can't lead out of the root."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "outside").mkdir()
@@ -161,7 +161,7 @@ def test_workspaces_stay_below_their_root(closed_server_env: ServerEnv, tmp_path
 
 
 def test_a_workspace_that_was_swapped_is_noticed(closed_server_env: ServerEnv, tmp_path: Path) -> None:
-    """A directory that is a link elsewhere by the time of the reply is not worked in."""
+    """If a directory was replaced by a link before the reply, no engine runs in it."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "b").mkdir()
@@ -177,14 +177,14 @@ def test_a_workspace_that_was_swapped_is_noticed(closed_server_env: ServerEnv, t
 
 
 def test_without_a_root_there_are_no_workspaces(server_env: ServerEnv) -> None:
-    """A server that was given no root says so."""
+    """A server without a workspace root rejects workspaces and says why."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
         server_env.create(workspace="a")
 
 
 def test_unknown_and_absent_engines_are_told_apart(server_env: ServerEnv) -> None:
-    """An engine without a contract, and one that is not installed."""
+    """An engine without a contract and an engine that isn't installed give different errors."""
     with pytest.raises(ApiError, match="UNKNOWN_ENGINE"):
         server_env.create(engine="/bin/sh")
     with pytest.raises(ApiError, match="ENGINE_NOT_INSTALLED"):
@@ -193,7 +193,7 @@ def test_unknown_and_absent_engines_are_told_apart(server_env: ServerEnv) -> Non
 
 @pytest.mark.parametrize("option", ["--frobnicate", ""])
 def test_options_that_nothing_is_known_of_are_refused(server_env: ServerEnv, option: str) -> None:
-    """An option that the contract can't place is named, an empty one too."""
+    """An option that the contract doesn't define, or an empty one, is named in the error."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match=f"OPTION_REFUSED.*'{option}' is not a known option"):
         server_env.create(engine_options=[option])
@@ -204,14 +204,14 @@ def test_options_that_nothing_is_known_of_are_refused(server_env: ServerEnv, opt
     "schema", [{"type": "no such"}, {"$ref": "http://127.0.0.1:9/x"}, {"$ref": "#/nowhere"}, {"pattern": "("}]
 )
 def test_output_schemas_that_can_not_be_used_are_refused(server_env: ServerEnv, schema: dict[str, str]) -> None:
-    """A schema that is invalid or refers outside is refused, and nothing is fetched."""
+    """A schema that is invalid or refers to other documents is rejected, and nothing is fetched."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match="INVALID_OUTPUT_SCHEMA"):
         server_env.create(output_schema=schema)
 
 
 def test_a_slow_executable_holds_up_no_other_writer(server_env: ServerEnv) -> None:
-    """A reply to an engine that was replaced waits for its `--version` before it opens a transaction."""
+    """A reply to a replaced engine waits for its `--version` before it opens a transaction."""
     executable = server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     interpreter, _, program = executable.read_text().partition("\n")

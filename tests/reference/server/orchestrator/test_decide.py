@@ -1,4 +1,4 @@
-"""From a turn's result to the run's state, and the code of a turn in which several things went wrong."""
+"""Tests of the state that a turn leads to, and which error code wins if several things went wrong."""
 
 import json
 from itertools import product
@@ -20,7 +20,7 @@ DONE = AdapterTurnResult(Outcome.FINAL, final_data={"x": 1})
 WRONG = AdapterTurnResult(Outcome.ERROR, failure_reason="TURN_TIMEOUT: still running")
 ORDER = openapi.document()["x-turngate"]["error_order"]
 OTHER = "00000000-0000-7000-8000-000000000000"
-# what can go wrong in a turn that the server did not interrupt, in the order of the list
+# the ways in which an uninterrupted turn can fail, in order of precedence
 FAULTS = ("late", "failed", "astray", "unfinished", "no envelope")
 CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
 
@@ -40,19 +40,19 @@ CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
 def test_the_first_that_applies_names_it(
     result: AdapterTurnResult, mode: Mode, more: dict[str, Any], expected: tuple[State, str | None]
 ) -> None:
-    """What the turn reader found, then the mode, then the output schema."""
+    """The turn reader's error comes first, then the mode's, then the output schema's."""
     decision = decide(result, mode, **{"can_wait": True, "output_schema": None, "data_flaw": data_flaw} | more)
     assert (decision.state, decision.error and decision.error["code"]) == expected
     assert (State.RUNNING, decision.state) in TRANSITIONS
 
 
 def test_every_failure_of_a_turn_has_a_code_of_a_run() -> None:
-    """The words of the turn reader are words of the server."""
+    """Every failure code of the turn reader is also an error code of runs."""
     assert {failure.value for failure in Failure} <= {code.value for code in RunErrorCode}
 
 
 def test_data_that_is_too_large_is_refused() -> None:
-    """Final data is bounded."""
+    """Final data beyond the size limit is rejected."""
     huge = AdapterTurnResult(Outcome.FINAL, final_data={"x": "y" * (5 * 2**20)})
     decision = decide(huge, Mode.AUTO, can_wait=True, output_schema=None, data_flaw=data_flaw)
     assert decision.error
@@ -82,7 +82,7 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("reported", [False, True])
 def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: bool) -> None:
-    """Whatever else went wrong, the code is that of the list's first entry that applies."""
+    """If several things went wrong, the code is that of the first applicable entry in the list."""
     for chosen in product((False, True), repeat=len(FAULTS)):
         faults = [fault for fault, there in zip(FAULTS, chosen, strict=True) if there]
         if not faults:
@@ -92,7 +92,7 @@ def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: 
 
 
 def test_the_list_knows_every_code_of_a_turn() -> None:
-    """Codes that it leaves out are of turns that never ran, of waits, and of the server's own failures."""
+    """Codes not in the list belong to turns that never ran, to waits, and to failures of the server itself."""
     listed = {code for step in ORDER for code in step["codes"]}
     assert set(RunErrorCode) - listed == {
         "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "PROMPT_REFUSED", "OPTION_REFUSED", "ORCHESTRATOR_ERROR"

@@ -1,4 +1,4 @@
-"""The queue goes on, whatever the machine refuses."""
+"""Tests that the queue survives failures of the machine."""
 
 import logging
 import re
@@ -18,12 +18,12 @@ from turngate_reference.server.states import State
 
 @pytest.fixture(name="impatient", autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the dispatcher try again soon."""
+    """Make the dispatcher retry quickly."""
     monkeypatch.setattr(dispatcher, "RETRY_SECONDS", 0.05)
 
 
 def refused_once(error: Exception) -> Callable[[threading.Thread], None]:
-    """Refuse to start one thread of a turn."""
+    """Make the start of a turn's thread fail once."""
     start, left = threading.Thread.start, [error]
 
     def refuse(thread: threading.Thread) -> None:
@@ -38,7 +38,7 @@ def refused_once(error: Exception) -> Callable[[threading.Thread], None]:
 def test_a_turn_that_gets_no_thread_fails_alone(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Its run fails with what the machine said, its slot is free, and the next run goes well."""
+    """The run fails with the system's message, its slot is freed, and the next run succeeds."""
     server_env.cli_env.engine("codex", d.codex(final(x=1)))
     server_env.server.engines.collect()
     monkeypatch.setattr(threading.Thread, "start", refused_once(error))
@@ -54,7 +54,7 @@ def test_a_turn_that_gets_no_thread_fails_alone(
 def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that is locked at that very moment keeps the run from being left behind."""
+    """If the store is locked at that moment, the run is failed later instead of being left behind."""
     server_env.cli_env.engine("codex", d.codex(final(x=1)))
     server_env.server.engines.collect()
     written, left = transitions.end_turn, [sqlite3.OperationalError("database is locked")]
@@ -73,7 +73,7 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
 def test_what_nobody_foresaw_does_not_end_the_queue(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and the queue is looked at again."""
+    """An unexpected error is logged, and the queue is processed again."""
     server_env.cli_env.engine("codex", d.codex(final(x=1)))
     claim, left = transitions.claim, [MemoryError()]
 

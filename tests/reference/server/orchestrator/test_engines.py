@@ -1,4 +1,4 @@
-"""The catalogue of engines: each is asked once, in the background, and a look at it costs next to nothing."""
+"""Tests of the engine catalogue: each engine is asked once, in the background, and lookups are cheap."""
 
 import os
 import threading
@@ -35,7 +35,7 @@ from turngate_reference.server.orchestrator.verification import Verifier, Verify
 def catalogue(
     cli_env: CliEnv, stop: Stop | None = None, verify: Verify = Verify.OFF, clock: Callable[[], float] = time.monotonic
 ) -> Engines:
-    """Make a catalogue of what is on the environment's PATH."""
+    """Return a catalogue of the engines on the environment's PATH."""
 
     def environment(contract: EngineContract) -> dict[str, str]:
         return engine_environment(contract, os.environ, session_locations(contract, os.environ))
@@ -48,7 +48,7 @@ def catalogue(
 
 @pytest.fixture(name="engines")
 def _engines(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engines]:
-    """A catalogue of what is on the environment's PATH, which leaves no engine running."""
+    """Provide a catalogue of the engines on PATH that leaves no engine running."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     stop = Stop()
     engines = catalogue(cli_env, stop)
@@ -58,19 +58,19 @@ def _engines(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def asked(cli_env: CliEnv, word: str, engine: str = "codex") -> int:
-    """Count the calls of an engine that hold a word."""
+    """Count the calls of an engine that contain a word."""
     calls = cli_env.path / f"{engine}.calls"
     return calls.read_text().count(f"'{word}'") if calls.exists() else 0
 
 
 def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:
-    """Return what the catalogue says of one engine."""
+    """Return the catalogue's entry for one engine."""
     (only,) = (row for row in engines.every(patience) if row["engine"] == engine)
     return only
 
 
 def slow(cli_env: CliEnv, name: str = "codex") -> None:
-    """Put an engine on PATH that says its version once something comes through its fifo."""
+    """Install an engine that prints its version only after something is written to its fifo."""
     cli_env.path.mkdir(exist_ok=True)
     os.mkfifo(cli_env.path / "go")
     path = cli_env.path / name
@@ -79,7 +79,7 @@ def slow(cli_env: CliEnv, name: str = "codex") -> None:
 
 
 def test_an_engine_is_found_with_the_claims_of_its_release(cli_env: CliEnv, engines: Engines) -> None:
-    """Executable, version and contract are those of what stands on PATH."""
+    """The executable, version and contract are those of the engine on PATH."""
     path = cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.60.0")
     engine = engines.find("codex")
     assert (engine.executable, engine.version) == (path, "0.60.0")
@@ -87,7 +87,7 @@ def test_an_engine_is_found_with_the_claims_of_its_release(cli_env: CliEnv, engi
 
 
 def test_an_engine_that_is_not_there_differs_from_one_that_nobody_knows(engines: Engines) -> None:
-    """The one can be installed, the other can't."""
+    """A known engine that isn't installed gives another error than an unknown one."""
     with pytest.raises(EnvironmentFailed, match="codex on PATH") as raised:
         engines.find("codex")
     assert "npm install" in raised.value.hint
@@ -96,7 +96,7 @@ def test_an_engine_that_is_not_there_differs_from_one_that_nobody_knows(engines:
 
 
 def test_an_engine_is_asked_once(cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the engine nor its contract is read again."""
+    """Neither the engine's version nor its contract is read again."""
     cli_env.engine("codex", d.codex("hi"))
     first = engines.find("codex")
     monkeypatch.setattr(load, "parse", lambda *_, **__: pytest.fail("a contract was read again"))
@@ -105,7 +105,7 @@ def test_an_engine_is_asked_once(cli_env: CliEnv, engines: Engines, monkeypatch:
 
 
 def test_all_who_ask_at_once_get_one_answer(cli_env: CliEnv, engines: Engines) -> None:
-    """The version is asked for once, however many runs begin."""
+    """The version is asked for once, however many runs start at the same time."""
     slow(cli_env)
     with ThreadPoolExecutor(8) as pool:
         lookups = [pool.submit(engines.find, "codex") for _ in range(8)]
@@ -115,7 +115,7 @@ def test_all_who_ask_at_once_get_one_answer(cli_env: CliEnv, engines: Engines) -
 
 
 def test_another_file_in_its_place_is_another_engine(cli_env: CliEnv, engines: Engines) -> None:
-    """An upgrade, a removal and a move along PATH are noticed at the next look."""
+    """An upgrade, a removal and a move to another PATH directory are noticed at the next lookup."""
     path = cli_env.engine("codex", d.codex("hi"))
     assert engines.find("codex").version == "0.169.0"
     cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.140.0")
@@ -130,7 +130,7 @@ def test_another_file_in_its_place_is_another_engine(cli_env: CliEnv, engines: E
 
 
 def test_an_engine_without_a_version_is_asked_again_after_a_minute(cli_env: CliEnv, tmp_path: Path) -> None:
-    """It is run by the newest claims meanwhile."""
+    """Until then, it runs with the newest claims."""
     now = [0.0]
     engines = catalogue(cli_env, clock=lambda: now[0])
     cli_env.engine("codex", d.codex("hi"), version="who knows")
@@ -142,7 +142,7 @@ def test_an_engine_without_a_version_is_asked_again_after_a_minute(cli_env: CliE
 
 
 def test_an_engine_that_can_not_be_started_is_there_all_the_same(cli_env: CliEnv, engines: Engines) -> None:
-    """It is listed without a version, tried once a minute at most, and what is wrong is said by the run."""
+    """It is listed without a version and retried at most once a minute; the run reports what is wrong."""
     cli_env.path.mkdir()
     path = cli_env.path / "codex"
     path.write_text("#!/no/such/interpreter\n")
@@ -154,7 +154,7 @@ def test_an_engine_that_can_not_be_started_is_there_all_the_same(cli_env: CliEnv
 def test_engines_are_asked_without_the_secrets_of_the_server(
     cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is collected runs in what the contract allows."""
+    """Examined engines get only the environment that the contract allows."""
     for name in ("SERVER_SECRET", "CODEX_HOME"):
         monkeypatch.setenv(name, "x")
     cli_env.path.mkdir()
@@ -168,7 +168,7 @@ def test_engines_are_asked_without_the_secrets_of_the_server(
 
 
 def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """Those that are not installed too, with what the contract says of them; nothing is asked for that."""
+    """Engines that aren't installed are listed too, with the contract's data, and nothing is run for that."""
     rows = engines.every()
     assert [listed["engine"] for listed in rows] == list(load.engine_names())
     for listed in rows:
@@ -185,7 +185,7 @@ def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) ->
 
 
 def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """What the contract says of the installed release is listed, installed or not, and whether it was seen at work."""
+    """The list shows the contract's sticky process for each engine, and whether it was seen working."""
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["sticky"] == {
         "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
@@ -201,7 +201,7 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
 def test_a_simulated_engine_is_never_verified(cli_env: CliEnv, engines: Engines, engine: str) -> None:
-    """Though its contract is, and it can be kept: it is named as what it is, and proves nothing."""
+    """A simulated engine is listed as simulated and proves nothing, even if its contract is verified."""
     install(at_known_release(engine), cli_env.path)
     listed = row(engines, engine)
     assert listed["simulated"]
@@ -213,7 +213,7 @@ def test_a_simulated_engine_is_never_verified(cli_env: CliEnv, engines: Engines,
 
 
 def test_a_fresh_server_knows_what_its_engines_can_do(server_env: ServerEnv) -> None:
-    """Capability and profile are there without any run, and the next interactive run tries nothing again."""
+    """Capability and profile are known before any run, and the next interactive run tests nothing again."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.server.engines.collect()
     codex = row(server_env.server.engines)
@@ -224,7 +224,7 @@ def test_a_fresh_server_knows_what_its_engines_can_do(server_env: ServerEnv) -> 
 
 
 def test_what_was_collected_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """Version and help pages are asked for once, before anybody needs them."""
+    """Version and help pages are read once, before anybody needs them."""
     path = cli_env.engine("codex", d.codex("hi"), help_page="--json resume --jsonl")
     cli_env.engine("gemini", d.gemini("hi"))
     engines.collect()
@@ -239,14 +239,14 @@ def test_what_was_collected_is_listed(cli_env: CliEnv, engines: Engines) -> None
 
 
 def test_the_list_looks_at_what_is_new(cli_env: CliEnv, engines: Engines) -> None:
-    """An engine that was installed since is listed with its version at once."""
+    """An engine installed later is listed with its version at once."""
     assert row(engines)["executable"] is None
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["version"] == "0.169.0"
 
 
 def test_the_list_waits_for_nobody(cli_env: CliEnv, engines: Engines) -> None:
-    """An engine that does not say its version holds up neither the others nor the list."""
+    """An engine that doesn't print its version delays neither the other engines nor the list."""
     slow(cli_env)
     gemini = cli_env.engine("gemini", d.gemini("hi"))
     assert row(engines, patience=0)["version"] is None
@@ -257,7 +257,7 @@ def test_the_list_waits_for_nobody(cli_env: CliEnv, engines: Engines) -> None:
 
 
 def test_collecting_ends_with_the_server(cli_env: CliEnv) -> None:
-    """Engines that are being asked are ended."""
+    """Stopping the server ends the engines that are being examined."""
     slow(cli_env)
     stop = Stop()
     engines = catalogue(cli_env, stop)
@@ -271,7 +271,7 @@ def test_collecting_ends_with_the_server(cli_env: CliEnv) -> None:
 
 
 def test_what_is_known_of_resuming_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """Capability and profile come with their reason, and are null until the engine was looked at."""
+    """Capability and profile are listed with their reason, and are null until the engine was examined."""
     cli_env.engine("codex", d.codex("hi"), help_page="")
     codex = row(engines, patience=0)
     assert (codex["capability"], codex["profile"]) == (None, None)
@@ -283,7 +283,7 @@ def test_what_is_known_of_resuming_is_listed(cli_env: CliEnv, engines: Engines) 
 
 
 def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """What a probe of this very executable said is listed until another one stands in its place."""
+    """The result of this executable's last probe is listed until the executable is replaced."""
     path = cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["last_probe"] is None
     able = EngineResumeCapability(supported=True, probe_method="command", detail="")

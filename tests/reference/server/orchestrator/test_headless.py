@@ -1,4 +1,4 @@
-"""One turn in a separate process: what is checked before it starts, what it came to, and how it ends."""
+"""Tests of one turn in a separate process: the checks before it starts, its result, and how it ends."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ from turngate_reference.server.store import database, runs
     ],
 )
 def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play: d.Play, said: str) -> None:
-    """A resume that comes back as another session, as none, or badly, fails the run and says which it was."""
+    """A resume that returns another session or none, or that fails, fails the run and says which happened."""
     server_env.cli_env.engine("codex", d.codex(ASK), play)
     run_id, question = server_env.ask()
     server_env.reply(run_id, question)
@@ -40,7 +40,7 @@ def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play:
 
 
 def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) -> None:
-    """A dead id of iFlow leads to exit code 0 and a fresh session; that is a failure."""
+    """For a dead session id, iFlow returns exit code 0 and a new session; the run must fail."""
     first = json.loads(json.dumps(d.recorded("main-first")))
     first[0][1] = ASK
     server_env.cli_env.engine("iflow", first, d.recorded("bad-handles-dead"))
@@ -50,7 +50,7 @@ def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) ->
 
 
 def test_a_session_that_is_gone_is_noticed_before_a_process_starts(server_env: ServerEnv) -> None:
-    """The engine's store is asked first, so that no engine can begin a fresh session."""
+    """The session store is checked first, so that the engine can't start a new session."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     server_env.keep_session().unlink()
@@ -62,7 +62,7 @@ def test_a_session_that_is_gone_is_noticed_before_a_process_starts(server_env: S
 
 
 def test_a_store_that_never_held_the_session_is_not_believed(server_env: ServerEnv) -> None:
-    """Where the engine keeps its sessions elsewhere, only the resume itself can tell."""
+    """If the engine keeps its sessions elsewhere, only the resume itself can show whether one exists."""
     server_env.keep_session().unlink()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
@@ -73,7 +73,7 @@ def test_a_store_that_never_held_the_session_is_not_believed(server_env: ServerE
 def test_a_process_that_is_gone_before_it_is_noted_fails_nothing(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its output decides, as with any other."""
+    """As for any other process, its output decides."""
 
     def gone(pid: int) -> float:
         raise psutil.NoSuchProcess(pid)
@@ -84,7 +84,7 @@ def test_a_process_that_is_gone_before_it_is_noted_fails_nothing(
 
 
 def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None:
-    """On turn 1 it is the engine that failed."""
+    """On turn 1, the error code is ENGINE_FAILED."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["exit", 3]]))
     error = server_env.failed(server_env.create(execution_mode="interactive"))
     assert error["code"] == "ENGINE_FAILED"
@@ -92,7 +92,7 @@ def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None
 
 
 def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
-    """A turn that outlasts session_timeout_sec is ended whole."""
+    """A turn that exceeds session_timeout_sec is ended with all of its processes."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
     run_id = server_env.create(execution_mode="interactive", session_timeout_sec=1)
     pid = server_env.cli_env.meet()
@@ -103,7 +103,7 @@ def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
 def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its question is asked soon after, by a run that no longer has the process; there is no exit code to tell."""
+    """Its question is asked after its process is ended; the turn has no exit code."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
     server_env.cli_env.engine("codex", [*d.codex(ASK), ["meet"]])
     run_id = server_env.create(execution_mode="interactive", session_timeout_sec=60)
@@ -115,7 +115,7 @@ def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
 
 
 def test_a_resume_that_can_not_be_started_is_one_that_failed(server_env: ServerEnv) -> None:
-    """An engine that is there and can't be run any more has failed, and not the server."""
+    """If an installed engine can't be started any more, the error is the engine's, not the server's."""
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     executable.write_text("#!/no/such/interpreter\n")
@@ -126,7 +126,7 @@ def test_a_resume_that_can_not_be_started_is_one_that_failed(server_env: ServerE
 def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An attempt whose traces can't be kept has failed in the server."""
+    """If the traces can't be written, the error is the server's, not the engine's."""
     server_env.cli_env.engine("codex", d.codex(ASK))
 
     def full(file: str, flags: int) -> int:
@@ -140,7 +140,7 @@ def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
 
 
 def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pytest.LogCaptureFixture) -> None:
-    """The arguments are logged as a shell reads them."""
+    """The logged arguments are quoted for a shell."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     with caplog.at_level(logging.DEBUG, "turngate_reference"):
         server_env.wait(server_env.create(engine_options=["-c", "a = 'b c'"]), State.SUCCEEDED)
@@ -153,7 +153,7 @@ def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pyte
 def test_a_locked_database_fails_no_turn(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """Four turns end well while another process holds the database: all are read to the end, and written later."""
+    """Four turns succeed while another process locks the database: they are read to the end and saved later."""
     if seconds < database.BUSY_SECONDS:
         monkeypatch.setattr(database, "BUSY_SECONDS", 1.0)
         monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.2)
@@ -183,7 +183,7 @@ def test_a_locked_database_fails_no_turn(
 def test_what_can_not_be_kept_in_memory_is_left_out_and_counted(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The turn is judged on all of it, and its trace has all."""
+    """A text that doesn't fit is missing from the events, but counts for the result and is kept in the trace."""
     monkeypatch.setattr("turngate_reference.server.store.outbox.MAX_PENDING", 100)
     server_env.cli_env.engine("codex", d.codex("x" * 101, final(x=1)))
     run = server_env.wait(server_env.create(), State.SUCCEEDED)

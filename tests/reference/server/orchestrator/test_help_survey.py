@@ -1,4 +1,4 @@
-"""What is slow is found out once, however many ask."""
+"""Tests that slow facts are found out once, however many callers ask."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from turngate_reference.server.orchestrator.help_survey import Memo
 
 
 def test_all_who_ask_at_once_wait_for_the_first() -> None:
-    """One finds out while the others wait, and all get the same."""
+    """The first caller computes the value while the others wait; all get the same one."""
     once: Memo[object] = Memo()
     values: list[object] = []
     go, asking = threading.Event(), threading.Barrier(8)
@@ -32,7 +32,7 @@ def test_all_who_ask_at_once_wait_for_the_first() -> None:
 
 
 def test_a_value_is_kept_for_its_time() -> None:
-    """As long as the finder said, and under its key alone; an old one can still be looked at."""
+    """A value is kept only for its lifetime and its key; an expired one can still be read without waiting."""
     now = [0.0]
     once: Memo[int] = Memo(lambda: now[0])
     values = iter(range(10))
@@ -50,7 +50,7 @@ def test_a_value_is_kept_for_its_time() -> None:
 
 
 def test_an_error_is_not_kept() -> None:
-    """Who asks next finds out for himself."""
+    """After an error, the next caller computes the value again."""
     once: Memo[int] = Memo()
 
     def fail() -> tuple[int, float]:

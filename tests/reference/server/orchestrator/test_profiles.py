@@ -1,4 +1,4 @@
-"""Before an interactive run it is settled how it waits: by contract, help pages, executable and store, and the wire."""
+"""Tests of how an interactive run will wait: decided by contract, help pages, executable, session store and tests."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ Chosen = tuple[EngineInteractiveProfile, EngineResumeCapability]
 
 
 class Place:
-    """An engine that is a shell script, a home, and a clock."""
+    """An engine that is a shell script, a home directory, and a clock."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.now = root, 0.0
@@ -35,36 +35,36 @@ class Place:
         self.profiles = Profiles(self.verifier, lambda _contract: self.env(), Stop(), lambda: self.now)
 
     def env(self, **variables: str) -> dict[str, str]:
-        """Write the environment of an engine."""
+        """Return the environment of an engine."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), **variables}
 
     def engine(self, script: str = GOOD, name: str = "codex", version: str | None = "0.169.0") -> InstalledEngine:
-        """Write the script, which notes each call and the directory and home that it was made in."""
+        """Write the engine's script, which records each call with its working directory and home."""
         path = self.root / name
         path.write_text(f'#!/bin/sh\necho "$PWD|$HOME|$KEY|$*" >> {self.root}/calls\n{script}\n')
         path.chmod(0o755)
         return InstalledEngine(path, version, load.contract(name).at(version), identity(path))
 
     def choose(self, engine: InstalledEngine, asked: str | None = None, **variables: str) -> Chosen:
-        """Choose for a run of 99 seconds a turn."""
+        """Choose the profile of a run with 99 seconds per turn."""
         return self.profiles.choose(engine, self.env(**variables), asked=asked, session_timeout_sec=99)
 
     def calls(self) -> list[str]:
-        """List what was called."""
+        """List the recorded calls."""
         file = self.root / "calls"
         return file.read_text().splitlines() if file.exists() else []
 
 
 @pytest.fixture(name="place")
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty place with a separate cache."""
+    """Provide an empty place with a separate cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "home").mkdir()
     return Place(tmp_path)
 
 
 def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
-    """Save what a verification said of an executable."""
+    """Save the result of a verification of an executable."""
     result = Verification(
         engine=engine.contract.engine, executable=os.path.realpath(engine.executable), identity=engine.identity,
         version=engine.version, contract_version=engine.contract.contract_version, status=status,  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
 
 
 def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> None:
-    """Leave what a probe said of an executable."""
+    """Save the result of a probe of an executable."""
     able = EngineResumeCapability(supported, "command", "resume.accepted: as seen")
     result = ProbeResult(
         engine=engine.contract.engine, executable=os.path.realpath(engine.executable),
@@ -85,7 +85,7 @@ def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> No
 
 
 def test_an_engine_that_can_resume_is_resumable(place: Place) -> None:
-    """Its help pages are asked for in an empty directory; the last layer that was asked is the reason."""
+    """The help pages are read in an empty directory; the last check is the reason."""
     profile, able = place.choose(place.engine(GOOD + "; ls -A >> $HOME/ls; env >> $HOME/env"))
     assert (profile.kind, profile.session_timeout_sec, profile.reason) == ("resumable", 99, able.detail)
     assert (able.supported, able.probe_method) == (True, "filesystem")
@@ -103,7 +103,7 @@ def test_an_engine_that_can_resume_is_resumable(place: Place) -> None:
 
 @pytest.mark.parametrize("name, version", [("codex", "0.42.0"), ("codex", "0.34.0"), ("gemini", "0.20.2")])
 def test_a_release_without_a_session_id_is_kept_running(place: Place, name: str, version: str) -> None:
-    """The contract decides first, whatever the help names and whatever was probed."""
+    """The contract decides first, whatever the help pages or a probe say."""
     engine = place.engine("echo SESSION_ID PROMPT resume --resume", name, version)
     probed(engine, supported=True)
     profile, able = place.choose(engine)
@@ -115,7 +115,7 @@ def test_a_release_without_a_session_id_is_kept_running(place: Place, name: str,
 
 @pytest.mark.parametrize("name", load.engine_names())
 def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) -> None:
-    """An engine whose help names all but what a resume needs is kept running, though its sessions could be kept."""
+    """If the help lacks an option that a resume needs, the engine is kept running."""
     contract = load.contract(name).at()
     words = {token for token in contract.launch.resume if "{" not in token} - {*contract.launch.start}
     names = [word for page in contract.help.pages for word in page.names]
@@ -141,7 +141,7 @@ def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) ->
     ],
 )
 def test_an_engine_that_can_not_is_kept_running(place: Place, script: str, reason: str) -> None:
-    """Help that does not show how to resume is a reason to keep the process, and never a refusal."""
+    """If the help doesn't show how to resume, the engine is kept running and never rejected."""
     profile, able = place.choose(place.engine(script))
     assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "command")
     assert profile.reason.startswith("help: ")
@@ -149,14 +149,14 @@ def test_an_engine_that_can_not_is_kept_running(place: Place, script: str, reaso
 
 
 def test_an_engine_that_does_not_answer_is_kept_running(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait for a help page is bounded."""
+    """Waiting for a help page has a time limit."""
     monkeypatch.setattr("turngate.process.executable.TIMEOUT", 0.05)
     profile, _ = place.choose(place.engine("exec sleep 60"))
     assert (profile.kind, "did not end" in profile.reason) == ("sticky_process", True)
 
 
 def test_an_engine_that_can_not_be_started_is_kept_running(place: Place) -> None:
-    """No interpreter, no file: a reason as any other."""
+    """A missing interpreter or file is a reason to keep the process running."""
     place.engine().executable.write_text("#!/no/such/interpreter\n")
     path = place.root / "codex"
     engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
@@ -170,7 +170,7 @@ def test_an_engine_that_can_not_be_started_is_kept_running(place: Place) -> None
 
 
 def test_an_executable_that_was_replaced_is_kept_running(place: Place) -> None:
-    """What was found out about the file that stood there says nothing of the one that stands there now."""
+    """Results for the old file don't apply to the file that replaced it."""
     engine = place.engine()
     assert place.choose(engine)[0].kind == "resumable"
     engine.executable.write_text("#!/bin/sh\n")
@@ -180,7 +180,7 @@ def test_an_executable_that_was_replaced_is_kept_running(place: Place) -> None:
 
 
 def test_sessions_need_a_place(place: Place) -> None:
-    """A directory that can't be made means that nothing could be resumed; another home may have one."""
+    """If the session directory can't be created, nothing can be resumed; another home may work."""
     engine = place.engine(f"echo '{' '.join(load.contract('claude').at().help.pages[0].names)}'", "claude", "2.1.330")
     blocked = place.root / "home/.claude"
     blocked.write_text("")
@@ -195,7 +195,7 @@ def test_sessions_need_a_place(place: Place) -> None:
 
 
 def test_the_place_of_sessions_is_looked_at_before_every_run(place: Place) -> None:
-    """A store that breaks after it was good is noticed by the next run, and so is its repair."""
+    """If the session store breaks, or is repaired, the next run notices."""
     engine = place.engine()
     store = place.home / ".codex"
     seen = [place.choose(engine)[0].kind]
@@ -207,16 +207,16 @@ def test_the_place_of_sessions_is_looked_at_before_every_run(place: Place) -> No
 
 
 def test_a_directory_must_be_writable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that is there but closed is no place for sessions."""
+    """An existing directory that isn't writable can't hold sessions."""
     engine = place.engine()
     closed = (place.root / "home", os.W_OK | os.X_OK)
-    # root may write anywhere, so that no mode would tell
+    # root may write anywhere, so the mode would not matter
     monkeypatch.setattr(os, "access", lambda *asked: asked != closed)
     assert place.choose(engine)[1].detail == f"session store: sessions can't be stored: {closed[0]} can't be written"
 
 
 def test_help_pages_are_asked_for_until_the_executable_changes(place: Place) -> None:
-    """One survey serves every run, at once too, until another file stands in the place."""
+    """All runs, concurrent ones too, share one survey until the executable is replaced."""
     engine = place.engine()
     with ThreadPoolExecutor(4) as pool:
         assert {profile.kind for profile, _ in pool.map(lambda _: place.choose(engine), range(8))} == {"resumable"}
@@ -228,7 +228,7 @@ def test_help_pages_are_asked_for_until_the_executable_changes(place: Place) -> 
 
 
 def test_what_failed_is_tried_again_after_a_minute(place: Place) -> None:
-    """Within the minute nothing is called; after it a mended engine is resumable."""
+    """Within a minute nothing is called; after it, a repaired engine is resumable."""
     engine = place.engine(f"test -e {place.root}/mended && {GOOD}")
     assert place.choose(engine)[0].kind == "sticky_process"
     (place.root / "mended").touch()
@@ -240,14 +240,14 @@ def test_what_failed_is_tried_again_after_a_minute(place: Place) -> None:
 
 
 def test_a_run_may_ask_for_a_kept_process(place: Place) -> None:
-    """The run's own wish goes first, and the capability is stated all the same."""
+    """The run's own choice wins, and the capability is still reported."""
     profile, able = place.choose(place.engine(), asked="sticky_process")
     assert (profile.kind, profile.reason) == ("sticky_process", "the run requested it")
     assert able.supported
 
 
 def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
-    """An engine that can't resume is kept, and the reason names what was asked for; one that can has its own."""
+    """An engine that can't resume is kept running, and the reason names the requested profile."""
     profile, able = place.choose(place.engine("exit 1"), asked="resumable")
     assert (profile.kind, able.supported) == ("sticky_process", False)
     assert profile.reason == f"the run requested resumable, which is not available: {able.detail}"
@@ -257,7 +257,7 @@ def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
 
 @pytest.mark.parametrize("supported, kind", [(True, "resumable"), (False, "sticky_process")])
 def test_the_last_probe_decides(place: Place, supported: bool, kind: str) -> None:  # noqa: FBT001
-    """Where this very executable was probed, that is the reason, with its date."""
+    """If this very executable was probed, the reason is the probe's result with its date."""
     engine = place.engine()
     probed(engine, supported=supported)
     profile, able = place.choose(engine)
@@ -270,7 +270,7 @@ def test_the_last_probe_decides(place: Place, supported: bool, kind: str) -> Non
 
 @pytest.mark.parametrize("status, kind", [("proven", "resumable"), ("refuted", "sticky_process")])
 def test_a_verification_decides_where_nothing_was_probed(place: Place, status: str, kind: str) -> None:
-    """Two turns are enough to know; a whole probe outranks them."""
+    """A two-turn verification decides if there is no probe; a probe outranks it."""
     engine = place.engine()
     verified(engine, status)
     profile, _ = place.choose(engine)
@@ -285,7 +285,7 @@ def test_a_verification_decides_where_nothing_was_probed(place: Place, status: s
     "leave", [lambda engine: probed(engine, supported=True), lambda engine: verified(engine, "proven")]
 )
 def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[InstalledEngine], None]) -> None:
-    """What it showed of itself is no proof; what it failed to show counts."""
+    """A simulated engine's success proves nothing, but its failure counts."""
     engine = place.engine(f"{MARKER.decode()}\n{GOOD}")
     leave(engine)
     assert place.verifier.status(engine).status is Status.UNPROVEN
@@ -298,7 +298,7 @@ def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[Insta
 
 @pytest.mark.parametrize("changes", [{"identity": "other"}, {"version": "0.1.0"}, {"version": None}])
 def test_a_result_of_another_release_decides_nothing(place: Place, changes: Mapping[str, object]) -> None:
-    """What was said of the file that stood there before, or of another release behind the same file, is over."""
+    """Results of a replaced file, or of another release behind the same file, no longer count."""
     engine = place.engine()
     probed(engine, supported=False, **changes)
     verified(engine, "refuted", **changes)
@@ -306,14 +306,14 @@ def test_a_result_of_another_release_decides_nothing(place: Place, changes: Mapp
 
 
 def test_a_verification_by_another_contract_decides_nothing(place: Place) -> None:
-    """It ran other turns than these."""
+    """A verification by another contract ran other turns, so it doesn't count."""
     engine = place.engine()
     verified(engine, "refuted", contract_version="0.9")
     assert place.choose(engine)[0].kind == "resumable"
 
 
 def test_a_probe_made_later_decides_from_then_on(place: Place) -> None:
-    """What was found before does not hide what a probe has found since."""
+    """A later probe replaces earlier results."""
     engine = place.engine()
     assert place.profiles.known(engine) is None
     _, able = place.choose(engine)
@@ -323,7 +323,7 @@ def test_a_probe_made_later_decides_from_then_on(place: Place) -> None:
 
 
 def test_while_a_verification_is_pending_nothing_is_promised(place: Place) -> None:
-    """What is not known yet is not reported, save where another layer has said no."""
+    """While a verification is pending, no capability is reported, unless another check has ruled it out."""
     engine = place.engine()
     place.verifier.mode = Verify.BACKGROUND
     place.choose(engine)

@@ -1,4 +1,4 @@
-"""What is added to prompts, and what never is."""
+"""Tests of what is added to prompts, and what is never added."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ OVERRIDES = {
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("schema", [None, {"description": BANNED}])
 def test_the_rule_on_asking_comes_after_all_text_of_others(mode: Mode, schema: dict[str, Any] | None) -> None:
-    """Every prompt ends with the mode's rule, which says that it goes before what stands above it."""
+    """Every prompt ends with the mode's rule, which says that it overrides the text above it."""
     request = {"prompt": BANNED, "execution_mode": mode, "skill": BANNED, "output_schema": schema}
     first = first_prompt(request, HERE)
     reply = reply_prompt(BANNED, request, HERE)
@@ -32,7 +32,7 @@ def test_the_rule_on_asking_comes_after_all_text_of_others(mode: Mode, schema: d
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_paths_are_spoken_of_in_the_first_patch_only(mode: Mode) -> None:
-    """Where artifacts go is the same in both modes, and the mode's part does not speak of paths."""
+    """The text about artifacts is the same in both modes; the text about the mode doesn't mention paths."""
     assert str(HERE) in artifact_patch(HERE)
     assert not re.search(r"/|\bpath|director|file", mode_patch(mode, None), re.IGNORECASE)
     added = [artifact_patch(HERE), mode_patch(mode, None)]
@@ -44,6 +44,6 @@ def test_paths_are_spoken_of_in_the_first_patch_only(mode: Mode) -> None:
 
 @pytest.mark.parametrize("reply", ["--yolo", "/quit", "@file", "-"])
 def test_a_reply_never_begins_a_prompt(reply: str) -> None:
-    """What a user writes can't be taken for a command of the engine."""
+    """A user's reply can't be mistaken for a command of the engine."""
     prompt = reply_prompt(reply, {"execution_mode": "interactive"}, HERE)
     assert prompt.startswith("The user's reply:\n\n" + reply)

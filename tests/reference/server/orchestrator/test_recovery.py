@@ -1,4 +1,4 @@
-"""What a restart makes of the runs that a killed server left."""
+"""Tests of how a restart handles the runs of a killed server."""
 
 import tracemalloc
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_waiting_run_is_answered_after_a_restart(closed_server_env: ServerEnv)
 
 
 def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> None:
-    """The orphan is found and ended, whole; what was queued runs after that."""
+    """The orphaned process tree is ended; queued runs start after that."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]), d.codex("b"))
     kill_server(server_env, "first, second = create('first'), create('second')\nwait(first, 'running')\nmet()\ndie()")
@@ -59,7 +59,7 @@ def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> Non
 
 
 def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_server_env: ServerEnv) -> None:
-    """A server that dies between starting a process and noting it leaves none behind."""
+    """A process that the server started but didn't record before it died is still ended."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     kill_server(
@@ -74,7 +74,7 @@ def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_server_env: Ser
 
 
 def test_a_cancel_that_was_under_way_is_done(closed_server_env: ServerEnv) -> None:
-    """A running turn whose cancel was asked for is canceled, not failed."""
+    """A running turn with a pending cancel is canceled, not failed."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     kill_server(
@@ -86,7 +86,7 @@ def test_a_cancel_that_was_under_way_is_done(closed_server_env: ServerEnv) -> No
 
 
 def test_a_waiting_run_whose_id_is_spoiled_fails_at_the_restart(closed_server_env: ServerEnv) -> None:
-    """Presence and shape decide at the restart; the session's file is looked for only when it is resumed."""
+    """A restart checks that the session id is present and well-formed; its file is only checked on resume."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK))
@@ -104,7 +104,7 @@ def test_a_waiting_run_whose_id_is_spoiled_fails_at_the_restart(closed_server_en
 
 
 def test_a_server_that_ends_in_order_settles_its_turns(closed_server_env: ServerEnv) -> None:
-    """Closing ends what runs, and writes it down; nothing is left for the next server to find."""
+    """A normal shutdown ends and saves all running turns, so the next server finds nothing to recover."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     with server_env.opened():
@@ -116,7 +116,7 @@ def test_a_server_that_ends_in_order_settles_its_turns(closed_server_env: Server
 
 
 def test_a_turn_that_was_asking_for_permission_has_ended(closed_server_env: ServerEnv) -> None:
-    """A run that waited amid its turn fails with the turn, and both have an event."""
+    """A run that waited for a permission fails together with its turn, and both have an event."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.keep_session()
@@ -135,7 +135,7 @@ def test_a_turn_that_was_asking_for_permission_has_ended(closed_server_env: Serv
 
 
 def test_a_turn_that_had_ended_is_left_as_it_was(closed_server_env: ServerEnv) -> None:
-    """A run that waited between two turns fails, and the turn that ended with the question did not."""
+    """A run that waited between turns fails, but the turn that ended with the question doesn't."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.keep_session()
@@ -150,7 +150,7 @@ def test_a_turn_that_had_ended_is_left_as_it_was(closed_server_env: ServerEnv) -
 
 
 def test_what_can_not_be_ended_is_tried_again(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The note of a process that survives stays for the next server."""
+    """The record of a process that survives stays for the next server."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     kill_server(server_env, "wait(create('first'), 'running')\nmet()\ndie()")
@@ -166,7 +166,7 @@ def test_what_can_not_be_ended_is_tried_again(closed_server_env: ServerEnv, monk
 
 
 def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> None:
-    """A restart reads of those who wait what it needs, one after the other."""
+    """A restart reads only what it needs of waiting runs, one run at a time."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.keep_session()
@@ -192,7 +192,7 @@ def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> N
 
 
 def test_locations_of_turn_1_are_used_later(closed_server_env: ServerEnv) -> None:
-    """A server that is started with another HOME resumes where the session lies; secrets are not in the store."""
+    """A server started with another HOME resumes where the session was created; the store holds no secrets."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine(
@@ -217,7 +217,7 @@ def test_locations_of_turn_1_are_used_later(closed_server_env: ServerEnv) -> Non
 @pytest.mark.parametrize("step", ["open_private", "make_new_private", "write_atomically"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_what_is_left_of_a_killed_creation_is_removed(closed_server_env: ServerEnv, step: str, moment: str) -> None:
-    """A creation is killed around each of its steps on disk; a restart removes its parts, and nothing else."""
+    """A creation is killed around each of its disk steps; a restart removes the remains, and nothing else."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex("first"), d.codex(final(x=1)))
     conversation = server_env.cli_env.begin()

@@ -1,4 +1,4 @@
-"""Where engines work: through links of the operator's, never through links of anybody else's."""
+"""Tests of where engines run: the operator's links are followed, other people's links are not."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from turngate_reference.server.states import State
 
 @pytest.fixture(name="root")
 def _root(tmp_path: Path) -> Path:
-    """Make a workspace root with one project."""
+    """Provide a workspace root with one project."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
@@ -26,7 +26,7 @@ def _root(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="busy_house")
 def _busy_house(closed_server_env: ServerEnv, root: Path) -> Iterator[ServerEnv]:
-    """Open a server with workspaces whose only slot is held until its engine is released."""
+    """Provide a server with workspaces, whose only slot is in use until its engine is released."""
     closed_server_env.keep_session()
     closed_server_env.cli_env.engine("codex", d.codex("first", more=[["meet"]]), d.codex(final(x=1)))
     with closed_server_env.opened(workspace_root=root, slots=1):
@@ -36,7 +36,7 @@ def _busy_house(closed_server_env: ServerEnv, root: Path) -> Iterator[ServerEnv]
 
 
 def test_a_data_directory_behind_a_link_can_be_resumed_in(closed_server_env: ServerEnv, tmp_path: Path) -> None:
-    """The runs of a server whose data directory was named by a link are answered like any other's."""
+    """Runs can be resumed when a link names the data directory."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     server_env = closed_server_env
@@ -53,7 +53,7 @@ def test_a_data_directory_behind_a_link_can_be_resumed_in(closed_server_env: Ser
 def test_a_path_that_was_written_down_with_a_link_still_leads_there(
     closed_server_env: ServerEnv, tmp_path: Path
 ) -> None:
-    """The directories of runs that an earlier server made are where they were."""
+    """Run directories that an earlier server recorded through a link are still found."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     server_env = closed_server_env
@@ -67,7 +67,7 @@ def test_a_path_that_was_written_down_with_a_link_still_leads_there(
 
 
 def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_house: ServerEnv, root: Path) -> None:
-    """No engine works, and nothing is made, where the link leads by then."""
+    """No engine runs, and nothing is created, where the new link leads."""
     outside = root.parent / "outside"
     run_id = busy_house.create(workspace="a")
     (root / "a").rmdir()
@@ -81,7 +81,7 @@ def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_hou
 
 @pytest.mark.parametrize("there_already", [False, True])
 def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path, *, there_already: bool) -> None:
-    """A link called `artifacts` that leads out is refused, whether or not its target is there."""
+    """A link `artifacts` that leads out of the workspace is rejected, whether or not its target exists."""
     outside = root.parent / "outside"
     (root / "a" / "artifacts").symlink_to(outside if there_already else outside / "new")
     run_id = busy_house.create(workspace="a")
@@ -94,7 +94,7 @@ def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path,
 
 
 def test_artifacts_may_lie_elsewhere_in_the_workspace(busy_house: ServerEnv, root: Path) -> None:
-    """A link inside the workspace is its owner's business."""
+    """A link that stays inside the workspace is allowed."""
     (root / "a" / "results").mkdir()
     (root / "a" / "artifacts").symlink_to("results")
     run_id = busy_house.create(workspace="a")
@@ -104,7 +104,7 @@ def test_artifacts_may_lie_elsewhere_in_the_workspace(busy_house: ServerEnv, roo
 
 
 def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEnv, root: Path) -> None:
-    """A file in their place is no fault of the server."""
+    """A file named `artifacts` is an error of the workspace, not of the server."""
     (root / "a" / "artifacts").touch()
     run_id = busy_house.create(workspace="a")
     busy_house.cli_env.release()
@@ -116,7 +116,7 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEn
 
 @pytest.mark.parametrize("asked", ["odd", "link"])
 def test_a_workspace_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, root: Path, asked: str) -> None:
-    """A path that can't be stored is refused before anything is made, by whatever link it was named."""
+    """A path that can't be stored is rejected before anything is created, even if a link names it."""
     odd = Path(os.fsdecode(os.fsencode(root) + b"/\xff"))
     odd.mkdir()
     (root / "link").symlink_to(odd)
@@ -129,7 +129,7 @@ def test_a_workspace_whose_path_is_no_text_is_refused(closed_server_env: ServerE
 
 
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:
-    """The server says so at its start, and makes nothing."""
+    """The server reports it at startup and creates nothing."""
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     with pytest.raises(EnvironmentFailed, match="valid UTF-8"):
         closed_server_env.open(data=DataDir(odd))

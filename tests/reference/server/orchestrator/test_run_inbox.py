@@ -1,4 +1,4 @@
-"""The order in which things are done for runs, and their deadlines."""
+"""Tests of the order of actions for runs, and of their deadlines."""
 
 import sqlite3
 import threading
@@ -25,7 +25,7 @@ def _inbox(now: list[float]) -> Iterator[RunInbox]:
 
 
 def settle(inbox: RunInbox) -> None:
-    """Wait until all is done that is due."""
+    """Wait until all due actions are done."""
     for _ in range(3):
         done = threading.Event()
         inbox.put("another run", done.set)
@@ -33,7 +33,7 @@ def settle(inbox: RunInbox) -> None:
 
 
 def failing(times: int, action: Callable[[], None]) -> Callable[[], None]:
-    """Do something that the store takes only after so many attempts."""
+    """Return an action that succeeds only after this many attempts."""
     left = [sqlite3.OperationalError("database is locked")] * times
 
     def attempt() -> None:
@@ -45,7 +45,7 @@ def failing(times: int, action: Callable[[], None]) -> Callable[[], None]:
 
 
 def test_what_the_store_can_not_take_is_done_before_what_came_later(inbox: RunInbox, now: list[float]) -> None:
-    """The death of a process does not overtake the end of its turn; another run goes on meanwhile."""
+    """The death of a process doesn't overtake the end of its turn; other runs continue meanwhile."""
     done: list[str] = []
     inbox.put("a", failing(2, lambda: done.append("turn ended")))
     inbox.put("a", lambda: done.append("gone"))
@@ -59,7 +59,7 @@ def test_what_the_store_can_not_take_is_done_before_what_came_later(inbox: RunIn
 
 
 def test_a_failure_ends_nothing_else(inbox: RunInbox) -> None:
-    """What fails in turngate itself is reported for its run, and the next thing is done."""
+    """An internal error is reported for its run, and the next action is performed."""
     FAILURES.clear()
     done: list[str] = []
     inbox.put("a", lambda: done.remove("what is not there"))
@@ -70,7 +70,7 @@ def test_a_failure_ends_nothing_else(inbox: RunInbox) -> None:
 
 
 def test_what_came_before_a_deadline_counts(inbox: RunInbox, now: list[float]) -> None:
-    """A deadline that falls due while an earlier event waits for the store comes after it, and is void if replaced."""
+    """A deadline that passes while an earlier event waits for the store comes after it, and is void if replaced."""
     done: list[str] = []
     inbox.put("a", lambda: inbox.set_deadline("a", 5, lambda: done.append("too late")))
     settle(inbox)

@@ -14,7 +14,7 @@ ID = CODEX.handle.nonexistent_id
 
 
 def sticky(contract: EngineContract, session: dict[str, Any] | None) -> StickyRun:
-    """Build a run whose session is this one."""
+    """Return a sticky run with this session id."""
     run = type("Run", (), {"session": session, "cwd": Path()})()
     return StickyRun(cast(Run, run), contract, cast(Outbox, None), lambda _text: None, 0.0, {})
 
@@ -26,7 +26,7 @@ def sticky(contract: EngineContract, session: dict[str, Any] | None) -> StickyRu
     (ID, {"handle_value": ID}, False),
 ])  # fmt: skip
 def test_a_session_id_is_kept_once(session_id: str, before: dict[str, Any] | None, *, is_kept: bool) -> None:
-    """It must have the shape that a resume accepts, and the run must have none yet."""
+    """An id is kept only if a resume accepts its shape and the run has none yet."""
     expected = {
         "engine": "codex", "handle_type": CODEX.handle.handle_type, "handle_value": ID, "created_at_turn": 1
     } if is_kept else None  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sticky runs: one process over all turns, its deadline, its death, and what it asks before it acts."""
+"""Tests of sticky runs: one process for all turns, its deadline, its death, and its permission requests."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 
 @pytest.fixture(name="server_env")
 def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
-    """Open a server with two slots and the sticky codex."""
+    """Provide a server with two slots and a sticky Codex."""
     put_engine(closed_server_env)
     closed_server_env.open()
     yield closed_server_env
@@ -43,7 +43,7 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
 
 
 def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
-    """Each reply goes to the same process, which keeps its slot; what it needs is stored with each question."""
+    """Every reply goes to the same process, which keeps its slot; each question is stored with its details."""
     run_id = create(server_env, f"say {ASK}")
     pids = set()
     for turn in range(1, 10):
@@ -65,7 +65,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
 
 
 def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
-    """What the process reads on each interactive turn ends with the leave to ask, after a skill that forbids it."""
+    """Each interactive turn's prompt ends with the permission to ask, even after a skill that forbids asking."""
     run_id = create(server_env, f"say {ASK}", skill="Never ask the user a question.")
     server_env.reply(run_id, server_env.question(run_id), f"do: say {final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
@@ -77,7 +77,7 @@ def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: Serve
 
 
 def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
-    """They are what a headless turn would have written: the session, which a headless resume takes, and the argv."""
+    """The record holds a session that a headless resume accepts, and the argv, as a headless turn's would."""
     run_id = create(server_env, f"say {ASK}")
     server_env.question(run_id)
     folder = server_env.run(run_id).run_directory
@@ -88,7 +88,7 @@ def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
 
 
 def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply is taken as long as the process is kept, whatever the clock of the system says."""
+    """A reply is accepted while the process is kept, whatever the system clock says."""
     run_id = create(server_env, f"say {ASK}")
     question = server_env.question(run_id)
     monkeypatch.setattr(runs, "now", lambda: "2999-01-01T00:00:00.000+00:00")
@@ -98,7 +98,7 @@ def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypa
 
 @pytest.mark.long
 def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
-    """At the deadline the process is ended and the run fails; a reply after it is refused."""
+    """At the deadline, the process is ended and the run fails; a later reply is rejected."""
     run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
     question = server_env.question(run_id)
     process = psutil.Process(pid_of(server_env, run_id))
@@ -111,7 +111,7 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
 
 @pytest.mark.long
 def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
-    """Whichever comes first in the store wins, and the reply is answered accordingly."""
+    """The store decides which comes first, and the reply is answered accordingly."""
     for _ in range(2):
         run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
         question = server_env.question(run_id)
@@ -126,7 +126,7 @@ def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, number: int) -> None:
-    """The run fails without anybody having asked, and its slot is free."""
+    """The run fails by itself, and its slot is freed."""
     run_id = create(server_env, f"say {ASK}")
     server_env.question(run_id)
     os.kill(pid_of(server_env, run_id), number)
@@ -139,7 +139,7 @@ def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, nu
     ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
 ])  # fmt: skip
 def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: str, later: str) -> None:
-    """On turn 1 the engine is to blame for its death; later the wait was for nothing."""
+    """On turn 1, the engine is blamed for dying; later, the lost process is the reason."""
     assert server_env.failed(create(server_env, do))["code"] == first
     run_id = create(server_env, f"say {ASK}")
     server_env.reply(run_id, server_env.question(run_id), f"do: {do}")
@@ -149,7 +149,7 @@ def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: 
 
 @pytest.mark.long
 def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
-    """A process that hangs is found by the timeout of its turn."""
+    """A process that hangs is ended by its turn's timeout."""
     run_id = create(server_env, f"say {ASK}", session_timeout_sec=5)
     server_env.reply(run_id, server_env.question(run_id), "do: hang")
     assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
@@ -158,7 +158,7 @@ def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
 
 @pytest.mark.parametrize("choice", ["accept", "decline"])
 def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
-    """A permission request becomes a question of kind risk_ack, with one-time choices; the turn goes on in it."""
+    """A permission request becomes a risk_ack question with one-time options; the turn continues after the reply."""
     run_id = create(server_env, f"allow {DECIDED}")
     question = server_env.question(run_id)
     assert question.question["kind"] == "risk_ack"
@@ -173,7 +173,7 @@ def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
 
 
 def test_requests_at_once_are_asked_one_by_one(server_env: ServerEnv) -> None:
-    """Two requests are two questions, each with its own id."""
+    """Two requests become two questions, each with its own id."""
     run_id = create(server_env, f"twice {DECIDED}")
     first = server_env.question(run_id)
     server_env.reply(run_id, first, "accept")
@@ -184,7 +184,7 @@ def test_requests_at_once_are_asked_one_by_one(server_env: ServerEnv) -> None:
 
 @pytest.mark.parametrize("text,state", [(final(x=1), State.SUCCEEDED), (ASK, State.WAITING_USER)])
 def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: ServerEnv, text: str, state: State) -> None:
-    """The run goes on with what the engine ended the turn with, and nobody can decide on the action."""
+    """The run continues with the turn's result, and the request can't be decided any more."""
     run_id = create(server_env, f"abandon {text}")
     (ended,) = until(server_env, run_id, "turn.ended")
     assert ended["outcome"] == ("final" if state is State.SUCCEEDED else "ask_user")
@@ -201,7 +201,7 @@ def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: Server
 
 
 def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]:
-    """Wait for an event of a kind; return the data of all of them."""
+    """Wait for an event of a kind; return the data of all events of that kind."""
     after = 0
     while not (told := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
@@ -217,7 +217,7 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
-    """The turn has an end, an outcome and an event, and is heard of, as any other."""
+    """The turn gets an end, an outcome, an event and a metric, like any other."""
     heard: list[tuple[str, str, float]] = []
     server_env.server._sticky.observe = lambda *told: heard.append(told)
     run_id = create(server_env, "ask", session_timeout_sec=5 if how == "wait" else 100)
@@ -237,7 +237,7 @@ def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: 
 
 
 def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -> StoredQuestion:
-    """Wait for a question that is another one."""
+    """Wait for a question other than the given one."""
     after = 0
     while server_env.run(run_id).pending_interaction_id in (None, before.interaction_id):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
@@ -246,14 +246,14 @@ def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -
 
 
 def test_auto_grants_by_policy(server_env: ServerEnv) -> None:
-    """In mode auto nobody is asked, also when a process is kept."""
+    """In mode auto, permission is granted without asking, in a sticky process too."""
     run = server_env.wait(create(server_env, f"allow {DECIDED}", mode="auto"), State.SUCCEEDED)
     assert run.final_data == {"decided": "accept"}
 
 
 @pytest.mark.parametrize("do", [f"say {ASK}", "hang"])
 def test_cancel_ends_the_process(server_env: ServerEnv, do: str) -> None:
-    """A sticky run is canceled while it waits and while it runs, and its slot is free when its process is gone."""
+    """A sticky run can be canceled while it waits and while it runs; its slot is freed once its process is gone."""
     run_id = create(server_env, do)
     if do == "hang":
         server_env.cli_env.meet_word()
@@ -269,7 +269,7 @@ def test_cancel_ends_the_process(server_env: ServerEnv, do: str) -> None:
 def test_without_a_transport_the_first_question_ends_the_run(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing can be kept the run fails at its question, and never waits."""
+    """If no process can be kept, the run fails at its question instead of waiting."""
     (server_env.cli_env.path / "codex").unlink()
     server_env.cli_env.engine("codex", d.codex(ASK))
     find = server_env.server.engines.find
@@ -289,7 +289,7 @@ def test_without_a_transport_the_first_question_ends_the_run(
     (f"say {ASK}", "INTERACTION_PROCESS_LOST"), ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED"),
 ])  # fmt: skip
 def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, code: str) -> None:
-    """The orphan is ended; a waiting run has lost its process, a running one was interrupted."""
+    """The orphan is ended; a waiting run fails as having lost its process, a running one as interrupted."""
     server_env = closed_server_env
     put_engine(server_env)
     wait = "met()" if do == "hang" else "wait(run, 'waiting_user')"
@@ -312,7 +312,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
 def test_an_end_of_the_server_interrupts_a_running_turn(
     closed_server_env: ServerEnv, *, waited: bool, canceled: bool
 ) -> None:
-    """The engine is not blamed for it, on whatever turn; a cancel that nobody has carried out yet still wins."""
+    """The engine isn't blamed, whichever turn it is; a pending cancel still wins."""
     put_engine(closed_server_env)
     with closed_server_env.opened() as server:
         run_id = create(closed_server_env, f"say {ASK}" if waited else "hang")
@@ -331,7 +331,7 @@ def test_an_end_of_the_server_interrupts_a_running_turn(
 
 
 def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> None:
-    """A run whose turn came too late is settled all the same."""
+    """A run that was claimed too late is settled, too."""
     put_engine(closed_server_env)
     with closed_server_env.opened() as server:
         server._sticky._host.close()
@@ -343,7 +343,7 @@ def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> N
 def test_options_that_only_a_headless_turn_takes_fail_as_ours(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a process must be kept since the engine can't resume, our own refusal is named as such."""
+    """If a sticky process is needed because the engine can't resume, the error names turngate's own rejection."""
     unable = EngineResumeCapability(supported=False, probe_method="command", detail="it can't")
     profile = EngineInteractiveProfile("sticky_process", unable.detail, 100)
     monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))
@@ -355,6 +355,6 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(
 
 
 def test_options_that_a_sticky_process_does_not_take_are_refused(server_env: ServerEnv) -> None:
-    """They are refused before anything is made, though a headless turn would take them."""
+    """They are rejected before anything is created, even though a headless turn would accept them."""
     with pytest.raises(ApiError, match="OPTION_REFUSED"):
         create(server_env, f"say {ASK}", engine_options=["--cd", "."])

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, a run takes only steps of the table, says why it failed, and slots balance."""
+"""A property test: whatever happens, runs take only allowed transitions, say why they failed, and free their slots."""
 
 import sqlite3
 import tempfile
@@ -34,9 +34,9 @@ ENDS = {
 
 
 class Interleavings(RuleBasedStateMachine):
-    """What may happen to runs: `expected` are the codes with which a run must have failed by now.
+    """What may happen to runs; `expected` holds the codes with which a run must have failed by now.
 
-    `since` says from when on the deadline of a sticky run counts, for the step of it that was seen last.
+    `since` says when the deadline of a sticky run's latest step began.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Interleavings(RuleBasedStateMachine):
         return ModelledServer(Path(self.root.name, str(self.lives)), lambda: self.now)
 
     def teardown(self) -> None:
-        """Cancel what is left: every run ends, and every slot is free."""
+        """Cancel the remaining runs: every run ends, and every slot is freed."""
         for run in self._runs():
             with suppress(ApiError):
                 self.world.commands.cancel(run.run_id)
@@ -72,14 +72,14 @@ class Interleavings(RuleBasedStateMachine):
         self.root.cleanup()
 
     def _fails(self, run: Run, code: RunErrorCode) -> None:
-        """Expect a run to fail so, by what is done to it."""
+        """Expect a run to fail with this code."""
         self.expected[run.run_id] = {code}
 
     def _has_asked(self, run: Run) -> bool:
         return bool(self.world.store.read("SELECT 1 FROM interactions WHERE run_id = ?", run.run_id))
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock; the runs whose deadline it brings fail by it."""
+        """Advance the clock; runs whose deadline passes fail."""
         self.world.settle()
         self._look()
         self.now += seconds
@@ -91,7 +91,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def _look(self) -> None:
-        """Note the steps of sticky runs: each bounds the next one afresh."""
+        """Record the steps of sticky runs; each step starts a new deadline."""
         self.world.settle()
         for run in self._runs():
             step = run.state, run.turn_index, run.pending_interaction_id
@@ -137,7 +137,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
     def turn_ends_while_asked(self, index: int, how: str) -> None:
-        """A sticky engine ends its turn without the answer that it asked for; between turns that means nothing."""
+        """A sticky engine ends its turn without waiting for its answer; between turns this has no effect."""
         run = self._one(index, State.WAITING_USER, kind=STICKY)
         if run is None:
             return
@@ -154,14 +154,14 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9))
     def engine_asks(self, index: int) -> None:
-        """A sticky engine asks before it acts."""
+        """A sticky engine asks for permission."""
         run = self._one(index, State.RUNNING, kind=STICKY)
         if run and (listener := self.world.host.listeners.get(run.run_id)):
             listener(PermissionAsked("1", "write?", ("accept", "decline"), {}))
 
     @rule(index=st.integers(0, 9), stale=st.booleans(), late=st.booleans())
     def reply(self, index: int, *, stale: bool, late: bool) -> None:
-        """A reply comes, perhaps to another question, perhaps at the very deadline."""
+        """A reply arrives, perhaps to another question, perhaps exactly at the deadline."""
         run = self._one(index, State.WAITING_USER)
         if run is None:
             return
@@ -179,7 +179,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]))
     def terminal_replies(self, index: int, how: str) -> None:
-        """A terminal takes the question of a run, so nobody else does; its turn ends, or it dies."""
+        """A terminal takes a run's question, so nobody else can; then its turn ends, or the terminal dies."""
         run = self._one(index, State.WAITING_USER, kind="resumable")
         if run is None:
             return
@@ -201,7 +201,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9))
     def cancel(self, index: int) -> None:
-        """Somebody cancels."""
+        """A caller cancels a run."""
         if run := self._one(index, State.QUEUED, State.RUNNING, State.WAITING_USER):
             self.world.commands.cancel(run.run_id)
             self._until(run.run_id, State.RUNNING, State.QUEUED, State.WAITING_USER)
@@ -218,19 +218,19 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, TIMEOUT // 2, TIMEOUT + 1]))
     def time_passes(self, seconds: int) -> None:
-        """Time passes, for timers; the wall clock of the store stands."""
+        """Time passes for timers; the store's wall clock stands still."""
         self._pass(seconds)
         self.world.settle()
 
     @rule(hours=st.sampled_from([-100, 100]))
     def wall_clock_jumps(self, hours: int) -> None:
-        """Somebody sets the clock of the system, which nothing here goes by."""
+        """The system clock is changed, which nothing here depends on."""
         self.jump += timedelta(hours=hours)
 
     @precondition(lambda self: self.lives < 3)
     @rule(crash=st.booleans())
     def restart(self, *, crash: bool) -> None:
-        """The server is started again, after an end in order or over what a crash left."""
+        """The server restarts after a shutdown or a crash."""
         self.world.settle()
         for run in runs.in_state(self.world.store, State.RUNNING):
             self._fails(run, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED)
@@ -254,7 +254,7 @@ class Interleavings(RuleBasedStateMachine):
         assert {run.run_id for run in runs.in_state(self.world.store, State.WAITING_USER)} == set(resumable)
 
     def _until(self, run_id: str, *left: State) -> None:
-        """Wait until a run has left these states."""
+        """Wait until a run is in none of these states."""
         after = 0
         while (run := runs.find(self.world.store, run_id)) and run.state in left:
             assert self.world.store.wait_for_event(run_id, after, PATIENCE), run
@@ -262,7 +262,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def the_table_holds(self) -> None:
-        """Every step of every run is one of the table."""
+        """Every state change of every run is in the table."""
         self.world.settle()
         for run in self._runs():
             told = [e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"]
@@ -272,7 +272,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def ended_runs_say_why(self) -> None:
-        """A run fails when it must and with the code of what was done to it; nothing of an ended run is open."""
+        """A run fails only when it must and with the right code; an ended run has nothing open."""
         self.world.settle()
         for run in self._runs():
             told = {run.error["code"]} if run.error else None
@@ -285,13 +285,13 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def slots_balance(self) -> None:
-        """A slot is held for what runs and for what waits with a process, and for nothing else."""
+        """Slots are held by running runs and by waiting runs with a process, and by nothing else."""
         self.world.settle()
         assert len(self.world.holding()) <= self.world.dispatcher.held <= SLOTS
 
     @invariant()
     def nothing_is_prompted_twice(self) -> None:
-        """A sticky process gets its first prompt and one for each reply that was taken, no more."""
+        """A sticky process gets its first prompt, and one prompt for each accepted reply."""
         for run_id, count in self.accepted.items():
             assert self.world.host.prompts.count(run_id) <= count
 
@@ -301,7 +301,7 @@ Interleavings.TestCase.settings = settings(
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    # threads make no replay the same, so nothing is shrunk
+    # with threads, no replay is identical, so nothing is shrunk
     phases=(Phase.explicit, Phase.generate),
     database=None,
 )
@@ -311,7 +311,7 @@ TestInterleavings = Interleavings.TestCase
 
 
 def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
-    """A run that asks a hundred times leaves no hundred deadlines, nor itself in any when it has ended."""
+    """A run that asks a hundred times leaves one deadline, and none after it has ended."""
     world = ModelledServer(tmp_path, lambda: 0.0)
     request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
     run_id = world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)["run_id"]

@@ -1,4 +1,4 @@
-"""The loop of a run: asked, waiting, answered, resumed in a new process, ended."""
+"""Tests of the life of a run: ask, wait, reply, resume in a new process, end."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ from turngate_reference.server.store.rows import Run
 
 
 def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None:
-    """All that a resume needs is stored with the state `waiting_user`, and nothing is held meanwhile."""
+    """The state `waiting_user` is stored with all that a resume needs; no process or slot is held."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     run = server_env.run(run_id)
@@ -39,7 +39,7 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
 
 
 def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> None:
-    """The second turn asks for the same session, with the same options and directory, and carries the reply."""
+    """The second turn resumes the same session with the same options and directory, and passes the reply."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     run_id, question = server_env.ask(model="o9", engine_options=["--add-dir", "a"])
     server_env.reply(run_id, question, "--yolo red")
@@ -55,7 +55,7 @@ def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> 
 
 
 def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
-    """A run in mode auto gets its auto-approve flags, no profile, and ends with what the agent said."""
+    """A run in mode auto gets auto-approve flags and no profile, and ends with the agent's answer."""
     server_env.cli_env.engine("codex", d.codex("done"))
     run = server_env.wait(server_env.create(), State.SUCCEEDED)
     (call,) = server_env.cli_env.calls()
@@ -66,7 +66,7 @@ def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
 
 
 def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
-    """What the process of each interactive turn reads ends with the leave to ask, after a skill that forbids it."""
+    """Each interactive turn's prompt ends with the permission to ask, even after a skill that forbids asking."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     ban = "Never ask the user a question."
     run_id, question = server_env.ask(skill=ban, output_schema={"description": ban})
@@ -81,13 +81,13 @@ def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: Serve
 
 
 def test_auto_without_a_session_id_is_no_error(server_env: ServerEnv) -> None:
-    """In mode auto a missing id is recorded as null."""
+    """In mode auto, a missing session id is recorded as null."""
     server_env.cli_env.engine("codex", d.codex("done", session=None))
     assert server_env.wait(server_env.create(), State.SUCCEEDED).session is None
 
 
 def test_auto_never_waits(server_env: ServerEnv) -> None:
-    """An agent that asks in mode auto fails the run with a separate code."""
+    """An agent that asks in mode auto fails the run with its own error code."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id = server_env.create()
     assert server_env.failed(run_id)["code"] == "ASK_USER_IN_AUTO"
@@ -104,7 +104,7 @@ def test_auto_never_waits(server_env: ServerEnv) -> None:
     ],
 )
 def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> None:
-    """A question that is not valid whole fails the run."""
+    """An invalid question fails the run."""
     server_env.cli_env.engine("codex", d.codex(text))
     run_id = server_env.create(execution_mode="interactive")
     assert server_env.failed(run_id)["code"] == "ENVELOPE_INVALID"
@@ -122,7 +122,7 @@ def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> N
     ],
 )
 def test_an_interactive_turn_without_session_id_fails(server_env: ServerEnv, play: d.Play) -> None:
-    """Without an id the user could never be answered, so the run fails at once, whatever else the turn came to."""
+    """Without a session id, nobody could reply, so the run fails at once, whatever the turn's result."""
     server_env.cli_env.engine("codex", play)
     run_id = server_env.create(execution_mode="interactive")
     error = server_env.failed(run_id)
@@ -132,7 +132,7 @@ def test_an_interactive_turn_without_session_id_fails(server_env: ServerEnv, pla
 
 
 def test_final_data_is_checked(server_env: ServerEnv) -> None:
-    """Final data that its schema does not allow fails the run, and says where."""
+    """Final data that violates its schema fails the run, and the error names the place."""
     server_env.cli_env.engine("codex", d.codex(final(colour=7)))
     schema = {"properties": {"colour": {"type": "string"}}}
     error = server_env.failed(server_env.create(output_schema=schema))
@@ -141,7 +141,7 @@ def test_final_data_is_checked(server_env: ServerEnv) -> None:
 
 
 def test_an_engine_that_is_gone_fails_the_turn(server_env: ServerEnv) -> None:
-    """An engine that was uninstalled while the user thought is named."""
+    """If the engine was uninstalled while the run waited, the error names it."""
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     executable.unlink()
@@ -150,7 +150,7 @@ def test_an_engine_that_is_gone_fails_the_turn(server_env: ServerEnv) -> None:
 
 
 def test_a_megabyte_of_prompt_arrives(server_env: ServerEnv) -> None:
-    """A long prompt travels by standard input."""
+    """A long prompt is passed on standard input."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     prompt = "x" * 2**20
     server_env.wait(server_env.create(prompt), State.SUCCEEDED)
@@ -158,7 +158,7 @@ def test_a_megabyte_of_prompt_arrives(server_env: ServerEnv) -> None:
 
 
 def test_the_record_lies_where_those_of_the_terminal_do(server_env: ServerEnv) -> None:
-    """It is there from the creation on, and after every attempt, failed ones too; the run directory has no other."""
+    """The record exists from creation on and is updated after every attempt; the run directory has no copy."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), [["exit", 1]])
     run_id = server_env.create(execution_mode="interactive")
     run = server_env.run(run_id)
@@ -178,7 +178,7 @@ def test_the_record_lies_where_those_of_the_terminal_do(server_env: ServerEnv) -
 
 
 def test_the_record_is_written_where_no_engine_ran(server_env: ServerEnv) -> None:
-    """An engine that could not be started leaves a record too, and so does a resume that was refused before that."""
+    """A record is written even if the engine could not be started or a resume was rejected before that."""
     (server_env.cli_env.path / "codex").write_text("#!/no/such/interpreter\n")
     (server_env.cli_env.path / "codex").chmod(0o755)
     run_id = server_env.create()
@@ -219,7 +219,7 @@ def test_turns_tell_what_happened(server_env: ServerEnv) -> None:
     "flag", [["--yolo"], ["-s=workspace-write"], ["--sandbox", "workspace-write"], ["-c", "approval_policy=never"]]
 )
 def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) -> None:
-    """An auto-approve flag in any spelling is refused by its name before anything is made."""
+    """An auto-approve flag in any spelling is rejected by name before anything is created."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError) as refused:
         server_env.create(execution_mode="interactive", engine_options=flag)
@@ -231,7 +231,7 @@ def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) 
 def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What must be written first is written when the database is free, and then the engine runs."""
+    """The start of the turn is saved once the database is unlocked, and only then does the engine run."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
     server_env.cli_env.engine("codex", d.codex("done"))
     met, is_locked = threading.Event(), threading.Event()
@@ -263,7 +263,7 @@ def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
     ],
 )  # fmt: skip
 def test_interactive_refuses_what_is_not_allowed(server_env: ServerEnv, options: list[str]) -> None:
-    """The answer names the option and all that is allowed, and nothing is made."""
+    """The error names the option and lists the allowed ones, and nothing is created."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError) as refused:
         server_env.create(execution_mode="interactive", engine_options=options)
@@ -274,7 +274,7 @@ def test_interactive_refuses_what_is_not_allowed(server_env: ServerEnv, options:
 
 
 def test_a_path_that_leads_out_by_now_ends_the_run(server_env: ServerEnv) -> None:
-    """The path is checked again for each turn: a link that replaced a directory meanwhile is refused."""
+    """The path is checked before each turn: a directory that was replaced by a link is rejected."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     run_id, question = server_env.ask(engine_options=["--add-dir", "a"])
     (server_env.run(run_id).cwd / "a").symlink_to("/")

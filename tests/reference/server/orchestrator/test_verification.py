@@ -1,4 +1,4 @@
-"""Engines are verified on the wire in a separate process, one at a time; interactive runs wait for that."""
+"""Tests that engines are verified in a separate process, one at a time, and that interactive runs wait for it."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ REFUTED = '{"status": "refuted", "detail": "forgot"}'
 
 
 class Stand:
-    """What stands for `turngate verify`: says its target through the fifo `asked`, prints what `answer` writes."""
+    """A stand-in for `turngate verify`: writes its target to the fifo `asked`, and prints what `answer` sends."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._asked, self._answer = root / "asked", root / "answer"
@@ -38,22 +38,22 @@ class Stand:
         self._monkeypatch = monkeypatch
 
     def install(self, code: str = "") -> None:
-        """Put it in the place of the command; `code` is what it does instead."""
+        """Install it in place of the command; `code` replaces what it does."""
         command = (sys.executable, "-IS", "-c", f"import os, sys, time; {code or self._code}")
         self._monkeypatch.setattr(verification, "_COMMAND", command)
 
     def asked(self) -> str:
-        """Wait for a verification to begin; return its target."""
+        """Wait until a verification starts; return its target."""
         return self._asked.read_text()
 
     def answer(self, text: str) -> None:
-        """Make it print something and end."""
+        """Make it print something and exit."""
         self._answer.write_text(text)
 
 
 @pytest.fixture(name="stand")
 def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
-    """Replace the command, with a separate cache."""
+    """Replace the command, and use a separate cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     stand = Stand(tmp_path, monkeypatch)
     stand.install()
@@ -62,7 +62,7 @@ def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 @pytest.fixture(name="verifying_env")
 def _verifying_env(closed_server_env: ServerEnv, stand: Stand) -> Iterator[ServerEnv]:
-    """Open a server that verifies in the background a codex which is not probed yet."""
+    """Provide a server that verifies, in the background, a Codex that has not been probed yet."""
     closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     closed_server_env.keep_session()
     closed_server_env.open(verify=Verify.BACKGROUND)
@@ -79,21 +79,21 @@ def installed(root: Path, name: str = "codex") -> InstalledEngine:
 
 
 def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
-    """Verify an engine by whatever stands for the command."""
+    """Verify an engine with the stand-in for the command."""
     verifier, engine = Verifier(Verify.BACKGROUND, root, Stop()), engine or installed(root)
     verifier.verify(engine)
     return verifier.status(engine)
 
 
 def codex(server_env: ServerEnv) -> dict[str, Any]:
-    """Return what the server says of codex."""
+    """Return the server's entry for Codex."""
     (listed,) = (row for row in server_env.server.engines.every() if row["engine"] == "codex")
     return listed
 
 
 @pytest.mark.parametrize("status", ["proven", "refuted", "unproven"])
 def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: str) -> None:
-    """Status, detail and the time; another verification of the same file is not run."""
+    """Status, detail and time are known, and the same file is not verified again."""
     stand.install(f"""print('{{"status": "{status}", "detail": "seen"}}')""")
     verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
     assert verifier.status(engine).status is Status.PENDING
@@ -117,21 +117,21 @@ def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: 
     ],
 )
 def test_a_command_that_fails_proves_nothing(stand: Stand, tmp_path: Path, code: str, why: str) -> None:
-    """The engine is unproven, with what the command said."""
+    """The engine stays unproven, and the detail is the command's error."""
     stand.install(code)
     verified = ruled(tmp_path)
     assert (verified.status, verified.detail) == (Status.UNPROVEN, why)
 
 
 def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verification has a deadline."""
+    """A verification has a time limit."""
     monkeypatch.setattr(verification, "DEADLINE", 0.1)
     stand.install("time.sleep(600)")
     assert ruled(tmp_path).detail == "turngate verify: timed out after 0 s"
 
 
 def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that is not there is a reason as any other."""
+    """If the program doesn't exist, this is the reason."""
     monkeypatch.setattr(verification, "_COMMAND", ("/missing/turngate",))
     assert "could not be started" in ruled(tmp_path).detail
 
@@ -139,7 +139,7 @@ def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monke
 def test_the_command_knows_the_engine_and_the_contracts(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets the executable, and the folder of contracts that goes before the packaged ones."""
+    """The command gets the executable, and the contract folder that overrides the bundled contracts."""
     monkeypatch.setattr(verification, "overlay", lambda: tmp_path / "mine")
     stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
     told = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
@@ -147,7 +147,7 @@ def test_the_command_knows_the_engine_and_the_contracts(
 
 
 def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
-    """The second command starts when the first has ended."""
+    """The second command starts only after the first has ended."""
     verifier = Verifier(Verify.BACKGROUND, tmp_path, Stop())
     both = [installed(tmp_path, name) for name in ("codex", "gemini")]
     threads = [threading.Thread(target=verifier.verify, args=(engine,)) for engine in both]
@@ -155,7 +155,7 @@ def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
         thread.start()
     first = stand.asked()
     assert {verifier.status(engine).status for engine in both} == {Status.PENDING}
-    # the fifo would take the word of the other one too, if it had started
+    # if the second had started, the fifo would get its text too
     stand.answer(PROVEN)
     second = stand.asked()
     assert {first.partition("=")[0], second.partition("=")[0]} == {"codex", "gemini"}
@@ -167,7 +167,7 @@ def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
 
 
 def test_what_is_verified_is_the_file_that_was_there(stand: Stand, tmp_path: Path) -> None:
-    """An executable that is replaced meanwhile is not known yet, neither the old nor the new one."""
+    """If the executable is replaced during verification, neither the old nor the new file has a result."""
     verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
     thread = threading.Thread(target=verifier.verify, args=(engine,))
     thread.start()
@@ -181,14 +181,14 @@ def test_what_is_verified_is_the_file_that_was_there(stand: Stand, tmp_path: Pat
 def test_a_cache_that_can_not_be_read_is_no_result(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was found out is known to this server all the same."""
+    """The result is still known to this server."""
     (tmp_path / "cache").write_text("")
     stand.install(f"print({PROVEN!r})")
     assert ruled(tmp_path).status is Status.PROVEN
 
 
 def test_a_server_that_ends_ends_its_verification(verifying_env: ServerEnv, stand: Stand) -> None:
-    """No process of it is left, however it left the process that started it."""
+    """No process of the verification is left, however the server ends."""
     stand.asked()
     verifying_env.server.close()
     below = psutil.Process().children(recursive=True)
@@ -199,7 +199,7 @@ def test_a_server_that_ends_ends_its_verification(verifying_env: ServerEnv, stan
 
 
 def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: ServerEnv, stand: Stand) -> None:
-    """They stay queued and hold no slot; a run in mode auto, and one of an engine that is known, go on."""
+    """They stay queued and hold no slot; auto runs, and runs of engines already known, continue."""
     server_env = verifying_env
     assert stand.asked() == f"codex={server_env.cli_env.path}/codex"
     held_back = [server_env.create(execution_mode="interactive") for _ in range(3)]
@@ -223,7 +223,7 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
 
 
 def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None:
-    """The run goes on as soon as it is known, and its second turn waits for nothing."""
+    """The run starts once the result is known, and its second turn doesn't wait."""
     server_env = verifying_env
     stand.asked()
     run_id = server_env.create(execution_mode="interactive")
@@ -233,7 +233,7 @@ def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None
     assert profile
     assert profile["kind"] == "resumable"
     assert profile["reason"].startswith("verified on the wire: seen (")
-    # another file in its place: yet to be verified, but this run has begun
+    # another file in its place has yet to be verified, but this run has started
     codex_file = server_env.cli_env.path / "codex"
     codex_file.write_text(codex_file.read_text() + "\n")
     server_env.reply(run_id, question)
@@ -241,7 +241,7 @@ def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None
 
 
 def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_env: ServerEnv, stand: Stand) -> None:
-    """A verification that could not be completed keeps nobody waiting."""
+    """A verification that couldn't be completed blocks no run."""
     stand.asked()
     run_id = verifying_env.create(execution_mode="interactive")
     stand.answer("")
@@ -253,7 +253,7 @@ def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_en
 
 
 def test_a_restart_goes_on_waiting(verifying_env: ServerEnv, stand: Stand) -> None:
-    """What was held back is still queued, and begins when the next server knows."""
+    """A run that was held back is still queued, and starts once the next server has the result."""
     stand.asked()
     run_id = verifying_env.create(execution_mode="interactive")
     verifying_env.server.close()
@@ -265,7 +265,7 @@ def test_a_restart_goes_on_waiting(verifying_env: ServerEnv, stand: Stand) -> No
 
 
 def test_another_file_is_verified_before_the_next_run(verifying_env: ServerEnv, stand: Stand) -> None:
-    """A release that was put in the place of a proven one is held back in its turn."""
+    """A release that replaces a proven one is held back until it is verified, too."""
     stand.asked()
     stand.answer(PROVEN)
     verifying_env.ask()
@@ -284,7 +284,7 @@ def test_another_file_is_verified_before_the_next_run(verifying_env: ServerEnv, 
 def test_an_executable_that_always_changes_keeps_nobody_waiting(
     verifying_env: ServerEnv, stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some verifications in vain its runs begin, without a promise."""
+    """After several failed verifications, its runs start without a guarantee."""
     path = verifying_env.cli_env.path / "codex"
     run_id = verifying_env.create(execution_mode="interactive")
     for _ in range(engines._LOOKS):
@@ -295,7 +295,7 @@ def test_an_executable_that_always_changes_keeps_nobody_waiting(
 
 
 def test_a_server_may_verify_before_it_serves(closed_server_env: ServerEnv, stand: Stand) -> None:
-    """With `wait` everything is known when it starts to work."""
+    """With `wait`, every result is known before the server starts working."""
     closed_server_env.cli_env.engine("codex", d.codex(ASK))
     stand.install(f"print({PROVEN!r})")
     with closed_server_env.opened(verify=Verify.WAIT):
@@ -303,7 +303,7 @@ def test_a_server_may_verify_before_it_serves(closed_server_env: ServerEnv, stan
 
 
 def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv, stand: Stand) -> None:
-    """With `off` the other layers decide at once."""
+    """With `off`, the other checks decide at once."""
     closed_server_env.cli_env.engine("codex", d.codex(ASK))
     closed_server_env.keep_session()
     stand.install("sys.exit('run')")
@@ -319,7 +319,7 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
 def test_the_real_command_verifies_with_low_priority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, status: str
 ) -> None:
-    """An engine that resumes is proven, one that starts a fresh session is refuted, and both know it is low."""
+    """An engine that resumes is proven, one that starts a new session is refuted, and both run at low priority."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     path = probes.install(tmp_path / "bin", lie)
     nice = path.with_name("nice")
@@ -328,5 +328,5 @@ def test_the_real_command_verifies_with_low_priority(
     engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
     assert ruled(tmp_path, engine).status.value == status
     assert int(nice.read_text()) >= verification.NICENESS
-    # another server finds it saved
+    # another server finds the saved result
     assert Verifier(Verify.OFF, tmp_path, Stop()).status(engine).status.value == status
