@@ -1,4 +1,4 @@
-"""A server whose codex is a fake that keeps its process, and what tests ask of its runs."""
+"""Helpers for a server whose Codex is a fake sticky process."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ def put_engine(server_env: ServerEnv) -> None:
 
 
 def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: Any) -> str:
-    """Create a sticky run whose agent does this."""
+    """Create a sticky run whose agent does this; return its id."""
     return server_env.create(f"do: {do}", execution_mode=mode, interactive_profile="sticky_process", **more)
 
 
 def pid_of(server_env: ServerEnv, run_id: str) -> int:
-    """Return the process of a run."""
+    """Return the process id of a run."""
     return int((server_env.run(run_id).process or {})["pid"])
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:
-    """Wait until no slot is held."""
+    """Wait until no slot is in use."""
     return server_env.server.dispatcher.wait_until_free(PATIENCE)

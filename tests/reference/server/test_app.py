@@ -1,4 +1,4 @@
-"""A server takes its data directory, says when it is ready, and gives everything back."""
+"""Tests that a server locks its data directory, reports when it is ready, and releases everything."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ from turngate_reference.server.app import ROOM, Server
 def test_a_server_whose_queue_nobody_works_on_is_not_ready(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is ready while the thread of its queue lives, and neither before nor after that."""
+    """It is ready only while the thread of its queue is alive."""
     server = Server(closed_server_env.settings)
     seen = [server.ready]
     server.start()
@@ -33,7 +33,7 @@ def test_a_server_whose_queue_nobody_works_on_is_not_ready(
 
 
 def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
-    """A second one is refused, and finds the directory free once the first has closed."""
+    """A second server is rejected until the first has closed."""
     first = Server(closed_server_env.settings)
     with pytest.raises(EnvironmentFailed, match=f"in use by process {os.getpid()}"):
         Server(closed_server_env.settings)
@@ -42,7 +42,7 @@ def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
 
 
 def test_a_data_directory_has_one_server_without_its_lock_file(closed_server_env: ServerEnv) -> None:
-    """A second server is refused where somebody removed the lock file of the first."""
+    """A second server is rejected even if somebody removed the first one's lock file."""
     with closed_server_env.opened():
         (closed_server_env.cli_env.data / "server.lock").unlink()
         with pytest.raises(EnvironmentFailed, match="in use by another process"):
@@ -50,7 +50,7 @@ def test_a_data_directory_has_one_server_without_its_lock_file(closed_server_env
 
 
 def test_a_server_on_a_full_disk_is_not_ready(server_env: ServerEnv) -> None:
-    """It says why while a file can't grow, and is ready again when there is room; nothing is left in the directory."""
+    """It says why while a file can't grow, and is ready once there is room; it leaves no file behind."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     names = set(server_env.cli_env.data.iterdir())
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM // 2, before[1]))
@@ -65,7 +65,7 @@ def test_a_server_on_a_full_disk_is_not_ready(server_env: ServerEnv) -> None:
 
 @pytest.mark.parametrize("name, why", [("\udcff", "valid UTF-8"), ("file/below", "can't be used")])
 def test_a_data_directory_that_can_not_be_used_is_refused(closed_server_env: ServerEnv, name: str, why: str) -> None:
-    """The error says why, and names another place."""
+    """The error says why, and suggests another directory."""
     root = closed_server_env.cli_env.root
     (root / "file").touch()
     with pytest.raises(EnvironmentFailed, match=why) as refused:
@@ -74,7 +74,7 @@ def test_a_data_directory_that_can_not_be_used_is_refused(closed_server_env: Ser
 
 
 def test_engines_get_what_their_contract_allows_and_what_is_passed_on(closed_server_env: ServerEnv) -> None:
-    """Nothing else of the server's environment reaches them."""
+    """No other variable of the server's environment reaches the engines."""
     env = dict(closed_server_env.settings.env) | {"CODEX_HOME": "/x", "PASSED": "p", "SECRET": "s"}
     settings = replace(closed_server_env.settings, env=env, pass_env=("PASSED",))
     given = settings.environment(load.contract("codex").at())

@@ -1,4 +1,4 @@
-"""The command `turngate serve`, in a separate process."""
+"""Tests of the command `turngate serve` in a separate process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from turngate_reference.server.web.listener import bound
 
 
 class ServeProcess:
-    """`turngate serve` in a separate process, on a free port."""
+    """A running `turngate serve` on a free port."""
 
     def __init__(self, cli_env: CliEnv, *words: str) -> None:
         self.process = cli_env.spawn("serve", "--port", "0", "--verify", "off", *words)
@@ -34,21 +34,21 @@ class ServeProcess:
         self.url = shown_url[0]
 
     def read(self, path: str, **headers: str) -> bytes:
-        """Ask it something."""
+        """Send a GET."""
         request = urllib.request.Request(self.url + path, headers=headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             body: bytes = response.read()
             return body
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Send it a document."""
+        """Send a POST."""
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             return json.load(response)
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send it a signal; return its exit code and what it said on stderr."""
+        """Send a signal; return the exit code and stderr."""
         self.process.send_signal(number)
         _, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err
@@ -57,9 +57,9 @@ class ServeProcess:
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Signals) -> None:
-    """The start-up line says all that a caller needs; a signal ends it well."""
+    """The startup line says all that a client needs; a signal ends the server with exit code 0."""
     cli_env.engine("codex", d.codex("x"))
-    # under nohup the tests inherit that SIGHUP is ignored, and so would the command
+    # under nohup, the tests and the command would inherit that SIGHUP is ignored
     before = signal.signal(number, signal.SIG_DFL)
     try:
         serving = ServeProcess(cli_env, "--slots", "1")
@@ -77,7 +77,7 @@ def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Sign
 
 @pytest.mark.long
 def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
-    """They are marked among real ones."""
+    """The startup output marks simulated engines."""
     cli_env.engine("codex", d.codex("x"))
     install(at_known_release("gemini"), cli_env.path)
     serving = ServeProcess(cli_env)
@@ -87,7 +87,7 @@ def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
-    """It runs, names what it looked for, and each of the commands that it gives can be typed."""
+    """It runs, lists the engines it looked for, and prints install commands that can be typed."""
     serving = ServeProcess(cli_env)
     assert serving.process.stdout
     told = [serving.process.stdout.readline().strip() for _ in range(8)]
@@ -106,7 +106,7 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_serve_can_be_ended_while_it_verifies_first(cli_env: CliEnv) -> None:
-    """It ends well without having served, and the engine that it waits for ends with it."""
+    """It exits cleanly without having served, and the engine being verified is ended, too."""
     cli_env.path.mkdir()
     os.mkfifo(cli_env.root / "asked")
     engine = cli_env.path / "codex"
@@ -122,7 +122,7 @@ def test_serve_can_be_ended_while_it_verifies_first(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_serve_counts_turns(cli_env: CliEnv) -> None:
-    """A turn that the server ran stands in its figures."""
+    """A turn that the server ran is counted in the metrics."""
     cli_env.engine("codex", d.codex("x"))
     serving = ServeProcess(cli_env)
     try:
@@ -136,7 +136,7 @@ def test_serve_counts_turns(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_serve_logs_the_arguments_of_engines(cli_env: CliEnv) -> None:
-    """At level debug each argv stands in the log, without the prompt."""
+    """At level debug, each argv is logged without the prompt."""
     cli_env.engine("codex", d.codex("x"))
     serving = ServeProcess(cli_env, "--log-level", "debug")
     try:
@@ -150,7 +150,7 @@ def test_serve_logs_the_arguments_of_engines(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
-    """The end of the server ends what clients follow, and the engines that it runs."""
+    """Stopping the server ends open streams and running engines."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("x", more=[["meet"]]))
     serving = ServeProcess(cli_env)
@@ -166,7 +166,7 @@ def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
-    """Requests need it from then on; a file that others can read is warned of."""
+    """Requests then need the token; a token file that others can read causes a warning."""
     file = cli_env.root / "token"
     file.write_text(TOKEN)
     file.chmod(0o644)
@@ -185,7 +185,7 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_one_server_a_data_directory(cli_env: CliEnv) -> None:
-    """A second server on the same data directory is refused, with the process that has it."""
+    """A second server on the data directory is rejected, and the error names the first one's process."""
     serving = ServeProcess(cli_env)
     try:
         refused = cli_env.type("serve", "--port", "0")
@@ -196,7 +196,7 @@ def test_one_server_a_data_directory(cli_env: CliEnv) -> None:
 
 
 def test_a_port_in_use_is_told(cli_env: CliEnv) -> None:
-    """The port is taken before the data directory is touched."""
+    """The port is checked before the data directory is touched."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as taken:
         refused = cli_env.type("serve", "--port", str(taken.getsockname()[1]))
     assert refused.code == 2
@@ -205,7 +205,7 @@ def test_a_port_in_use_is_told(cli_env: CliEnv) -> None:
 
 
 def test_serve_teaches(cli_env: CliEnv) -> None:
-    """Its help shows how it is used, what its exit codes mean and where to read on."""
+    """The help shows usage, exit codes and where to read more."""
     said = cli_env.type("serve", "--help")
     assert said.code == 0
     for words in ("turngate serve --host", "/openapi.json", "docs/api.md", "Exit codes", "127.0.0.1", "8321"):
@@ -213,5 +213,5 @@ def test_serve_teaches(cli_env: CliEnv) -> None:
 
 
 def test_the_list_of_commands_shows_serve(cli_env: CliEnv) -> None:
-    """`turngate --help` says what it does, without importing it."""
+    """`turngate --help` describes `serve` without importing it."""
     assert "Run the reference server" in cli_env.type("--help").out

@@ -1,4 +1,4 @@
-"""Faults in the middle of a sticky run: a locked store, a handler that raises, and messages beyond all limits."""
+"""Faults during a sticky run: a locked store, a handler that raises, and messages beyond all limits."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from turngate_reference.server.store import database, runs
 
 @pytest.fixture(name="server_env")
 def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
-    """Open a server with two slots and the sticky codex."""
+    """Provide a server with two slots and a sticky Codex."""
     put_engine(closed_server_env)
     closed_server_env.open()
     yield closed_server_env
@@ -27,7 +27,7 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
 
 
 def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn that ended while another process held the database counts, though its process has died since."""
+    """A turn that ended while the database was locked counts, even if its process has died since."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
     host, is_locked = server_env.server._sticky._host, threading.Event()
     prompt = host.prompt
@@ -60,7 +60,7 @@ def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pyt
 def test_whatever_a_handler_raises_ends_the_run(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """The run fails with a code, its process is ended and its slot is free, whichever handler it was."""
+    """Whichever handler raises, the run fails with a code, its process is ended and its slot is freed."""
 
     def broken(*_args: object, **_more: object) -> None:
         raise OverflowError("too much")
@@ -80,7 +80,7 @@ def test_whatever_a_handler_raises_ends_the_run(
 def test_a_process_that_can_not_be_opened_frees_its_slot(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run fails with a code although no process ever reports its end."""
+    """The run fails with a code although no process ever reports an end."""
 
     def broken(*_args: object) -> None:
         raise RuntimeError("no loop")
@@ -91,7 +91,7 @@ def test_a_process_that_can_not_be_opened_frees_its_slot(
 
 
 def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEnv) -> None:
-    """A number that the schema library can't divide is no reason to hang."""
+    """A number that breaks the schema library fails the run instead of hanging it."""
     schema = {"properties": {"x": {"multipleOf": 0.5}}}
     number = "1" + "0" * 400
     run_id = create(server_env, f'say {{"outcome": "final", "final_data": {{"x": {number}}}}}', output_schema=schema)
@@ -103,7 +103,7 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
     "do,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
 )
 def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, do: str, said: str) -> None:
-    """What is nested too deep, or holds a number that is too long, is refused where it enters."""
+    """A request that is nested too deeply, or holds a number that is too long, is rejected on arrival."""
     error = server_env.failed(create(server_env, do))
     assert (error["code"], said in error["detail"]) == ("ENGINE_FAILED", True), error
     assert slots_are_free(server_env)

@@ -1,4 +1,4 @@
-"""Output schemas that are meant to stop the server: many at once, in every kind of run, and while it is ended."""
+"""Tests of output schemas that try to stop the server: many at once, in every kind of run, and during shutdown."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ BACKTRACKED = final(**hostile.BACKTRACKED)
 
 
 class Clients:
-    """Many clients that each send the same run, all at once; `answers` grows as they are answered."""
+    """Many clients that send the same run at once; `answers` grows as they are answered."""
 
     def __init__(self, port: int) -> None:
         self.answers: list[Answer] = []
@@ -41,7 +41,7 @@ class Clients:
             thread.start()
 
     def wait_for(self, number: int) -> list[Answer]:
-        """Wait until so many are answered."""
+        """Wait for this many answers."""
         with self._answered:
             assert self._answered.wait_for(lambda: len(self.answers) >= number, PATIENCE)
             return list(self.answers)
@@ -65,7 +65,7 @@ def request(port: int, method: str, path: str, body: object = None) -> Answer:
 
 @pytest.fixture(name="server_env")
 def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerEnv]:
-    """Have a server whose checks take as long as they want, unless a test says otherwise."""
+    """Provide a server whose checks have no time limit unless a test sets one."""
     monkeypatch.setattr(app, "SCHEMA_SECONDS", ENDLESS)
     monkeypatch.setattr(app, "SCHEMA_PATIENCE", None)
     monkeypatch.setattr(app, "DATA_SECONDS", ENDLESS)
@@ -75,7 +75,7 @@ def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: ServerEnv) -> None:
-    """While as many as may are being checked, all others are refused at once, and everything else is answered."""
+    """While the allowed number of checks run or wait, other checks are rejected at once, and other requests work."""
     caller = Caller(server_env.open())
     with served(caller) as port:
         clients = Clients(port)
@@ -90,7 +90,7 @@ def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: Ser
 
 
 def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hostile schemas are refused one after the other, and who comes back as told is served."""
+    """Hostile schemas are rejected one by one, and a client that retries as told is served."""
     monkeypatch.setattr(app, "SCHEMA_SECONDS", 0.1)
     caller = Caller(server_env.open())
     with served(caller) as port:
@@ -111,7 +111,7 @@ def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.M
 def test_a_pattern_that_backtracks_fails_its_run_alone(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """The turn is over and its data can't be checked in time: the run says so."""
+    """The turn has ended, but its data can't be checked in time: the run fails and says so."""
     monkeypatch.setattr(app, "DATA_SECONDS", 0.1)
     server_env.open()
     error = server_env.failed(server_env.create(output_schema=hostile.BACKTRACKING, execution_mode=mode))
@@ -130,7 +130,7 @@ def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
 
 
 def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> None:
-    """Other sticky runs take turns and end meanwhile; the end of the server reaches the run in the check."""
+    """Other sticky runs continue meanwhile; stopping the server also ends the run in the check."""
     sticky_env.put_engine(server_env)
     server = server_env.open()
     stuck = sticky_env.create(server_env, f"say {BACKTRACKED}", output_schema=hostile.BACKTRACKING)
@@ -146,7 +146,7 @@ def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> Non
 
 
 def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: ServerEnv) -> None:
-    """A turn that has ended counts although its process dies while its data is checked."""
+    """A turn that has ended counts even if its process dies while its data is checked."""
     sticky_env.put_engine(server_env)
     server = server_env.open()
     run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
@@ -169,13 +169,13 @@ def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: Se
 
 
 def in_a_check(cli_env: CliEnv) -> tuple[ServeProcess, list[psutil.Process]]:
-    """Start `turngate serve` and bring it into a check; return it with the processes that check."""
+    """Start `turngate serve` and start a check in it; return it with the checking processes."""
     cli_env.engine("codex", d.codex(BACKTRACKED))
     serving = ServeProcess(cli_env)
     serving.post("/v1/runs", {"engine": "codex", "prompt": "x", "output_schema": hostile.BACKTRACKING})
 
     def pid() -> int | None:
-        # the first of two has checked the schema
+        # the first of two processes has checked the schema
         for child in psutil.Process(serving.process.pid).children():
             with suppress(psutil.NoSuchProcess):
                 if worker.__name__ in child.cmdline() and child.children():
@@ -188,7 +188,7 @@ def in_a_check(cli_env: CliEnv) -> tuple[ServeProcess, list[psutil.Process]]:
 
 @pytest.mark.long
 def test_a_signal_ends_the_server_in_the_middle_of_a_check(cli_env: CliEnv) -> None:
-    """It ends as it always does, and leaves nothing."""
+    """It exits as usual, and leaves no process behind."""
     serving, processes = in_a_check(cli_env)
     assert serving.end(signal.SIGTERM) == (0, "")
     assert not psutil.wait_procs(processes, PATIENCE)[1]
@@ -196,7 +196,7 @@ def test_a_signal_ends_the_server_in_the_middle_of_a_check(cli_env: CliEnv) -> N
 
 @pytest.mark.long
 def test_a_server_that_is_killed_leaves_no_checking_process(cli_env: CliEnv) -> None:
-    """The end of its pipes ends the processes that check, the busy one too."""
+    """The checking processes notice that their pipes are closed and exit, even during a check."""
     serving, processes = in_a_check(cli_env)
     os.kill(serving.process.pid, signal.SIGKILL)
     serving.process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""The tests of the real engines, on simulated ones: the reference server's client, and the stub as their model."""
+"""The tests of real engines, run on simulated ones with the reference server's client and the stub as their model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ __all__ = [
 
 @pytest.fixture(name="kept", params=["codex", "gemini", "opencode", "claude", "qwen", "iflow"])
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    """Simulate the release that is known best, and open a host for it."""
+    """Install the best-known release as a simulated engine, and open a host for it."""
     engine = str(request.param)
     contract, host = at_known_release(engine), StickyHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
@@ -43,13 +43,13 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
 
 
 def faulty(kept: Kept, *names: str) -> None:
-    """Put a simulated engine that misbehaves in the place of the good one."""
+    """Replace the engine by a simulated one with these faults."""
     install(kept.contract, kept.executable.parent, names)
     kept.box.backend.script(Rule(Text("hello")))
 
 
 def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
-    """With its last words."""
+    """The loss reports its last line on stderr."""
     faulty(kept, faults.DIES_AFTER_TURN)
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
@@ -59,7 +59,7 @@ def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
 
 @pytest.mark.long
 def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
-    """Nothing of it is left."""
+    """No process is left."""
     faulty(kept, faults.IGNORES_TERMINATION)
     opened = kept.open(Mode.INTERACTIVE)
     kept.turn("hello")
@@ -69,7 +69,7 @@ def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
 
 
 def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
-    """One question after the other; refused once, the action is not done."""
+    """The questions come one after the other; if one is refused, the action isn't done."""
     faulty(kept, faults.ASKS_TWICE)
     kept.open(Mode.INTERACTIVE)
     kept.turn("hello")
@@ -83,14 +83,14 @@ def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
 
 
 def test_noise_is_passed_over(kept: Kept) -> None:
-    """Lines that are not JSON cost nothing."""
+    """Lines that aren't JSON are ignored."""
     faulty(kept, faults.PRINTS_NOISE)
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
 
 
 def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
-    """What was said before is not known there: the turn has no answer, and the failure names both sessions."""
+    """The new session lacks the conversation, so the turn fails, and the failure names both sessions."""
     faulty(kept, faults.CHANGES_SESSION)
     opened = kept.open(Mode.INTERACTIVE)
     first = kept.turn("hello")

@@ -1,4 +1,4 @@
-"""The API as a whole: requests that its document allows, many that it does not, and its page, docs/api.md."""
+"""Tests of the API as a whole: valid and invalid requests by its document, and docs/api.md."""
 
 import os
 import re
@@ -50,14 +50,14 @@ KNOWN = {"createRun": {"engine": "codex"}}
 
 @dataclass(frozen=True, slots=True)
 class Fuzzed:
-    """A served app with a run of every kind; `ended` is a run whose events come to an end."""
+    """A served app with a run of every kind; the events of the run `ended` come to an end."""
 
     schema: schemathesis.BaseSchema
     runs: tuple[str, ...]
     ended: str
 
     def cases(self, operation_id: str) -> st.SearchStrategy[Any]:
-        """Invent requests of an operation, valid and not, for runs that there are and others."""
+        """Generate valid and invalid requests of an operation, for existing runs and others."""
         operation = self.schema.find_operation_by_label(_label(operation_id))
         assert operation
         ids: list[str | None] = [self.ended, *(() if operation_id == "streamEvents" else self.runs)]
@@ -72,7 +72,7 @@ class Fuzzed:
 
 
 def _with(case: Any, known: dict[str, str]) -> Any:
-    """Lead an invented request past the first door, behind which the rest of it is looked at."""
+    """Make a generated request pass the first checks, so that the later ones are tested."""
     case.body.update(known)
     return case
 
@@ -86,7 +86,7 @@ def _label(operation_id: str) -> str:
 
 @pytest.fixture(name="fuzzed")
 def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
-    """Make runs end, wait, run and queue, behind a real socket; running ones continue until they are canceled."""
+    """Provide ended, waiting, running and queued runs behind a real socket."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
     server_env.keep_session()
@@ -106,7 +106,7 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
 @pytest.mark.long
 @pytest.mark.parametrize("operation_id", [operation.definition["operationId"] for operation in openapi.operations()])
 def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> None:
-    """No invented request gets a 5xx, or an answer of another status, type or shape than the document says."""
+    """No generated request gets a 5xx, or a status, content type or body that the document doesn't list."""
 
     @settings(
         max_examples=EXAMPLES,
@@ -125,7 +125,7 @@ def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> 
 
 @pytest.mark.long
 def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
-    """Whatever was created can be read, canceled and answered by the links of the answer that created it."""
+    """Everything that is created can be read, canceled and answered through the links in the response."""
     machine = fuzzed.schema.exclude(operation_id="streamEvents").as_state_machine()
     validated = Counter[str]()
 
@@ -137,7 +137,7 @@ def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
             case.validate_response(response, checks=CHECKS, headers=AUTHORIZED)
             validated[case.operation.definition.raw["operationId"]] += 1
 
-    # runs go on by themselves, so a list can differ when hypothesis asks for it again
+    # runs continue by themselves, so a list can differ when hypothesis repeats a request
     with suppress(FlakyStrategyDefinition):
         Linked.run(
             settings=settings(
@@ -149,13 +149,13 @@ def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
 
 
 def free_port() -> str:
-    """Find a port that nobody uses."""
+    """Find a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return str(listening.getsockname()[1])
 
 
 def walk(folder: Path) -> str:
-    """Run every block of the walk as one script, on a separate port; return its output."""
+    """Run all code blocks of the walkthrough as one script on a free port; return its output."""
     walked = TEXT.partition("## Walkthrough")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", walked, re.MULTILINE | re.DOTALL)
     script = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(blocks)
@@ -170,12 +170,12 @@ def walk(folder: Path) -> str:
 
 
 def test_the_tables_are_those_of_the_document() -> None:
-    """What follows from the document is written as it follows from it."""
+    """The generated tables in docs/api.md are up to date."""
     assert with_tables(TEXT) == TEXT
 
 
 def test_every_path_and_code_is_there() -> None:
-    """Each operation, problem, run error and event is named."""
+    """docs/api.md names each operation, problem, run error and event."""
     ours = openapi.document()["x-turngate"]
     for operation in openapi.operations():
         assert f"### `{operation.method.upper()} {operation.path}`" in TEXT
@@ -185,7 +185,7 @@ def test_every_path_and_code_is_there() -> None:
 
 @pytest.mark.long
 def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
-    """Every line of it works on a machine with no engine at all, and its three runs end as the text says."""
+    """The walkthrough works on a machine without engines, and its three runs end as the text says."""
     for program in ("bash", "curl", "jq"):
         if subprocess.run(("which", program), check=False, capture_output=True).returncode:
             pytest.fail(f"the walk needs {program}: install it")

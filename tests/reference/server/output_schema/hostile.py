@@ -1,4 +1,4 @@
-"""Schemas and data that take more time or memory than there is."""
+"""Schemas and data that take too much time or memory."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.reference.server_env import PATIENCE
 ENDLESS = 1e6  # CPU seconds
 BACKTRACKING = {"properties": {"x": {"pattern": "^(a+)+$"}}}
 BACKTRACKED = {"x": "a" * 64 + "!"}
-# each alternative that does not fit leaves a message that holds the whole text
+# each alternative that doesn't match leaves a message that holds the whole text
 BLOATING = {"properties": {"x": {"anyOf": [{"type": "integer"}] * 1000}}}
 BLOATED = {"x": "a" * 2**20}
 
@@ -25,7 +25,7 @@ def doubling(levels: int = 24) -> dict[str, Any]:
 
 
 def check_in_progress(pid: Callable[[], int | None]) -> tuple[psutil.Process, psutil.Process]:
-    """Wait until a process that checks schemas, with the id `pid`, does a check; return it and its fork."""
+    """Wait until the checking process `pid` runs a check; return the process and its fork."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if (number := pid()) is not None:

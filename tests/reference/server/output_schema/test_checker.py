@@ -18,7 +18,7 @@ STUCK = hostile.doubling(64)
 
 
 class Asking:
-    """A caller on a separate thread; `outcome` is what it got or was raised."""
+    """A caller on a separate thread; `outcome` is its result or error."""
 
     def __init__(self, ask: Callable[[], str | None]) -> None:
         self.outcome: object = "nothing"
@@ -41,13 +41,13 @@ class Asking:
 
 @pytest.fixture(name="checker")
 def _checker() -> Iterator[SchemaChecker]:
-    """Build a checker without a limit of time, and with two places."""
+    """Provide a checker with no time limit and two places."""
     with closing(SchemaChecker(ENDLESS, places=2)) as checker:
         yield checker
 
 
 def test_one_process_does_every_check() -> None:
-    """Nothing is started before the first check, and a check that costs too much leaves the process."""
+    """The process starts with the first check, and survives a check that costs too much."""
     with closing(SchemaChecker(0.2)) as checker:
         assert checker.pid is None
         assert checker.schema_flaw({"type": "object"}) is None
@@ -62,7 +62,7 @@ def test_one_process_does_every_check() -> None:
 
 
 def test_a_process_that_is_killed_in_a_check_is_replaced(checker: SchemaChecker) -> None:
-    """The check is done again by the next process; if that dies too, it fails, and the one after it works."""
+    """The next process repeats the check; if that one dies too, the check fails, and the next check works."""
     asking = Asking(lambda: checker.schema_flaw(STUCK))
     first, _ = hostile.check_in_progress(lambda: checker.pid)
     os.kill(first.pid, signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed_in_a_check_is_replaced(checker: SchemaChecker)
 
 
 def test_a_process_that_stands_still_is_replaced(checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock ends a check that uses no CPU time."""
+    """A check that hangs without using CPU time is ended by the wall clock."""
     assert checker.schema_flaw({}) is None
     assert checker.pid
     os.kill(checker.pid, signal.SIGSTOP)
@@ -87,7 +87,7 @@ def test_a_process_that_stands_still_is_replaced(checker: SchemaChecker, monkeyp
 
 
 def test_only_so_many_wait_and_close_fails_them_all(checker: SchemaChecker) -> None:
-    """A third caller is refused at once, while one check runs and one waits; the end of the server reaches both."""
+    """With one check running and one waiting, a third caller is rejected at once; `close` fails the other two."""
     waiting = [Asking(lambda: checker.schema_flaw(STUCK))]
     process, fork = hostile.check_in_progress(lambda: checker.pid)
     queued, submit = threading.Event(), checker._queue.submit
@@ -105,7 +105,7 @@ def test_only_so_many_wait_and_close_fails_them_all(checker: SchemaChecker) -> N
 
 
 def test_a_caller_waits_no_longer_than_its_patience() -> None:
-    """It is told so, and its place is free once its check has ended."""
+    """The caller gets an error, and its place is freed once its check has ended."""
     with closing(SchemaChecker(ENDLESS, places=1, patience=0.1)) as checker:
         with pytest.raises(ChecksBusyError, match=r"took longer than 0\.1 s"):
             checker.schema_flaw(STUCK)
@@ -114,6 +114,6 @@ def test_a_caller_waits_no_longer_than_its_patience() -> None:
 
 
 def test_no_check_is_done_where_others_wait(checker: SchemaChecker) -> None:
-    """In a transaction it is a bug."""
+    """Requesting a check inside a transaction raises an error."""
     with critical("a transaction"), pytest.raises(RuntimeError, match="an output schema is checked in a transaction"):
         checker.schema_flaw({})

@@ -18,7 +18,7 @@ from turngate_reference.server.output_schema.flaws import data_flaw, schema_flaw
     ({"properties": {"a": {"$ref": "http://[::1"}}}, "can't be resolved"),
 ])  # fmt: skip
 def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], said: str) -> None:
-    """However deep a reference stands, it must lead to a schema inside the schema, and not back to itself."""
+    """A reference at any depth must lead to a schema inside the document, and never back to itself."""
     assert said in (schema_flaw(schema) or "")
 
 
@@ -32,11 +32,11 @@ def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], s
     {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]},
 ])  # fmt: skip
 def test_references_that_come_to_an_end_are_taken(schema: dict[str, Any]) -> None:
-    """Lists and trees may be described, and what only looks like a reference is none."""
+    """Lists and trees are allowed, and so is data that only looks like a reference."""
     assert schema_flaw(schema) is None
 
 
 def test_a_schema_that_breaks_the_library_is_a_flaw_of_the_data() -> None:
-    """Whatever the validator raises is the reason why the result can't be taken."""
+    """If the validator raises any error, that error is the reason why the data is rejected."""
     flaw = data_flaw({"x": 10**400}, {"properties": {"x": {"multipleOf": 0.5}}})
     assert "the output schema can't be applied: OverflowError" in (flaw or "")

@@ -23,7 +23,7 @@ STUCK = SchemaCheck(hostile.doubling(64), ENDLESS, ROOMY)
 
 @pytest.fixture(name="process")
 def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[CheckProcess]:
-    """Start a process beside secrets and sockets; the test ends it."""
+    """Provide a process started by a parent that holds secrets and sockets."""
     monkeypatch.setenv("OPENAI_API_KEY", "a secret")
     monkeypatch.setenv(TAG, "/outer")
     with socket.create_server(("127.0.0.1", 0)):
@@ -34,7 +34,7 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[CheckProcess]:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to see into another process")
 def test_it_gets_neither_secrets_nor_descriptors(process: CheckProcess) -> None:
-    """Its environment is what an interpreter needs, with the tags of outer runs, and it has three pipes."""
+    """It gets only the environment that an interpreter needs, the tags of outer runs, and three pipes."""
     assert process.ask(GOOD, PATIENCE) == SchemaVerdict()
     seen = psutil.Process(process.pid)
     environ = seen.environ()
@@ -46,7 +46,7 @@ def test_it_gets_neither_secrets_nor_descriptors(process: CheckProcess) -> None:
 
 
 def test_end_leaves_nothing(process: CheckProcess) -> None:
-    """The check in progress ends too, with an error for who waits for it."""
+    """The running check ends too, and its caller gets an error."""
     failed: list[BaseException] = []
 
     def ask() -> None:
@@ -68,7 +68,7 @@ def test_end_leaves_nothing(process: CheckProcess) -> None:
 
 
 def test_a_process_that_stands_still_is_given_up(process: CheckProcess) -> None:
-    """A stopped process uses no CPU time, and is killed by the clock."""
+    """A stopped process uses no CPU time, so the wall clock ends it."""
     os.kill(process.pid, signal.SIGSTOP)
     with pytest.raises(TimeoutError, match=r"more than 0\.1 s"):
         process.ask(GOOD, 0.1)
@@ -76,7 +76,7 @@ def test_a_process_that_stands_still_is_given_up(process: CheckProcess) -> None:
 
 
 def test_an_interpreter_that_can_not_run_the_worker_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it wrote on standard error is returned at its end."""
+    """`end` returns what it wrote to standard error."""
     monkeypatch.setattr(worker, "__name__", "turngate_reference.nowhere")
     process = CheckProcess()
     with pytest.raises(EOFError):

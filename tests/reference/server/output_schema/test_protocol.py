@@ -15,19 +15,19 @@ from turngate_reference.server.output_schema.protocol import (
 
 
 class Trickle(io.BytesIO):
-    """An unbuffered stream, which takes and gives a few bytes at a time."""
+    """An unbuffered stream that reads and writes a few bytes at a time."""
 
     def write(self, data: Any) -> int:
-        """Take three bytes."""
+        """Write three bytes."""
         return super().write(bytes(data[:3]))
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return two bytes at most."""
+        """Read at most two bytes."""
         return super().read(min(size or 0, 2))
 
 
 def test_messages_arrive_whole_through_streams_that_take_and_give_little() -> None:
-    """A check keeps numbers of any length and half a surrogate pair; a verdict follows it on the same stream."""
+    """A check keeps long numbers and half a surrogate pair; a verdict follows on the same stream."""
     check = SchemaCheck({"pattern": "\ud800"}, 1.5, 2**40, applies=True, final_data=[10**100, None])
     verdict, stream = SchemaVerdict(died="it takes too long"), Trickle()
     write_frame(stream, encoded(check))
@@ -39,6 +39,6 @@ def test_messages_arrive_whole_through_streams_that_take_and_give_little() -> No
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\7cut o"])
 def test_a_stream_that_ends_early_is_an_error(sent: bytes) -> None:
-    """No part of a message counts."""
+    """A message that is cut off raises an error."""
     with pytest.raises(EOFError):
         read_frame(io.BytesIO(sent))

@@ -23,7 +23,7 @@ GOOD = SchemaCheck({"required": ["y"]}, ENDLESS, ROOMY, applies=True, final_data
 
 
 class Worker:
-    """A running worker."""
+    """A running worker process."""
 
     def __init__(self) -> None:
         argv = (sys.executable, "-m", worker.__name__)
@@ -31,7 +31,7 @@ class Worker:
         self.stdin = cast(IO[bytes], self.process.stdin)
 
     def ask(self, check: SchemaCheck) -> SchemaVerdict:
-        """Have a check done."""
+        """Run a check."""
         write_frame(self.stdin, encoded(check))
         return decoded_verdict(read_frame(cast(IO[bytes], self.process.stdout)))
 
@@ -55,20 +55,20 @@ def _running() -> Iterator[Worker]:
     ),
 ])  # fmt: skip
 def test_a_check_that_exceeds_its_limits_is_ended_alone(running: Worker, check: SchemaCheck, said: str) -> None:
-    """Whatever the interpreter is doing, the check ends, and the next one is done by the same process."""
+    """Whatever the interpreter is doing, the check is ended, and the same process runs the next one."""
     assert said in (running.ask(check).died or "")
     assert running.ask(GOOD) == SchemaVerdict("$: 'y' is a required property")
 
 
 def test_schemas_are_checked_and_applied(running: Worker) -> None:
-    """A verdict names the flaw of a schema, or of the data."""
+    """A verdict names what is wrong with the schema or the data."""
     assert running.ask(SchemaCheck({"type": 7}, ENDLESS, ROOMY)).flaw
     assert running.ask(SchemaCheck({"type": "object"}, ENDLESS, ROOMY)) == SchemaVerdict()
     assert running.ask(SchemaCheck({}, ENDLESS, ROOMY, applies=True, final_data=[])) == SchemaVerdict()
 
 
 def test_the_end_of_its_input_ends_it_in_the_middle_of_a_check() -> None:
-    """A server that is killed leaves neither the worker nor its fork."""
+    """If the server is killed, neither the worker nor its fork survives."""
     running = Worker()
     check = SchemaCheck(hostile.BACKTRACKING, ENDLESS, ROOMY, applies=True, final_data=hostile.BACKTRACKED)
     write_frame(running.stdin, encoded(check))

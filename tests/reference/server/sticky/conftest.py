@@ -9,7 +9,7 @@ from turngate_reference.server.sticky.host import StickyHost
 
 @pytest.fixture(name="stage")
 def _stage(tmp_path: Path) -> Iterator[Stage]:
-    """Open a host, and close it at the end."""
+    """Provide a host, and close it at the end."""
     host = StickyHost()
     yield Stage(host, tmp_path)
     host.close()

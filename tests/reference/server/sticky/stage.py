@@ -1,4 +1,4 @@
-"""A host with fake engines, and ears for what it tells."""
+"""A host for fake engines, and a listener that records its events."""
 
 import os
 import queue
@@ -27,7 +27,7 @@ Kind = TypeVar("Kind", bound=StickyEvent)
 
 
 def contract(transport: str, *before: str, permission_mode: PermissionMode | None = None) -> EngineContract:
-    """Return the contract of an engine that speaks the transport, started as the fake."""
+    """Return the contract of an engine that speaks the transport, with the fake as its executable."""
     known = load.contract(ENGINES[transport]).at()
     sticky = replace(known.sticky, argv=(*before, transport))
     return replace(known, sticky=replace(sticky, interactive=permission_mode) if permission_mode else sticky)
@@ -35,18 +35,18 @@ def contract(transport: str, *before: str, permission_mode: PermissionMode | Non
 
 @dataclass
 class Heard:
-    """The events that a run's listener got, in order, with their times."""
+    """The events that a run's listener received, in order, with their times."""
 
     events: "queue.SimpleQueue[tuple[float, StickyEvent]]" = field(default_factory=queue.SimpleQueue)
     past: list[StickyEvent] = field(default_factory=list)
     at: float = 0.0
 
     def __call__(self, event: StickyEvent) -> None:
-        """Listen."""
+        """Record an event."""
         self.events.put((time.monotonic(), event))
 
     def until(self, kind: type[Kind]) -> Kind:
-        """Wait for the next event of a kind; the run must not be gone before."""
+        """Wait for the next event of a kind; fail if the run ends first."""
         while True:
             self.at, event = self.events.get(timeout=PATIENCE)
             self.past.append(event)
@@ -57,23 +57,23 @@ class Heard:
 
 @dataclass
 class Stage:
-    """Where fakes play: a host, and a folder in which each run has its traces."""
+    """Runs fake engines: a host, and a folder with the traces of each run."""
 
     host: StickyHost
     folder: Path
 
     def executable(self) -> Path:
-        """Return the fake as an executable file."""
+        """Return the path of the fake's executable."""
         path = self.folder / "fake"
         return path if path.exists() else sticky(path)
 
     def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> StickyRequest:
-        """Ask for a process."""
+        """Return a request for a process."""
         path = {"PATH": os.environ["PATH"], **env}
         return StickyRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
 
     def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
-        """Open a process, and listen to its events."""
+        """Open a process and record its events."""
         heard = Heard()
         self.host.open(run, self.request(known, run, mode, {"FAKE_FLAWS": flaws}), heard)
         return heard

@@ -13,19 +13,19 @@ from turngate_reference.server.sticky.events import Gone, Lost, Opened, Permissi
     [("one-model", "it offers no choice of models"), ("", "can't be confirmed")],
 )
 def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, flaws: str, told: str) -> None:
-    """An engine that would silently run on another model than the one asked for is ended before the first prompt."""
+    """An engine that can't confirm the requested model is ended before the first prompt."""
     assert f"model m-1 was requested, but {told}" in _with_session_model(stage, flaws).until(Lost).detail
 
 
 def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
-    """An engine whose answer names the model that was asked for runs its turns."""
+    """An engine whose answer names the requested model runs its turns."""
     heard = _with_session_model(stage, "answers")
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
 
 
 def _with_session_model(stage: Stage, flaws: str) -> Heard:
-    """Open a process, asking its session for a model."""
+    """Open a process, and request a model from its session."""
     heard, known = Heard(), contract("acp")
     known = replace(known, sticky=replace(known.sticky, model="session"))
     request = stage.request(known, "run", Mode.INTERACTIVE, {"FAKE_FLAWS": flaws})
@@ -56,14 +56,14 @@ def test_asking_that_does_not_hold_is_a_loss(stage: Stage, flaw: str, told: str)
 
 @pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
 def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
-    """What the answer says is in force counts; where it is empty, the update of the mode does."""
+    """The mode in the answer counts; if the answer is empty, the mode update does."""
     heard = stage.open(contract("acp"), flaws=flaws)
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
 
 
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
-    """An engine that tells that it has left the asking mode is ended."""
+    """An engine that reports leaving the asking mode is ended."""
     heard, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "drift")
     assert "it switched from mode default to yolo" in heard.until(Lost).detail

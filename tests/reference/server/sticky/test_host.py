@@ -23,7 +23,7 @@ done
 
 
 def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) -> None:
-    """All answer, two turns each; threads do not grow with processes, and none of these, nor a file, is left."""
+    """All answer two turns; the number of threads doesn't grow, and no process or file is left."""
     us = psutil.Process()
     threads, files = set(threading.enumerate()), us.num_fds()
     stage = Stage(StickyHost(), tmp_path)
@@ -41,13 +41,13 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     for run in runs:
         heard[run].until(Gone)
     assert not [pid for pid in pids.values() if is_alive(pid)]
-    # what earlier tests left may have ended meanwhile
+    # processes left by earlier tests may have ended meanwhile
     assert not set(threading.enumerate()) - threads
     assert us.num_fds() <= files
 
 
 def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
-    """The tree is ended, and `Gone` is all that is reported; the run can be opened anew."""
+    """The process tree is ended, only `Gone` is reported, and the run can be opened again."""
     heard, opened = stage.opened(contract("app_server", "launcher"))
     stage.host.end("run")
     heard.until(Gone)
@@ -57,7 +57,7 @@ def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
 
 
 def test_a_run_has_one_process(stage: Stage) -> None:
-    """A second one is refused, and so is any once the host is closed; calls for unknown runs are ignored."""
+    """A second process is rejected, and so is any after the host is closed; calls for unknown runs are ignored."""
     heard = stage.open(contract("acp"))
     with pytest.raises(ValueError, match="has a process already"):
         stage.open(contract("acp"))
@@ -72,7 +72,7 @@ def test_a_run_has_one_process(stage: Stage) -> None:
 
 
 def test_closing_ends_every_process(stage: Stage) -> None:
-    """`close` returns when all are gone, and may be called twice."""
+    """`close` returns when all processes are gone, and may be called twice."""
     ready = [stage.opened(contract("app_server"), f"run-{n}", Mode.AUTO)[1] for n in range(3)]
     stage.host.close()
     stage.host.close()
@@ -80,7 +80,7 @@ def test_closing_ends_every_process(stage: Stage) -> None:
 
 
 def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """What it raises is logged, and the run goes on."""
+    """The listener's error is logged, and the run continues."""
     heard = Heard()
 
     def listen(event: object) -> None:

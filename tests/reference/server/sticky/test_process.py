@@ -18,7 +18,7 @@ AT_ONCE = 1.0
 
 @all_of_them
 def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -> None:
-    """A process that is killed between turns is lost within a second, and gone after that."""
+    """A process killed between turns is reported as lost within a second, then as gone."""
     heard, opened = stage.opened(contract(transport))
     stage.turn(heard, "go on")
     before = time.monotonic()
@@ -30,7 +30,7 @@ def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -
 
 @all_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
-    """The detail holds the last words on stderr, with nothing that a terminal would obey; no end is reported."""
+    """The detail holds the last line on stderr, with control characters escaped; no end of turn is reported."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "exit 3")
     lost = heard.until(Lost)
@@ -41,7 +41,7 @@ def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
 
 @all_of_them
 def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) -> None:
-    """The engine behind a launcher still holds the pipes; the loss is noticed by the launcher, and both are ended."""
+    """The engine still holds the pipes, but its launcher's death is noticed, and both are ended."""
     heard, opened = stage.opened(contract(transport, "launcher"))
     pid = int((stage.turn(heard, "go on").final_text or "").split()[-1])
     assert pid != opened.pid
@@ -55,7 +55,7 @@ def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) ->
 
 @pytest.mark.parametrize("prompt", ["close", "deaf"])
 def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
-    """An engine that lives on but no longer speaks, or hears, is ended."""
+    """An engine that closes its output, or stops reading its input, is ended."""
     heard, opened = stage.opened(contract("acp"))
     stage.host.prompt("run", prompt)
     assert {"close": "output has ended", "deaf": "input can't be written"}[prompt] in heard.until(Lost).detail
@@ -64,7 +64,7 @@ def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
 
 
 def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
-    """The reason is reported as an event, and nothing is raised."""
+    """The reason is reported as an event; nothing is raised."""
     stage.executable().unlink()
     stage.executable().write_text("no program")
     heard = stage.open(contract("acp"))
@@ -73,13 +73,13 @@ def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
 
 
 def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
-    """Other children of this program keep their exit codes while processes are watched."""
+    """Other child processes keep their exit codes while sticky processes are watched."""
     stage.opened(contract("app_server"))
     assert subprocess.run(["/bin/sh", "-c", "exit 7"], check=False).returncode == 7
 
 
 def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look that costs nothing, a kill is noticed as soon."""
+    """Without `os.waitid`, a kill is noticed just as fast."""
     monkeypatch.delattr(os, "waitid")
     heard, opened = stage.opened(contract("app_server", "launcher"))
     before = time.monotonic()
@@ -90,13 +90,13 @@ def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeyp
 
 @all_of_them
 def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
-    """A line of more than 8 MiB is no message, and the one after it is."""
+    """A line over 8 MiB is dropped, and the next line is read normally."""
     heard, opened = stage.opened(contract(transport))
     assert stage.turn(heard, "flood").final_text == f"turn 1 of {opened.pid}"
 
 
 def test_the_traces_hold_both_directions(stage: Stage) -> None:
-    """Everything written and read is saved, in order, in the run's directory."""
+    """The trace in the run's directory holds everything written and read, in order."""
     heard, _ = stage.opened(contract("acp"))
     stage.turn(heard, "go on")
     lines = (stage.folder / "run/protocol").read_text().splitlines()
@@ -107,7 +107,7 @@ def test_the_traces_hold_both_directions(stage: Stage) -> None:
 
 
 def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """It stands among the traces with the release, and as a shell would read it in the log."""
+    """The command and release are saved with the traces; the log shows the command quoted for a shell."""
     caplog.set_level(logging.DEBUG, "turngate_reference.server.sticky")
     known = contract("acp")
     known = replace(known, version="0.61.0", sticky=replace(known.sticky, argv=("acp", "two words")))
@@ -118,7 +118,7 @@ def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureF
 
 
 def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
-    """The engine is not started, nor blamed."""
+    """The engine is neither started nor blamed."""
     (stage.folder / "run").touch()
     heard = stage.open(contract("acp"))
     assert heard.until(Lost).ours
@@ -126,7 +126,7 @@ def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
 
 @pytest.mark.parametrize("flaw", ["", "config-allows"])
 def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
-    """A value below the key that is not among those of the contract is a loss, and names its place."""
+    """If a value below the key isn't allowed by the contract, the process is lost, and the detail names its place."""
     query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
     heard = stage.open(contract("acp", permission_mode=PermissionMode(mode="default", query=query)), flaws=flaw)
     if flaw:
@@ -136,7 +136,7 @@ def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> Non
 
 
 def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
-    """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
+    """If the contract doesn't say how to switch asking on, nothing is started in mode interactive."""
     known = contract("acp")
     mute = replace(known, sticky=replace(known.sticky, interactive=None))
     heard: Heard = stage.open(mute)

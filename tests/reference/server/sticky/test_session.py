@@ -11,7 +11,7 @@ from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opene
 
 @all_of_them
 def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
-    """Each turn is answered by the process that was opened, and its texts are reported before its end."""
+    """The same process answers each turn, and a turn's texts are reported before its end."""
     heard, opened = stage.opened(contract(transport))
     assert opened.started_at == psutil.Process(opened.pid).create_time()
     for number in (1, 2, 3):
@@ -26,7 +26,7 @@ def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
 
 @all_of_them
 def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
-    """Lines that are no message, before the first one, change nothing."""
+    """Lines before the first message that aren't messages are ignored."""
     heard = stage.open(contract(transport), flaws="banner")
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
@@ -34,14 +34,14 @@ def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
 
 @all_of_them
 def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str) -> None:
-    """What the engine says went wrong ends the turn, and the next one runs."""
+    """A failure reported by the engine ends the turn, and the next turn runs."""
     heard, opened = stage.opened(contract(transport))
     assert "key refused" in (stage.turn(heard, "fail").failure or "")
     assert stage.turn(heard, "go on").final_text == f"turn 2 of {opened.pid}"
 
 
 def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
-    """The model stands among the arguments where the contract says so; an unknown option is refused with a reason."""
+    """The model is passed where the contract says; an unknown option is rejected with a reason."""
     heard = Heard()
     known = contract("acp")
     known = replace(known, sticky=replace(known.sticky, argv=("acp", "{options}")))

@@ -19,7 +19,7 @@ REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
 
 @all_of_them
 def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None:
-    """Its options are the one-time choices alone, the action is reported, and the engine gets what was chosen."""
+    """Only one-time options are offered, the action is reported, and the engine gets the user's choice."""
     heard, _ = stage.opened(contract(transport))
     options, words = CHOICES[transport]
     for option, word in zip(options, words, strict=True):
@@ -36,7 +36,7 @@ def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None
 
 @all_of_them
 def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
-    """The second request is told once the first is decided; each gets its own answer."""
+    """The second request is reported after the first is decided; each gets its own answer."""
     heard, _ = stage.opened(contract(transport))
     (yes, no), words = CHOICES[transport]
     stage.host.prompt("run", "ask 2")
@@ -50,7 +50,7 @@ def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
 
 
 def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
-    """What is no option, an "always" included, and an answer to another request are ignored."""
+    """Choices that aren't offered, such as "Always", and answers to other requests are ignored."""
     heard, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "ask")
     asked = heard.until(PermissionAsked)
@@ -68,7 +68,7 @@ def sent(stage: Stage) -> list[str]:
 
 @all_of_them
 def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> None:
-    """The engine is told that it is refused; a decision that comes later is ignored, and the next turn runs."""
+    """The engine gets a refusal, a later decision is ignored, and the next turn runs."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "abandon so be it")
     asked = heard.until(PermissionAsked)
@@ -81,7 +81,7 @@ def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> N
 @pytest.mark.parametrize("mode", list(Mode))
 @all_of_them
 def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, mode: Mode) -> None:
-    """Nobody is asked, and what is asked in the next turn is."""
+    """The user isn't asked, and a request in the next turn is handled normally."""
     heard, opened = stage.opened(contract(transport), mode=mode)
     stage.turn(heard, "go on")
     os.kill(opened.pid, signal.SIGUSR1)
@@ -101,7 +101,7 @@ def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, m
 
 @all_of_them
 def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
-    """Nobody is asked, and the engine gets the one-time grant."""
+    """The user isn't asked, and the engine gets the one-time grant."""
     heard, _ = stage.opened(contract(transport), mode=Mode.AUTO)
     assert stage.turn(heard, "ask 2").final_text == " ".join([CHOICES[transport][1][0]] * 2)
     assert not any(isinstance(event, PermissionAsked) for event in heard.past)
@@ -110,7 +110,7 @@ def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 @all_of_them
 def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, transport: str, mode: Mode) -> None:
-    """It is never granted, in neither mode."""
+    """An unknown request is granted in neither mode."""
     heard, _ = stage.opened(contract(transport), mode=mode)
     answer = json.loads(stage.turn(heard, "unknown").final_text or "")
     assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
@@ -123,7 +123,7 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
     "do,why", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
 )
 def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: str, do: str, why: str) -> None:
-    """A request for permission that is nested too deep, or holds a number that is too long, is never surfaced."""
+    """A permission request that is nested too deeply, or holds a number that is too long, is never reported."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", do)
     assert why in heard.until(Lost).detail

@@ -1,4 +1,4 @@
-"""The database: whole or not at all, of one version, of one server."""
+"""Tests of the database: atomic writes, one schema version, one server."""
 
 import contextlib
 import sqlite3
@@ -19,7 +19,7 @@ from turngate_reference.server.store.database import Store
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    """A file of a later turngate is left as it is."""
+    """A file of a later turngate is left unchanged."""
     file = tmp_path / "turngate.db"
     Store(file).close()
     with sqlite3.connect(file) as connection:
@@ -29,7 +29,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
-    """A database that is not ours gets no tables of ours; a file that is none is refused too."""
+    """A database of another program gets no tables; a file that isn't a database is rejected, too."""
     file = tmp_path / "turngate.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE theirs (x)")
@@ -41,7 +41,7 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half_written(server_env: ServerEnv) -> None:
-    """A reply that can't be written changes nothing: the run still waits, and takes it later."""
+    """If a reply can't be saved, nothing changes: the run still waits, and accepts a reply later."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     writer = server_env.server.store._writer
@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_nothing_half_written(server_env: ServerEnv) -> None:
 
 
 def test_a_transaction_that_fails_is_undone(server_env: ServerEnv) -> None:
-    """What a block wrote before it failed is gone."""
+    """Everything that a block wrote before its error is rolled back."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     with contextlib.suppress(KeyError), server_env.server.store.writing() as connection:
@@ -88,13 +88,13 @@ def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypa
 
 
 def test_a_data_directory_has_one_server(server_env: ServerEnv) -> None:
-    """A second server on the same directory is refused, and says who has it."""
+    """A second server on the same directory is rejected, and the error names the first one."""
     with pytest.raises(EnvironmentFailed, match="in use by process"):
         Server(server_env.settings)
 
 
 def test_nothing_slow_is_done_in_a_transaction(server_env: ServerEnv) -> None:
-    """A process that would be started in one, or an engine that would be asked, is refused as a bug."""
+    """Starting a process or querying an engine inside a transaction raises an error."""
     server_env.cli_env.engine("codex", d.codex("ok"))
     request = ProcessRequest(("true",), Path("/"), {"PATH": "/usr/bin:/bin"})
     with pytest.raises(RuntimeError, match="started in a write transaction"), server_env.server.store.writing():

@@ -15,7 +15,7 @@ SCOPE = "POST /v1/runs"
 
 @pytest.fixture(name="store")
 def _store(tmp_path: Path) -> Iterator[Store]:
-    """Open a store with one run, `run-1`."""
+    """Provide a store with one run, `run-1`."""
     with closing(Store(tmp_path / "turngate.db")) as store:
         with store.writing() as connection:
             runs.insert(connection, "handle", tmp_path / "run-1", REQUEST)
@@ -23,7 +23,7 @@ def _store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_a_key_gets_the_answer_that_it_got_before(store: Store) -> None:
-    """The order of the body's members does not matter, and another scope knows nothing of the key."""
+    """The order of the body's members doesn't matter; the same key in another scope is unrelated."""
     with store.writing() as connection:
         assert IdempotentRequest(SCOPE, "once", {"a": 1, "b": 2}).answer(connection) is None
         IdempotentRequest(SCOPE, "once", {"a": 1, "b": 2}).keep(connection, "run-1", {"state": "queued"})
@@ -32,7 +32,7 @@ def test_a_key_gets_the_answer_that_it_got_before(store: Store) -> None:
 
 
 def test_a_key_belongs_to_one_body(store: Store) -> None:
-    """A second request under the same key is refused rather than taken for the first one."""
+    """The same key with another body is rejected."""
     with store.writing() as connection:
         IdempotentRequest(SCOPE, "once", {"a": 1}).keep(connection, "run-1", {})
         with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
@@ -40,7 +40,7 @@ def test_a_key_belongs_to_one_body(store: Store) -> None:
 
 
 def test_a_request_without_a_key_was_never_done(store: Store) -> None:
-    """Nothing is kept of it."""
+    """Nothing is stored for it."""
     with store.writing() as connection:
         IdempotentRequest(SCOPE, None, {}).keep(connection, "run-1", {})
         assert IdempotentRequest(SCOPE, None, {}).answer(connection) is None

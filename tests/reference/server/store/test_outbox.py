@@ -1,4 +1,4 @@
-"""What is written while a turn runs: in order, in bounded memory, and without anybody waiting for it."""
+"""Tests of writes during a turn: in order, in bounded memory, and without blocking the caller."""
 
 import contextlib
 import sqlite3
@@ -28,7 +28,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 def adding(text: str) -> Write:
-    """Return what writes a text."""
+    """Return a write that stores a text."""
 
     def write(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO texts (text) VALUES (?)", (text,))
@@ -37,12 +37,12 @@ def adding(text: str) -> Write:
 
 
 def texts(store: Store) -> list[str]:
-    """Read what was written."""
+    """Read the stored texts."""
     return [row["text"] for row in store.read("SELECT text FROM texts ORDER BY id")]
 
 
 def test_a_locked_database_keeps_nobody_waiting_and_loses_nothing(store: Store, tmp_path: Path) -> None:
-    """What is put while another process holds the database is written once, in order, when it lets go."""
+    """Writes queued while another process locks the database are made once, in order, after it unlocks."""
     turn = Outbox(store)
     with locked_database(tmp_path / "turngate.db"):
         start = time.monotonic()
@@ -60,14 +60,14 @@ def test_a_locked_database_keeps_nobody_waiting_and_loses_nothing(store: Store, 
 
 
 def test_it_is_written_without_a_flush(store: Store) -> None:
-    """Who follows a turn sees each text soon."""
+    """Writes are made soon even without a flush, so clients see each text quickly."""
     turn, written = Outbox(store), threading.Event()
     turn.put(lambda _connection: written.set())
     assert written.wait(PATIENCE)
 
 
 def test_memory_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no room is refused; there is room again when what was there is written."""
+    """A write that doesn't fit is rejected; there is room again once pending writes are made."""
     monkeypatch.setattr(outbox, "MAX_PENDING", 10)
     turn = Outbox(store)
     with locked_database(tmp_path / "turngate.db"):
@@ -79,7 +79,7 @@ def test_memory_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_can_never_be_written_holds_up_nothing(store: Store) -> None:
-    """It is left out, and what comes after it is written."""
+    """A write that always fails is dropped, and later ones are made."""
 
     def broken(_connection: sqlite3.Connection) -> None:
         raise TypeError
@@ -92,7 +92,7 @@ def test_what_can_never_be_written_holds_up_nothing(store: Store) -> None:
 
 
 def test_without_a_thread_it_is_written_by_the_flush(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that has no threads left loses nothing."""
+    """If no thread can be started, the flush makes the writes."""
 
     def none_left(_thread: threading.Thread) -> None:
         raise RuntimeError
@@ -107,7 +107,7 @@ def test_without_a_thread_it_is_written_by_the_flush(store: Store, monkeypatch: 
 
 
 def test_a_closed_one_takes_nothing(store: Store) -> None:
-    """What comes after the end of a turn is not written."""
+    """After the end of a turn, nothing more is written."""
     turn = Outbox(store)
     turn.close()
     assert not turn.put(adding("late"))

@@ -11,7 +11,7 @@ REQUEST = {"engine": "codex", "execution_mode": "auto", "session_timeout_sec": 5
 
 
 def stored(tmp_path: Path, workspace: Path | None = None, **columns: object) -> Run:
-    """Store a run and read it."""
+    """Store a run and read it back."""
     with closing(Store(tmp_path / "turngate.db")) as store, store.writing() as connection:
         run = runs.insert(connection, "handle", tmp_path / "run-1", REQUEST, workspace)
         runs.change(connection, run.run_id, **columns)
@@ -19,7 +19,7 @@ def stored(tmp_path: Path, workspace: Path | None = None, **columns: object) -> 
 
 
 def test_an_engine_works_below_its_run_or_in_the_workspace(tmp_path: Path) -> None:
-    """Its results go below that directory, under the handle of the run."""
+    """Artifacts go below that directory, under the handle of the run."""
     run = stored(tmp_path)
     assert run.artifacts == run.cwd / "artifacts/handle" == tmp_path / "run-1/work/artifacts/handle"
     (tmp_path / "other").mkdir()
@@ -30,13 +30,13 @@ def test_an_engine_works_below_its_run_or_in_the_workspace(tmp_path: Path) -> No
     "kind, sticky, resumable", [("sticky_process", True, False), ("resumable", False, True), (None, False, False)]
 )
 def test_the_profile_says_how_a_run_waits(tmp_path: Path, *, kind: str | None, sticky: bool, resumable: bool) -> None:
-    """Nothing is known before there is a profile."""
+    """Before a profile is chosen, a run is neither sticky nor resumable."""
     run = stored(tmp_path, profile=kind and {"kind": kind})
     assert (run.is_sticky, run.is_resumable) == (sticky, resumable)
 
 
 def test_the_locations_are_those_of_the_first_turn(tmp_path: Path) -> None:
-    """A run that has not begun has none; an unset variable is kept as such."""
+    """A run that hasn't started has no locations; an unset variable is stored as unset."""
     assert stored(tmp_path).locations == {}
     (tmp_path / "other").mkdir()
     assert stored(tmp_path / "other", recovery={"locations": {"HOME": None}}).locations == {"HOME": None}

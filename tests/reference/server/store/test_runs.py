@@ -13,13 +13,13 @@ from turngate_reference.server.store.database import Store
 
 
 def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: ServerEnv) -> None:
-    """No code of ours can move a run as the table does not allow."""
+    """A transition that the table doesn't allow raises ValueError."""
     with server_env.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
         runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
 
 
 def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
-    """They go by an index to their page, and touch neither requests nor final data."""
+    """List queries use an index, and read neither requests nor final data."""
     store = Store(tmp_path / "turngate.db")
     told: list[str] = []
     store._reader.set_trace_callback(told.append)
@@ -36,7 +36,7 @@ def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
 
 
 def test_a_summary_tells_of_a_run_what_the_run_tells(server_env: ServerEnv) -> None:
-    """What both have is the same."""
+    """A summary has the same values as the run."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask(model="o9", session_timeout_sec=77)
     run, (summary,) = server_env.run(run_id), runs.summaries(server_env.server.store)
@@ -46,7 +46,7 @@ def test_a_summary_tells_of_a_run_what_the_run_tells(server_env: ServerEnv) -> N
 
 
 def test_progress_is_news_to_those_whom_it_concerns(server_env: ServerEnv) -> None:
-    """Whoever looks at all runs hears of states; whoever looks at one hears of all its events."""
+    """Followers of all runs get state changes as news; followers of one run get all of its events."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     store = server_env.server.store
@@ -61,7 +61,7 @@ def test_progress_is_news_to_those_whom_it_concerns(server_env: ServerEnv) -> No
 
 
 def test_the_last_events_come_in_order(server_env: ServerEnv) -> None:
-    """Those before an event, too."""
+    """The latest events are returned in order, and so are those before a given event."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     events = runs.events(server_env.server.store, run_id)
@@ -70,7 +70,7 @@ def test_the_last_events_come_in_order(server_env: ServerEnv) -> None:
 
 
 def test_prompts_are_cut(server_env: ServerEnv) -> None:
-    """Only those of the runs that are asked for come."""
+    """Only the requested runs' prompts are returned, shortened."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     first, _ = (server_env.create("\u00e9" * 9), server_env.create("b"))
     assert runs.prompts(server_env.server.store, [first], 3) == {first: "\u00e9" * 3}
