@@ -1,4 +1,4 @@
-"""`make compatibility`: writes the compatibility tables anew, after adding the reports that are named.
+"""`make compatibility`: adds the named reports and writes the compatibility tables again.
 
 `make compatibility ARGS='report.json …'` takes what `turngate matrix … --report report.json` wrote.
 """
@@ -15,7 +15,7 @@ README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"
 
 
 def main() -> int:
-    """Add reports, then render."""
+    """Add reports, then render the tables."""
     kept = read()
     for path in map(Path, sys.argv[1:]):
         report = json.loads(path.read_text("utf-8"))

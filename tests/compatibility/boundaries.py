@@ -1,4 +1,4 @@
-"""Where the claims of a contract begin and end, and whether both neighbours in what is published show it."""
+"""Where the claims of a contract begin and end, and whether the releases on both sides confirm it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ USABLE = ("compatible", "degraded")
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A release where a claim begins or ends; `before` and `after` are the nearest ones that were run."""
+    """A release where a claim begins or ends; `before` and `after` are the nearest tested releases."""
 
     claim: str
     edge: str
@@ -25,7 +25,7 @@ class Boundary:
 
 
 def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
-    """Return every boundary of an engine's contract."""
+    """Yield every boundary of an engine's contract."""
     contract = load.contract(name)
     for claim in contract.document.claims():
         for edge in ("since", "until"):
@@ -51,13 +51,13 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
 
 
 def _was_asked(release: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Return whether a release was run, and if for single clauses, for one that shows the claim."""
+    """Return whether a release was tested, and if only for some clauses, for one that shows the claim."""
     showing = {claim.get("clause"), *(evidence.get("clause") for evidence in claim.get("evidence", ()))}
     return "lost" not in release and ("asked" not in release or not showing.isdisjoint(release["asked"]))
 
 
 def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
-    """Return whether a release showed a deviation's symptom, excused or not."""
+    """Return whether a release showed a deviation's symptom."""
     seen = engine["releases"][version]["found"].get(deviation["clause"], {})
     return deviation["symptom"] in seen.get("symptoms", ())
 
@@ -69,7 +69,7 @@ def _named(section: str, claim: Mapping[str, Any]) -> str:
 
 
 def disagreeing(name: str, version: str, release: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the deviations that a release was not seen to have though it is declared to, and the other way round."""
+    """Return the declared deviations that a release did not show, and those it showed undeclared."""
     if release.get("verdict") not in USABLE:
         return [], []
     declared = {f"{d.clause}: {d.symptom}": d.flaky for d in load.contract(name).at(version).deviations}

@@ -1,4 +1,4 @@
-"""The saved results of matrices: for each release its verdict, and the clauses that did not pass."""
+"""The saved matrix results: the verdict of each release, and the clauses that did not pass."""
 
 import json
 import re
@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "compatibility.json"
 SCHEMA = "turngate.compatibility/1"
 
-# the reason stands for all other failures
+# verdicts whose reason replaces the details of all failures
 UNUSABLE = ("broken", "unanswered")
 
 Kept = dict[str, Any]
-# what differs between two runs of the same release
+# texts that differ between two runs of the same release
 CHANGING = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za-z]{26}"), "<id>"),
     (re.compile(r"tgn-[0-9a-f]+"), "<nonce>"),
@@ -28,7 +28,7 @@ CHANGING = (
 
 
 def read(path: Path = KEPT) -> Kept:
-    """Read the saved results; none yet are an empty record."""
+    """Return the saved results, or an empty record if there are none yet."""
     if not path.exists():
         return {"schema": SCHEMA, "engines": {}}
     kept: Kept = json.loads(path.read_text("utf-8"))
@@ -69,7 +69,7 @@ def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterabl
 
 
 def _joined(before: Kept | None, new: Kept) -> Kept:
-    """Add results to earlier ones: those of selected clauses never replace complete ones, but join others."""
+    """Add results to earlier ones: selected clauses never replace complete results, but are merged with each other."""
     if before is None or "asked" not in new:
         return new
     if "asked" not in before:
@@ -96,7 +96,7 @@ def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
 
 
 def _reason(release: Mapping[str, Any]) -> str:
-    """Return what made a release unusable: a baseline rather than another breaking clause."""
+    """Return why a release is unusable, preferring a failing baseline to other breaking clauses."""
     if release["failed"]:
         return str(release["failed"]["what"])
     wrong = "fail" if release["verdict"] == "broken" else "not_run"
@@ -119,14 +119,14 @@ def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool
 
 
 def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str]:
-    """Return the symptoms: of a failure those without a deviation, of a deviation those declared and not stale."""
+    """Return the symptoms of a failure, or the declared symptoms of a deviation that are not stale."""
     if clause["result"] == "fail" and (named := re.search(r" \[([a-z0-9, -]+)\]\Z", clause["detail"])):
         return named[1].split(", ")
     if clause["result"] != "deviates":
         return []
     contract = load.contract(release["engine"]).at(release["version"])
     of_clause = [deviation for deviation in contract.deviations if deviation.clause == clause["id"]]
-    # the absence of a flaky deviation is not reported, but an observed one is, with its action
+    # a flaky deviation that was not observed is not reported; one that was is, with its action
     declared = {
         deviation.symptom
         for deviation in of_clause

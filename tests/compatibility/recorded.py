@@ -20,7 +20,7 @@ FIXTURES = kept.ROOT / "fixtures"
 
 @dataclass(frozen=True, slots=True)
 class RecordedRelease:
-    """A release as its recordings show it; `notable` are the clauses with another result than pass."""
+    """A release as its recordings show it; `notable` are the clauses that did not pass."""
 
     engine: str
     version: str
@@ -30,7 +30,7 @@ class RecordedRelease:
 
 
 def withdrawn() -> Iterator[RecordedRelease]:
-    """Return each recorded release of each sealed engine."""
+    """Yield each recorded release of each sealed engine."""
     for engine in load.engine_names():
         if load.contract(engine).at().lifecycle.status == "sealed":
             for version in recorded_releases.releases(engine, [FIXTURES]):

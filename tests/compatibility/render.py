@@ -1,4 +1,4 @@
-"""Renders the saved results of matrices: a short table for the README, and a page for everything."""
+"""Renders the saved results of matrices: a short table for the README, and a full page."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -18,14 +18,14 @@ Kept = Mapping[str, Any]
 
 
 def summary(kept: Kept) -> str:
-    """Render the table of the README."""
+    """Return the table for the README."""
     head = ("engine", "tested, of all published", *VERDICTS, "usable since", "newest tested")
     run = (_summed(name, engine) for name, engine in kept["engines"].items())
     return table(head, (*run, *map(_replayed, withdrawn())))
 
 
 def page(kept: Kept) -> str:
-    """Render the whole page."""
+    """Return the full page."""
     parts = [_part(name, engine) for name, engine in kept["engines"].items()]
     parts += map(_recorded_part, withdrawn())
     return (
@@ -38,7 +38,7 @@ def page(kept: Kept) -> str:
 
 
 def in_readme(readme: str, kept: Kept) -> str:
-    """Put the table between its marks; ValueError if they are not there."""
+    """Put the table between its marks in the README's text; raise ValueError if they are missing."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -47,14 +47,14 @@ def in_readme(readme: str, kept: Kept) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Render a Markdown table."""
+    """Return a Markdown table."""
     columns = tuple(head)
     lines = [columns, ("---",) * len(columns), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def stretches(name: str, engine: Kept) -> list[tuple[list[str], Kept]]:
-    """Group adjacent, completely probed releases with the same results."""
+    """Group adjacent releases with the same results, if they were tested completely."""
     whole = {
         version: {**release, "unseen": disagreeing(name, version, release)[0]}
         for version, release in engine["releases"].items()
@@ -123,7 +123,7 @@ def _recorded_part(release: RecordedRelease) -> str:
 def _stretch(versions: list[str], release: Kept, published: list[str]) -> Iterator[str]:
     first, last = versions[0], versions[-1]
     yield first if first == last else f"{first} to {last}"
-    # named releases may be pre-releases, which the list leaves out
+    # pre-releases that were named explicitly are missing from the published list
     between = [version for version in published if version in versions or _between(version, first, last, published)]
     yield f"{len(versions)} of {len(between) or 1}"
     yield release["verdict"]

@@ -1,4 +1,4 @@
-"""What is kept of matrices agrees with the contracts, and the tables with what is kept."""
+"""The saved matrix results agree with the contracts, and the tables with the saved results."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -18,25 +18,25 @@ every_engine = pytest.mark.parametrize("name", ENGINES)
 
 
 def release(version: str, *clauses: dict[str, Any], **other: Any) -> dict[str, Any]:
-    """Make a release of a report on codex."""
+    """Return a release of a report on codex."""
     profile = {"kind": "resumable", "reason": "", "session_timeout_sec": 1200}
     whole = {"engine": "codex", "version": version, "verdict": "degraded", "profile": profile, "failed": None}
     return whole | {"clauses": list(clauses)} | other
 
 
 def report(*releases: dict[str, Any], asked: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Make a report."""
+    """Return a report."""
     machine = {"system": "Linux", "arch": "x86_64", "node": "v20.1.0"}
     return {"machine": machine, "clauses": list(asked), "releases": list(releases)}
 
 
 def clause(name: str, result: str, detail: str) -> dict[str, Any]:
-    """Make the result of a clause."""
+    """Return a clause result."""
     return {"id": name, "result": result, "detail": detail}
 
 
 def after(*reports: dict[str, Any]) -> dict[str, Any]:
-    """Add reports one after the other; return the saved results of codex."""
+    """Add these reports in order, and return the saved results of codex."""
     record: dict[str, Any] = {"schema": kept.SCHEMA, "engines": {}}
     for report_ in reports:
         record = kept.added(record, report_, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
@@ -45,25 +45,25 @@ def after(*reports: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_readme_holds_the_table_that_the_data_gives() -> None:
-    """After a change of a contract or a new matrix, the table must be generated again."""
+    """The table in the README is the generated one."""
     assert in_readme(README.read_text("utf-8"), KEPT) == README.read_text("utf-8"), "make compatibility"
 
 
 @pytest.mark.long
 def test_page_is_the_one_that_the_data_gives() -> None:
-    """The page is never written by hand."""
+    """The compatibility page is the generated one."""
     assert page(KEPT) == PAGE.read_text("utf-8"), "make compatibility"
 
 
 def test_what_is_kept_is_written_as_it_was_read(tmp_path: Path) -> None:
-    """Reading and writing change no byte, so that a difference is one of content."""
+    """Reading and writing the saved results changes no byte."""
     kept.write(KEPT, tmp_path / "kept.json")
     assert (tmp_path / "kept.json").read_bytes() == kept.KEPT.read_bytes()
 
 
 @every_engine
 def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(name: str) -> None:
-    """A range that a run contradicts is wrong; giving up just before or after the deadline alone is chance."""
+    """Tested releases show exactly the declared deviations, except for hangs, which depend on timing."""
     for version, release_ in KEPT["engines"][name]["releases"].items():
         unseen, undeclared = disagreeing(name, version, release_)
         assert all(deviation.startswith("backend.failure-told: hang") for deviation in unseen), version
@@ -72,14 +72,14 @@ def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(n
 
 @every_engine
 def test_deviations_begin_and_end_where_both_neighbours_were_run(name: str) -> None:
-    """An edge that is a guess between two releases that lie apart is said to be one."""
+    """Where a deviation begins or ends, both releases were tested, or its note says that they weren't."""
     edges = [edge for edge in boundaries(name, KEPT["engines"][name]) if ": " in edge.claim and not edge.unverified]
     deviating = [edge for edge in edges if not edge.claim.startswith(("options", "auto_flags"))]
     assert [edge for edge in deviating if not edge.exact and "not asked" not in edge.note] == []
 
 
 def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:
-    """A second run of the same release leaves the record as it is."""
+    """Passes and run-specific details are left out, so that a second run changes nothing."""
     detail = "exit code 0 and a fresh session 01a2012d-f78e-70f2-95cc-e206268e364c; 500: still running after 22 s"
     record = after(
         report(
@@ -99,14 +99,14 @@ def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:
 
 
 def test_a_deviation_is_kept_by_its_symptoms() -> None:
-    """Declared symptoms count, save those that did not occur."""
+    """A deviation is saved with its declared symptoms, without those that did not occur."""
     detail = "x; an orchestrator must y; stale: the declared deviation hang-500 did not occur"
     record = after(report(release("0.169.0", clause("backend.failure-told", "deviates", detail))))
     assert record["releases"]["0.169.0"]["found"]["backend.failure-told"]["symptoms"] == ["hang-away"]
 
 
 def test_a_broken_release_is_kept_with_its_reason_and_the_names_of_what_fails() -> None:
-    """A baseline that was missed is the reason; other details would say the same once for each clause."""
+    """A broken release is saved with its failing baseline as the reason, and without other details."""
     clauses = (clause("version.readable", "fail", "x"), clause("handle.present", "fail", "still running after 3 s"))
     saved = after(report(release("0.9.0", *clauses, verdict="broken")))["releases"]["0.9.0"]
     assert saved["why"] == "handle.present: still running"
@@ -114,13 +114,13 @@ def test_a_broken_release_is_kept_with_its_reason_and_the_names_of_what_fails() 
 
 
 def test_releases_stand_in_their_order() -> None:
-    """0.9.0 is older than 0.117.0."""
+    """Releases are sorted by version: 0.9.0 is older than 0.117.0."""
     record = after(report(release("0.118.0")), report(release("0.9.0"), release("0.117.0")))
     assert list(record["releases"]) == record["published"] == ["0.9.0", "0.117.0", "0.118.0"]
 
 
 def test_single_clauses_never_replace_a_whole_answer() -> None:
-    """Nor does what they leave unsaid count as held."""
+    """Results of selected clauses never replace complete ones, but are merged with each other."""
     few = report(release("0.9.0", verdict="broken"), asked=("help.surface",))
     assert after(report(release("0.9.0")), few)["releases"]["0.9.0"]["verdict"] == "degraded"
     assert after(few)["releases"]["0.9.0"] == {"asked": ["help.surface"], "found": {}}
@@ -130,7 +130,7 @@ def test_single_clauses_never_replace_a_whole_answer() -> None:
 
 
 def test_neighbours_that_came_out_alike_are_one_row() -> None:
-    """Releases between them that were run for single clauses don't part them."""
+    """Releases with equal results share a row, even if one between them was only partly tested."""
     few = report(release("0.47.0"), asked=("help.surface",))
     engine = after(report(release("0.45.0"), release("0.58.0")), few)
     assert [versions for versions, _ in stretches("codex", engine)] == [["0.45.0", "0.58.0"]]
@@ -149,7 +149,7 @@ def test_neighbours_that_came_out_alike_are_one_row() -> None:
 def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
     asked: tuple[str, ...] | None, claim: str, neighbour: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is a neighbour of those claims alone whose evidence is a clause that it was asked."""
+    """A partly tested release only counts for claims whose evidence is a tested clause."""
     contract = deepcopy(load.contract("codex"))
     contract.document.data["help"]["until"] = "0.117.0"
     monkeypatch.setattr(load, "contract", lambda _: contract)
@@ -159,7 +159,7 @@ def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
 
 
 def test_release_that_could_not_be_had_says_why() -> None:
-    """It counts as unanswered, and not as run."""
+    """An unavailable release counts as unanswered, not as tested, and the page says why."""
     lost = release(
         "0.118.0",
         verdict="unanswered",
@@ -173,6 +173,6 @@ def test_release_that_could_not_be_had_says_why() -> None:
 
 
 def test_readme_without_marks_is_refused() -> None:
-    """A table is never put in some other place."""
+    """A README without the marks is rejected."""
     with pytest.raises(ValueError, match="compatibility"):
         in_readme("# turngate\n", KEPT)

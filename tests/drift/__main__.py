@@ -1,4 +1,4 @@
-"""Prints how many drifts were caught, and each that was not: `python -m tests.drift`."""
+"""Prints how many drifts were caught, and those that were missed: `python -m tests.drift`."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
 
 
 def main() -> int:
-    """Judge the corpus; 1 if a drift was missed."""
+    """Judge the corpus; return 1 if a drift was missed."""
     with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
         judged = list(pool.map(judge_drift, corpus()))
     missed = [drift for drift in judged if not drift.caught]

@@ -1,8 +1,8 @@
-"""The drift corpus: one YAML file per drift, which says what changes, why it may, and which clause must notice.
+"""The drift corpus: one YAML file per drift, stating what changes, why that may happen, and which clause must fail.
 
-`recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake that behaves as
-that release, `simulated: gemini@0.61.0` the simulation that its contract describes: both really run the `cases`.
-`fault` is what a simulated sticky process does wrong, by a name of `turngate simulate --fault`.
+`recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake engine that
+behaves like that release, and `simulated: gemini@0.61.0` is the simulation of that release. Both run the `cases`.
+`fault` is a name from `turngate simulate --fault`: what a simulated sticky process does wrong.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Change = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One drift; `seen_in` names the issue or commit of a real one; one base of the three is set."""
+    """One drift, with one of the three bases; `seen_in` names the issue or commit where it really happened."""
 
     name: str
     what: str
@@ -38,7 +38,7 @@ class Drift:
 
 @cache
 def corpus() -> tuple[Drift, ...]:
-    """Load every drift, in the order of their names."""
+    """Return every drift, sorted by name."""
     return tuple(_read(path) for path in sorted(CORPUS.glob("*.yaml")))
 
 

@@ -21,14 +21,14 @@ LEVELS = ("static", "hermetic")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The result of a drift: every clause's result by its id."""
+    """The results of a drift, by clause id."""
 
     drift: Drift
     results: dict[str, ClauseResult]
 
     @property
     def caught(self) -> bool:
-        """Return whether the clause that the drift names failed."""
+        """Whether the clause that the drift names failed."""
         return self.results[self.drift.caught_by].result is Result.FAIL
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
 
 
 def recorded() -> tuple[tuple[str, str], ...]:
-    """List engine and version of every release of which there are recordings."""
+    """Return the engine and version of every release that has recordings."""
     return tuple((path.parent.name, path.name) for path in sorted(recorded_releases.CHECKOUT.glob("*/*")))
 
 

@@ -1,4 +1,4 @@
-"""Splits an engine's output into records, and prints them again, framed as before."""
+"""Parses an engine's output into records, and writes them back in the same framing."""
 
 import json
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from turngate.contract.structs import Framed
 
 @dataclass
 class Printed:
-    """The records of a stream, and the text before them (before a tagged block)."""
+    """The records of a stream, and the text before a tagged block."""
 
     framed: Framed
     before: bytes
     records: list[dict[str, Any]]
 
     def data(self) -> bytes:
-        """Print them."""
+        """Return the records as bytes."""
         if self.framed.framing == "ndjson":
             lines = [json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in self.records]
             return "".join(lines).encode()
@@ -27,7 +27,7 @@ class Printed:
 
 
 def printed(framed: Framed, data: bytes) -> Printed:
-    """Read a stream that keeps to its framing; a stream of text has no records."""
+    """Parse a stream; a plain-text stream has no records."""
     if framed.framing == "ndjson":
         return Printed(framed, b"", [json.loads(line) for line in data.split(b"\n") if line])
     if framed.framing == "json_document":

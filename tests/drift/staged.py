@@ -1,4 +1,4 @@
-"""Plays the cases of a drift on a real executable that drifts."""
+"""Runs the cases of a drift on a real executable that drifts."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ SOURCE = Path(__file__).with_name("wrapper.py")
 
 
 def play(drift: Drift) -> Observations:
-    """Play the drift's cases on its executable, by the contract of the release that it claims to be."""
+    """Run the drift's cases on its executable, with the contract of the release that it claims to be."""
     engine, _, version = str(drift.executable or drift.simulated).partition("@")
     contract = load.contract(engine).at(version)
     with tempfile.TemporaryDirectory(prefix="drift-") as name:
@@ -44,7 +44,7 @@ def play(drift: Drift) -> Observations:
 
 
 def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
-    """Play the drift's cases through the reference server, on a simulated engine with its fault, and judge them."""
+    """Run the drift's cases through the reference server, on a simulated engine with its fault, and judge them."""
     engine, _, version = str(drift.simulated).partition("@")
     contract = load.contract(engine).at(version)
     with tempfile.TemporaryDirectory(prefix="drift-") as name:
@@ -55,7 +55,7 @@ def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
 
 
 def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
-    """Make the wrapper an executable in `folder`, round the engine that the drift names."""
+    """Install the wrapper in `folder` as an executable around the drift's engine."""
     inner = folder / "engine"
     told = {
         "engine": str(process.install(contract, inner) if drift.simulated else engines.install(inner)),
@@ -72,8 +72,8 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
 
 @contextmanager
 def without_waiting() -> Iterator[None]:
-    """Make a later minute come at once, and deadlines short, while the block runs."""
-    load.prepare()  # here, since drifts are judged on many threads
+    """Skip the wait for a later minute and shorten deadlines while the block runs."""
+    load.prepare()  # loaded once here, because drifts are judged on many threads
     with (
         patch.object(EngineDriver, "until_later_minute", lambda *_: None),
         patch.object(driver, "TURN_TIMEOUT", 12.0),

@@ -1,4 +1,4 @@
-"""Words of drifts of recordings: what the streams hold."""
+"""Changes to the stdout and stderr of recorded turns."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from turngate.contract.structs import Match
 from turngate.turn.records import matches
 from turngate_probes.harness.observations import Observations, Turn
 
-# what the streams hold, as bytes
+# changes to bytes
 
 
 @word
@@ -25,7 +25,7 @@ def put(
     at: int | Literal["start", "end"],
     stream: Stream = "stdout",
 ) -> Turn:
-    """Insert a text, or `raw` bytes in hexadecimal, at the start, at the end, or before a line (from 0)."""
+    """Insert a text, or `raw` bytes in hexadecimal, at the start, at the end, or before a line (counted from 0)."""
     added = bytes.fromhex(raw) if raw else text.encode()
 
     def edit(data: bytes) -> bytes:
@@ -40,20 +40,20 @@ def put(
 def substitute(
     turn: Turn, _seen: Observations, *, pattern: str, by: str = "", raw: str = "", stream: Stream = "stdout"
 ) -> Turn:
-    """Replace every match of a regular expression (`^` and `$` are those of lines), by `raw` bytes in hexadecimal."""
+    """Replace every match of a multiline regular expression by a text, or by `raw` bytes in hexadecimal."""
     new = bytes.fromhex(raw) if raw else by.encode()
     return edit_stream(turn, stream, lambda data: re.sub(pattern.encode(), new, data, flags=re.MULTILINE))
 
 
 @word
 def cut_off(turn: Turn, _seen: Observations, *, count: int, stream: Stream = "stdout") -> Turn:
-    """Lose the last `count` bytes."""
+    """Drop the last `count` bytes."""
     return edit_stream(turn, stream, lambda data: data[:-count])
 
 
 @word
 def flood(turn: Turn, _seen: Observations, *, size: int, stream: Stream = "stdout") -> Turn:
-    """Begin with a JSON object on one line of `size` bytes."""
+    """Print a JSON object on one line of `size` bytes first."""
     return edit_stream(turn, stream, lambda data: b'{"type":"item.updated","x":"' + b"x" * size + b'"}\n' + data)
 
 
@@ -65,7 +65,7 @@ def say_twice(turn: Turn, _seen: Observations, *, stream: Stream = "stdout") -> 
 
 @word
 def swap_streams(turn: Turn, _seen: Observations) -> Turn:
-    """Print on stderr what belonged to stdout, and the other way round."""
+    """Swap stdout and stderr."""
     return replace(turn, stdout=turn.stderr, stderr=turn.stdout)
 
 
@@ -73,12 +73,12 @@ def swap_streams(turn: Turn, _seen: Observations) -> Turn:
 def spill(
     turn: Turn, _seen: Observations, *, pattern: str, at: int | Literal["start", "end"], stream: Stream = "stdout"
 ) -> Turn:
-    """Print the lines of the model's text that match, as they are."""
+    """Print matching lines of the model's text as plain lines."""
     lines = [line for line in turn.scripted.split("\n") if re.search(pattern, line)]
     return put(turn, _seen, text="\n".join(lines) + "\n" if lines else "", at=at, stream=stream)
 
 
-# what the streams hold, as records
+# changes to records
 
 
 @word
@@ -114,7 +114,7 @@ def set_fields(
 def drop_fields(
     turn: Turn, seen: Observations, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
-    """Leave top-level fields out of the matching records."""
+    """Remove top-level fields from the matching records."""
 
     def edit(stream_records: Printed) -> None:
         stream_records.records = [
@@ -127,7 +127,7 @@ def drop_fields(
 
 @word
 def drop_records(turn: Turn, seen: Observations, *, match: Match, stream: Stream = "stdout") -> Turn:
-    """Never print the matching records."""
+    """Remove the matching records."""
 
     def edit(stream_records: Printed) -> None:
         stream_records.records = [record for record in stream_records.records if not matches(record, match)]
@@ -157,7 +157,7 @@ def move_records(
 
 @word
 def pretty(turn: Turn, seen: Observations, *, stream: Stream = "stdout") -> Turn:
-    """Print each record over many lines."""
+    """Print each record on several lines."""
     records = printed(seen.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
     return edit_stream(
         turn, stream, lambda _: "".join(json.dumps(record, indent=2) + "\n" for record in records).encode()

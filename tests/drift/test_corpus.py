@@ -1,4 +1,4 @@
-"""The corpus as a whole, and what it is held against: nothing fails where nothing drifts."""
+"""The corpus as a whole, and that no clause fails without a drift."""
 
 import re
 from itertools import product
@@ -16,22 +16,22 @@ CORPUS = corpus()
 
 
 def test_the_corpus_is_large() -> None:
-    """There are at least sixty drifts, each of which changes something in its own way."""
+    """There are at least sixty drifts, and no two make the same change."""
     assert len(CORPUS) >= 60
     ways = {(str(drift.changes), drift.recordings, drift.simulated, drift.fault, drift.cases) for drift in CORPUS}
     assert len(ways) == len(CORPUS)
 
 
 def test_every_clause_catches_a_drift() -> None:
-    """No clause is there for nothing."""
+    """Every clause catches at least one drift."""
     hermetic = {drift.caught_by for drift in CORPUS if not drift.fault}
     assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == hermetic
 
 
 def test_each_fault_is_caught_on_every_protocol() -> None:
-    """What a simulated process does wrong, and the server can't make good, is in the corpus for each protocol."""
+    """Every fault that the server can't correct has a drift for each protocol."""
     protocols = {load.contract(engine).at().sticky.transport for engine in load.engine_names()} - {"none"}
-    # an action that is asked for twice is answered twice, and a process that dies in a turn is lost as well
+    # the server answers an action that is asked for twice, and a process that dies in a turn is simply lost
     faults = set(FAULTS) - {"asks-twice", "dies-in-turn"}
     covered = {
         (drift.fault, load.contract(engine).at(version).sticky.transport)
@@ -43,7 +43,7 @@ def test_each_fault_is_caught_on_every_protocol() -> None:
 
 
 def test_every_word_is_used() -> None:
-    """The vocabulary holds no more than the corpus needs."""
+    """The corpus uses every word of the vocabulary."""
     for words, drifts in (
         (transform.WORDS, [drift for drift in CORPUS if drift.recordings]),
         (wrapper.BEFORE | wrapper.INSTEAD | wrapper.AFTER, [drift for drift in CORPUS if not drift.recordings]),
@@ -52,7 +52,7 @@ def test_every_word_is_used() -> None:
 
 
 def test_drifts_tell_themselves_in_sentences() -> None:
-    """A drift says what changes and why it may, and names its issue so that it can be found."""
+    """Each drift says in sentences what changes and why, and names its issue or commit in a standard form."""
     for drift in CORPUS:
         assert drift.what.endswith("."), drift.name
         assert drift.why.endswith("."), drift.name
@@ -62,7 +62,7 @@ def test_drifts_tell_themselves_in_sentences() -> None:
 
 @pytest.mark.long
 def test_no_clause_fails_on_an_executable_that_does_not_drift() -> None:
-    """The wrapper without a change is as good as the engine in it."""
+    """No clause fails on the wrapper without a change."""
     cases = ("static", "main", "bad-handles", "auto", "flag-prompts", "stdin-open")
     still = Drift(name="none", what="", why="", changes=(), caught_by="", executable="codex@0.169.0", cases=cases)
     with without_waiting():

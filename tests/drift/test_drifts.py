@@ -1,4 +1,4 @@
-"""Each drift of the corpus is noticed, by the clause that it names."""
+"""Each drift of the corpus is caught by the clause that it names."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +16,7 @@ Judging = dict[str, Future[Judged]]
 
 @pytest.fixture(scope="module", name="judging")
 def _judging(request: pytest.FixtureRequest) -> Iterator[Judging]:
-    """Judge the drifts that were asked for, a few at once."""
+    """Judge the selected drifts, a few at once."""
     asked = {drift.name for drift in map(_drift_of, request.session.items) if drift}
     with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
         yield {drift.name: pool.submit(judge_drift, drift) for drift in CORPUS if drift.name in asked}
@@ -31,7 +31,7 @@ def _drift_of(item: pytest.Item) -> Drift | None:
 @pytest.mark.long
 @pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
 def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
-    """The clause that the drift names is among those that fail; nothing else is told of a process that stays."""
+    """The clause that the drift names fails; if a process stays after its turn, no other clause fails."""
     judged = judging[drift.name].result()
     assert judged.caught, str(judged)
     if drift.name in STAYING:

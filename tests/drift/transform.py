@@ -1,4 +1,4 @@
-"""Applies the changes of a drift to recorded turns, as an engine of another release might have."""
+"""Applies the changes of a drift to recorded turns."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ __all__ = ["WORDS", "drifted", "stream_transforms", "turn_transforms"]
 
 
 def drifted(seen: Observations, changes: Sequence[Change]) -> Observations:
-    """Apply all changes, each to the turns that it names; ValueError if one changes nothing."""
+    """Apply each change to the turns that it names; raise ValueError if a change has no effect."""
     turns = dict(seen.turns)
     for change in changes:
         told = {key: value for key, value in change.items() if key not in ("turns", "do")}

@@ -1,4 +1,4 @@
-"""What transforms of recordings share: their register, and how they edit a turn."""
+"""The register of changes to recordings, and helpers to edit a turn."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ WORDS: dict[str, Word] = {}
 
 
 def word(function: Word) -> Word:
-    """Add a function to the vocabulary: it takes a turn, all that was seen, and a change's details by name."""
+    """Register a function that takes a turn, all observations, and a change's arguments by name."""
     WORDS[function.__name__] = function
     return function
 

@@ -1,4 +1,4 @@
-"""Words of drifts of recordings: how a turn ended, whose it is, and what the model backend was sent."""
+"""Changes to recorded turns: how a turn ended, its session, and what the model backend received."""
 
 import re
 from dataclasses import replace
@@ -7,24 +7,24 @@ from tests.drift.transforms import edit_stream, word
 from turngate.process import Ended, Leftover
 from turngate_probes.harness.observations import Observations, Turn
 
-# how the turn ended, and whose it is
+# how the turn ended, and its session
 
 
 @word
 def exit_with(turn: Turn, _seen: Observations, *, code: int) -> Turn:
-    """End by itself, with another exit code."""
+    """End normally, with another exit code."""
     return replace(turn, exit_code=code, ended=Ended.EXIT)
 
 
 @word
 def never_end(turn: Turn, _seen: Observations) -> Turn:
-    """Still run at the deadline."""
+    """Keep running until the deadline."""
     return replace(turn, exit_code=-15, ended=Ended.TIMEOUT)
 
 
 @word
 def linger(turn: Turn, _seen: Observations, *, seconds: float) -> Turn:
-    """Be ended at the limit for the exit, so many seconds after the terminal event."""
+    """Keep running this many seconds after the terminal event, until the exit limit."""
     return replace(turn, exit_code=-15, ended=Ended.LINGERED, exit_seconds=seconds)
 
 
@@ -36,7 +36,7 @@ def leave_running(turn: Turn, _seen: Observations, *, argv: list[str]) -> Turn:
 
 @word
 def be_session(turn: Turn, seen: Observations, *, id: str) -> Turn:  # noqa: A002 - the corpus's word
-    """Say another session id wherever the turn's own stands."""
+    """Print another session id instead of the turn's own."""
     own = (turn.session or turn.resumed or "").encode()
 
     def edit(data: bytes) -> bytes:
@@ -47,7 +47,7 @@ def be_session(turn: Turn, seen: Observations, *, id: str) -> Turn:  # noqa: A00
 
 @word
 def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
-    """End as another turn did, with its output, and ask the model in its way, with this turn's own prompt."""
+    """Use another turn's output, ending and requests, with this turn's own nonce."""
     other = seen.turns[turn_named]
     requests = other.requests and tuple(
         replace(request, nonces=tuple(turn.nonce if n == other.nonce else n for n in request.nonces))
@@ -59,12 +59,12 @@ def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
     )  # fmt: skip
 
 
-# what the model backend was sent
+# what the model backend received
 
 
 @word
 def forget(turn: Turn, _seen: Observations) -> Turn:
-    """Send this turn's prompt alone, without what was said before."""
+    """Send only this turn's prompt, without earlier turns."""
     return replace(
         turn, requests=tuple(replace(r, nonces=(turn.nonce,), user_texts=r.user_texts[-1:]) for r in turn.watched)
     )
@@ -72,13 +72,13 @@ def forget(turn: Turn, _seen: Observations) -> Turn:
 
 @word
 def unsend(turn: Turn, _seen: Observations) -> Turn:
-    """Ask the model nothing."""
+    """Send no request to the model."""
     return replace(turn, requests=())
 
 
 @word
 def ask_model(turn: Turn, _seen: Observations, *, model: str) -> Turn:
-    """Ask another model."""
+    """Use another model."""
     return replace(turn, requests=tuple(replace(request, model=model) for request in turn.watched))
 
 
@@ -90,7 +90,7 @@ def offer(turn: Turn, _seen: Observations, *, tools: list[str]) -> Turn:
 
 @word
 def tell_model(turn: Turn, _seen: Observations, *, text: str) -> Turn:
-    """Put a text into the body of each request."""
+    """Append a text to the body of each request."""
     return replace(
         turn, requests=tuple(replace(request, body=request.body + text.encode()) for request in turn.watched)
     )
@@ -98,7 +98,7 @@ def tell_model(turn: Turn, _seen: Observations, *, text: str) -> Turn:
 
 @word
 def mix_in(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
-    """Send another turn's nonce too, as if that turn belonged to the same session."""
+    """Send another turn's nonce as well, as if both turns shared a session."""
     foreign = seen.turns[turn_named].nonce
     return replace(
         turn, requests=tuple(replace(request, nonces=(foreign, *request.nonces)) for request in turn.watched)

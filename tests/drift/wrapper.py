@@ -1,7 +1,7 @@
 """A wrapper around an engine that changes its input and output.
 
-`behaviour.json` next to it holds the engine, what marks its resumes and its ids, and the changes, each a word with its
-details and `when`, the kind of call that it is for: version, help, start, resume, or turn (either of the last two).
+`behaviour.json` next to it has the engine, how to recognize resumes and session ids, and the changes. Each change has a
+word, its arguments, and `when`, the kind of call it applies to: version, help, start, resume, or turn (both of these).
 """
 
 import http.client
@@ -28,35 +28,35 @@ TOLD = json.loads((ME.parent / "behaviour.json").read_text()) if (ME.parent / "b
 
 
 class WrappedCall:
-    """One call of the engine: what goes in, then what came out."""
+    """One call of the engine: its input, and then its output."""
 
     def __init__(self, argv: list[str]) -> None:
-        """Take the arguments; standard input stays the engine's until somebody reads it."""
+        """Store the arguments; the engine inherits stdin unless a change reads it."""
         self.argv, self.kind = argv, kind_of(argv)
         self.stdin: bytes | None = None
         self.stdout = self.stderr = b""
         self.code = 0
 
     def read_stdin(self) -> bytes:
-        """Read standard input, to its end."""
+        """Return all of stdin."""
         if self.stdin is None:
             self.stdin = sys.stdin.buffer.read()
         return self.stdin
 
     def session(self) -> str | None:
-        """Return the id that the engine printed."""
+        """Return the session id that the engine printed."""
         match = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
         return match[1].decode() if match else None
 
     def run(self) -> None:
         """Run the engine."""
-        # without input of its own the engine inherits ours
+        # unless stdin was read, the engine inherits it
         done = subprocess.run([TOLD["engine"], *self.argv], input=self.stdin, capture_output=True, check=False)
         self.stdout, self.stderr, self.code = done.stdout, done.stderr, done.returncode
 
 
 def kind_of(argv: list[str]) -> str:
-    """Return what kind of call it is."""
+    """Return the kind of a call."""
     words = argv[: argv.index("--")] if "--" in argv else argv
     if "--version" in words or "--help" in words:
         return "version" if "--version" in words else "help"
@@ -64,26 +64,26 @@ def kind_of(argv: list[str]) -> str:
 
 
 def before(function: Word) -> Word:
-    """Add a word for what is done before the engine runs."""
+    """Register a word that acts before the engine runs."""
     BEFORE[function.__name__] = function
     return function
 
 
 def instead(function: Word) -> Word:
-    """Add a word for what is done in its place."""
+    """Register a word that replaces the engine's run."""
     INSTEAD[function.__name__] = function
     return function
 
 
 def after(function: Word) -> Word:
-    """Add a word for what is done when it has ended, and nothing was printed yet."""
+    """Register a word that acts after the engine ended, before its output is printed."""
     AFTER[function.__name__] = function
     return function
 
 
 @before
 def refuse(call: WrappedCall, option: str, after: str = "") -> None:
-    """Refuse an option, or refuse it after a word."""
+    """Reject an option, anywhere or only after a word."""
     if option in call.argv[call.argv.index(after) if after else 0 :]:
         sys.stderr.write(f"error: unexpected argument '{option}' found\n")
         sys.exit(2)
@@ -126,13 +126,13 @@ def clip_prompt(call: WrappedCall, size: int) -> None:
 
 @before
 def wait_for_stdin(call: WrappedCall) -> None:
-    """Read standard input to its end, though the prompt is an argument."""
+    """Read stdin to its end, although the prompt is an argument."""
     call.read_stdin()
 
 
 @before
 def home_per(call: WrappedCall, what: str) -> None:
-    """Keep sessions apart by working directory (`cwd`), or by call, so that none is found again."""
+    """Use a separate home for each working directory (`cwd`) or for each call, so that sessions are lost."""
     home = HOME / (Path.cwd().name if what == "cwd" else uuid.uuid4().hex)
     home.mkdir(exist_ok=True)
     shutil.copy(HOME / "config.toml", home)
@@ -141,13 +141,13 @@ def home_per(call: WrappedCall, what: str) -> None:
 
 @before
 def erase_sessions(call: WrappedCall) -> None:
-    """Lose every session that there was."""
+    """Delete all sessions."""
     shutil.rmtree(HOME / "sessions", ignore_errors=True)
 
 
 @before
 def continue_last(call: WrappedCall) -> None:
-    """Go on with the session of this home that was used last, instead of a new one."""
+    """Resume the last used session instead of starting a new one."""
     used = sorted((HOME / "sessions").glob("*.json"), key=lambda path: path.stat().st_mtime)
     if used:
         call.argv[-1:-1] = [TOLD["resume_word"], used[-1].stem]
@@ -155,7 +155,7 @@ def continue_last(call: WrappedCall) -> None:
 
 @instead
 def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool = False) -> None:
-    """Ignore the id and start a new session; with `echo` print the requested id all the same."""
+    """Ignore the id and start a new session; with `echo`, still print the requested id."""
     if only_if_refused:
         call.read_stdin()
         call.run()
@@ -171,13 +171,13 @@ def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool 
 
 @after
 def fork(call: WrappedCall, id: str) -> None:  # noqa: A002 - the corpus's word
-    """Print another id than the session's own."""
+    """Print another id instead of the session's own."""
     call.stdout = call.stdout.replace((call.session() or "").encode(), id.encode())
 
 
 @after
 def say(call: WrappedCall, text: str, stream: str = "stdout", at: str = "start", if_passed: str = "") -> None:
-    """Print a text before or after all else."""
+    """Print a text before or after the engine's output."""
     if if_passed and if_passed not in call.argv:
         return
     was = getattr(call, stream)
@@ -192,7 +192,7 @@ def substitute(call: WrappedCall, pattern: str, by: str, stream: str = "stdout")
 
 @after
 def to_stderr(call: WrappedCall) -> None:
-    """Print on stderr what belonged to stdout."""
+    """Print stdout on stderr."""
     call.stdout, call.stderr = b"", call.stderr + call.stdout
 
 
@@ -204,7 +204,7 @@ def exit_with(call: WrappedCall, code: int, if_code: int | None = None) -> None:
 
 @after
 def hang(call: WrappedCall, *, silent: bool = False) -> None:
-    """Never end, when all is printed, or `silent` with nothing printed."""
+    """Never exit, after printing the output, or with `silent` without printing it."""
     if not silent:
         write(call)
     signal.pause()
@@ -212,7 +212,7 @@ def hang(call: WrappedCall, *, silent: bool = False) -> None:
 
 @after
 def leave_child(call: WrappedCall, *, talks: bool = False) -> None:
-    """Leave a process behind that holds the output open, and talks later, or that has let go of it."""
+    """Leave a process running; with `talks` it holds stdout open and prints later."""
     script = (
         "import time; time.sleep(0.2); print('late news', flush=True); time.sleep(60)"
         if talks
@@ -224,18 +224,18 @@ def leave_child(call: WrappedCall, *, talks: bool = False) -> None:
 
 @before
 def phone_home(call: WrappedCall, host: str) -> None:
-    """Try to reach a host by the proxy."""
+    """Try to reach a host through the proxy."""
     request("CONNECT", f"{host}:443")
 
 
 @before
 def fetch(call: WrappedCall, path: str) -> None:
-    """Ask the model backend for something else."""
+    """Request another path from the model backend."""
     request("GET", path)
 
 
 def request(method: str, target: str) -> None:
-    """Make a request of the model backend, which is the proxy too."""
+    """Send a request to the model backend, which is also the proxy."""
     backend = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
     connection = http.client.HTTPConnection(str(backend.hostname), backend.port)
     connection.request(method, target)
@@ -244,12 +244,12 @@ def request(method: str, target: str) -> None:
 
 @after
 def update_itself(call: WrappedCall) -> None:
-    """Put a newer release in the place of this one."""
+    """Replace the executable with a newer one."""
     ME.write_text(ME.read_text() + "\n# newer\n")
 
 
 def write(call: WrappedCall) -> None:
-    """Print what is to be printed."""
+    """Print stdout and stderr."""
     sys.stdout.buffer.write(call.stdout)
     sys.stderr.buffer.write(call.stderr)
     sys.stdout.buffer.flush()
@@ -257,7 +257,7 @@ def write(call: WrappedCall) -> None:
 
 
 def main() -> int:
-    """Do one call."""
+    """Handle one call."""
     call = WrappedCall(sys.argv[1:])
     changes = [change for change in TOLD["changes"] if concerns(change.pop("when"), call.kind)]
     apply(changes, BEFORE, call)
@@ -269,7 +269,7 @@ def main() -> int:
 
 
 def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: WrappedCall) -> int:
-    """Apply the changes that use these words, in their order; return their number."""
+    """Apply the changes that use these words in order, and return how many were applied."""
     chosen = [change for change in changes if change["do"] in words]
     for change in chosen:
         words[change["do"]](call, **{key: value for key, value in change.items() if key != "do"})
@@ -277,7 +277,7 @@ def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: WrappedCa
 
 
 def concerns(when: str, kind: str) -> bool:
-    """Return whether a change is for calls of this kind."""
+    """Return whether a change applies to this kind of call."""
     return when == kind or (when == "turn" and kind in ("start", "resume"))
 
 

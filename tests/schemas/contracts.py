@@ -1,4 +1,4 @@
-"""The schemas of contracts and simulations, in which claims have a range, evidence and changes."""
+"""The schemas of contracts and simulations, whose claims have a range, evidence and changes."""
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.load import ALL_OF, ONE_OF, SIMULATION
@@ -36,7 +36,7 @@ def simulation() -> Schema:
 
 
 def _claim(definition: Schema, ref: str) -> str:
-    """Make the schema of a mapping one of a claim, and return its description."""
+    """Turn the schema of a mapping into that of a claim, and return its description."""
     basis = {key: {"$ref": f"#/$defs/Basis/properties/{key}"} for key in Basis.__struct_fields__}
     of_change = {key: rule for key, rule in basis.items() if key != "until"}
     changed = {
@@ -56,7 +56,7 @@ def _claim(definition: Schema, ref: str) -> str:
 
 
 def _based(whole: Schema) -> Schema:
-    """Add what all files of claims have."""
+    """Add what all files with claims have in common."""
     whole["properties"] = {"schema": {"const": whole["$id"]}} | whole["properties"]
     whole["required"] = ["schema", *whole["required"]]
     based = schema(Basis)

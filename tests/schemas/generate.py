@@ -1,7 +1,7 @@
 """Generates the JSON Schemas of the package from structs.
 
-A struct's docstring describes it: its first paragraphs the struct, lines `field: text` after them its fields. Its
-`RULE` holds what the schema requires of the mapping as a whole.
+A struct's docstring is its description: the first paragraphs describe the struct, the lines `field: text` after them
+its fields. `RULE` holds further schema rules for the whole mapping.
 """
 
 import inspect
@@ -20,9 +20,9 @@ WIDTH = 120
 
 
 def schema(kind: Any, *more: Any, **head: str) -> Schema:
-    """Return the JSON Schema of a struct or a union of structs, with `id` and `title` and the like at its head.
+    """Return the JSON Schema of a struct or a union of structs, with keys such as `id` and `title` first.
 
-    `more` are structs that it refers to, unknown to msgspec.
+    `more` are structs that the schema refers to but msgspec doesn't know.
     """
     names = {cls.__name__: cls for cls in _below(msgspec.Struct)}
     (root, *_), components = msgspec.json.schema_components(
@@ -45,7 +45,7 @@ def _hook(kind: Any) -> Schema:
 
 
 def text(node: Any, indent: str = "") -> str:
-    """Write a schema with as much on one line as fits there."""
+    """Return a schema as JSON, with as much on each line as fits."""
     line = json.dumps(node, ensure_ascii=False)
     if len(indent + line) <= WIDTH or not isinstance(node, (dict, list)):
         return line
@@ -64,7 +64,7 @@ def _below(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _tidied(component: Schema, cls: type | None) -> Schema:
-    """Refuse unknown keys, and null where a key may be left out; describe the fields."""
+    """Forbid unknown keys, and null for optional keys; describe the fields."""
     component = {key: value for key, value in component.items() if key != "title" and value != []}
     if "properties" not in component:
         about = _without_examples(component.get("description", ""))
@@ -106,7 +106,7 @@ def _property(prop: Schema, description: str | None) -> Schema:
 
 
 def _simple(node: Any) -> Any:
-    """Write alternatives of plain types as one, and a single word as `const`."""
+    """Merge alternatives of plain types into one, and write a single-value enum as `const`."""
     if isinstance(node, list):
         return [_simple(part) for part in node]
     if not isinstance(node, dict):

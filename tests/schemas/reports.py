@@ -1,4 +1,4 @@
-"""The schemas of what commands write, and of what they read besides contracts."""
+"""The schemas of the files that commands write, and of those they read besides contracts."""
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.evidence import CallEvidence, TurnEvidence
@@ -22,17 +22,17 @@ def gate_report() -> Schema:
 
 
 def probe_events() -> Schema:
-    """Return the schema of a line of a journal."""
+    """Return the schema of one line of a journal."""
     return schema(Event, TurnEvidence, CallEvidence, id="turngate.probe-events/2", title="Probe event")
 
 
 def bisect_report() -> Schema:
-    """Return the schema of the JSON report of a search."""
+    """Return the schema of the JSON report of a bisection."""
     return schema(BisectReport, TurnEvidence, CallEvidence, id="turngate.bisect-report/1", title="Bisect report")
 
 
 def gate_baseline() -> Schema:
-    """Return the schema of a list of expected failures, which may be empty."""
+    """Return the schema of a baseline: a list of expected failures, possibly empty."""
     head = {
         "title": "Expected failures of a gate",
         "description": "a list of entries, each with engine, clause and reason",
@@ -51,5 +51,5 @@ def recording() -> Schema:
 
 
 def recorded_page() -> Schema:
-    """Return the schema of a recorded page."""
+    """Return the schema of a recorded command output."""
     return schema(RecordedPage, id="turngate.recorded-page/1", title="Recorded page")

@@ -1,4 +1,4 @@
-"""Which file of `schema/` is generated from what; `python -m tests.schemas` writes them anew."""
+"""The files of `schema/` and how each is generated; `python -m tests.schemas` writes them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

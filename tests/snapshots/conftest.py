@@ -1,4 +1,4 @@
-"""Snapshots are JSON files, one per engine and topic: what a reviewer of a contract change reads."""
+"""Snapshots are JSON files, one per engine and topic, for reviewing changes to contracts."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion

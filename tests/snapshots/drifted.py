@@ -1,4 +1,4 @@
-"""Makes the drifted recordings of `drifted.yaml`, in memory, so that nothing can take one for a real recording."""
+"""Changes recordings as listed in `drifted.yaml`, in memory only, so that none is taken for a real recording."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ Changes = Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which recordings of an engine are drifted, and how they are written; `drifts` are those of this engine alone."""
+    """The recordings of an engine that are changed, and their format; `drifts` apply only to this engine."""
 
     engine: str
     release: str
@@ -38,7 +38,7 @@ SOURCES = tuple(Source(engine, **about) for engine, about in DATA.items())
 
 
 def drifted(source: Source) -> "dict[str, DriftedTurn]":
-    """Return the turns of a source as they were recorded, and after each drift, by name."""
+    """Return the turns of a source by name: as recorded, and after each drift."""
     drifts = {"as recorded": [], "as recorded, resumed": {"main-again": []}, **SHARED, **source.drifts}
     return {name: _made(source, drift) for name, drift in drifts.items()}
 
@@ -56,7 +56,7 @@ def _made(source: Source, drift: Changes | Mapping[str, Changes]) -> "DriftedTur
 
 @dataclass(slots=True)
 class DriftedTurn:
-    """A turn that is changed: records and lines of text of both streams, and how its process ended."""
+    """A turn to change: the records and lines of both streams, and how its process ended."""
 
     source: Source
     recorded_id: str
@@ -71,7 +71,7 @@ class DriftedTurn:
 
     @classmethod
     def load(cls, source: Source, name: str) -> "DriftedTurn":
-        """Read a recording into records and lines."""
+        """Parse a recording into records and lines."""
         folder = FIXTURES / source.engine / source.release / name
         about = yaml.safe_load((folder / "recording.yaml").read_text("utf-8"))
         lines: dict[Stream, list[Item]] = {}
@@ -85,14 +85,14 @@ class DriftedTurn:
         )
 
     def read(self, contract: EngineContract) -> TurnReading:
-        """Read the turn by a contract."""
+        """Read the turn with a contract."""
         return read_turn(
             contract, self.mode, self.written("stdout"), self.written("stderr"), self.exit_code,
             turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
         )  # fmt: skip
 
     def paths(self) -> list[str]:
-        """List the dotted paths of all values in the records."""
+        """Return the dotted paths of all values in the records."""
         return sorted({path for item in self._records if isinstance(item, dict) for path in _paths(item, "")})
 
     def written(self, stream: Stream) -> bytes:
@@ -103,7 +103,7 @@ class DriftedTurn:
         return text[: len(text) - self.cut_bytes] if stream == self.source.stream else text
 
     def filled(self, given: Any) -> Any:
-        """Return what a change is given with the slots filled."""
+        """Return a change's arguments with their slots filled."""
         slots = {
             "{id}": self.recorded_id,
             "{other}": self.recorded_id.replace("0", "9"),
@@ -116,28 +116,28 @@ class DriftedTurn:
         return json.loads(text)
 
     def insert(self, at: int | None, item: Item) -> None:
-        """Put a record or a line into the stream of records."""
+        """Insert a record or a line into the stream of records."""
         self._records.insert(len(self._records) if at is None else at, item)
 
     def insert_other(self, at: int | None, item: Item) -> None:
-        """Put a record or a line into the other stream."""
+        """Insert a record or a line into the other stream."""
         lines = self.lines[self._other]
         lines.insert(len(lines) if at is None else at, self._text_of(item))
 
     def delete(self, at: int) -> None:
-        """Leave a record out."""
+        """Remove a record."""
         del self._records[at]
 
     def repeat(self, at: int) -> None:
-        """Print a record again at the end."""
+        """Repeat a record at the end."""
         self._records.append(self._records[at])
 
     def move(self, at: int) -> None:
-        """Print a record on the other stream."""
+        """Move a record to the other stream."""
         self.insert_other(None, self._records.pop(at))
 
     def edit(self, at: int, values: dict[str, Any]) -> None:
-        """Set fields of a record by their dotted paths; None takes one out."""
+        """Set fields of a record by their dotted paths; None removes a field."""
         for path, value in values.items():
             *parents, last = path.split(".")
             inner: Any = self._records[at]
@@ -148,7 +148,7 @@ class DriftedTurn:
                 del inner[last]
 
     def id(self, value: object) -> None:
-        """Write another value wherever the session id stands."""
+        """Replace the session id everywhere."""
         self.text(json.dumps(self.recorded_id), json.dumps(value, ensure_ascii=False))
 
     def text(self, old: str, new: str) -> None:
@@ -156,24 +156,24 @@ class DriftedTurn:
         self.replaced.append((old.encode(), new.encode()))
 
     def cut(self, count: int) -> None:
-        """Leave out the last bytes of the stream of records."""
+        """Cut the last bytes of the stream of records."""
         self.cut_bytes = count
 
     def swap(self) -> None:
-        """Exchange the streams."""
+        """Swap stdout and stderr."""
         out, err = ([self._text_of(item) for item in self.lines[stream]] for stream in ("stdout", "stderr"))
         self.lines = {"stdout": [*err], "stderr": [*out]}
 
     def silence(self, *streams: Stream) -> None:
-        """Print nothing on these streams."""
+        """Empty these streams."""
         self.lines |= {stream: [] for stream in streams}
 
     def end(self, exit_code: int | None, ended: str = Ended.EXIT) -> None:
-        """End the process otherwise."""
+        """Set how the process ended."""
         self.exit_code, self.ended = exit_code, Ended(ended)
 
     def check_replacements(self) -> None:
-        """Raise ValueError if a change replaces what stands nowhere."""
+        """Raise ValueError if a text to replace does not occur."""
         text = "".join(f"{self._text_of(item)}\n" for items in self.lines.values() for item in items).encode()
         if missing := [old for old, _ in self.replaced if old not in text]:
             raise ValueError(f"nothing to replace in {self.source}: {missing}")

@@ -1,4 +1,4 @@
-"""Contracts in which one extraction rule is broken; each must change a snapshot."""
+"""Contracts with one broken extraction rule each; every one must change a snapshot."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_type_hints
@@ -15,14 +15,14 @@ Mutants = Iterator[tuple[str, EngineContract]]
 
 
 def mutants(contract: EngineContract, paths: Sequence[str]) -> Mutants:
-    """Return what was broken, and the broken contract; `paths` are those in the records, to take for each other."""
+    """Yield a description and the contract for each broken rule; `paths` are key paths to swap in."""
     yield from _streams(contract)
     yield from _events(contract, paths)
     yield from _handle(contract, paths)
     yield from _failures(contract, paths)
     for what, end in _placed(contract.end):
         yield f"end: {what}", replace(contract, end=end)
-    # of a stream of plain text all is the answer, so that nothing can match
+    # on a plain-text stream everything is the answer, so no rule can match
     for what, final in _placed(contract.final) if contract.final.field else ():
         yield f"final: {what}", replace(contract, final=final)
     for name in ("field", "group"):
@@ -34,7 +34,7 @@ def _streams(contract: EngineContract) -> Mutants:
     records = contract.handle.stream
     for name in OTHER:
         framed = contract.stream(name)
-        # nobody reads a block on a stream that says nothing
+        # on a stream without output no tagged block is read
         others = [
             other for other in FRAMINGS if other != framed.framing and (name == records or other != "tagged_block")
         ]
@@ -85,7 +85,7 @@ def _failures(contract: EngineContract, paths: Sequence[str]) -> Mutants:
 
 
 def _placed(rule: Any) -> Iterator[tuple[str, Any]]:
-    """Break the stream of a rule, and what its records must match."""
+    """Yield the rule with another stream and with other match conditions."""
     yield "stream", replace(rule, stream=OTHER[rule.stream])
     for what, match in _matches(rule.match):
         yield f"match {what}", replace(rule, match=match)
@@ -101,7 +101,7 @@ def _matches(match: Match | None) -> Iterator[tuple[str, Match | None]]:
 
 
 def _texts(value: str | None, others: Sequence[str] = ()) -> list[tuple[str, str | None]]:
-    """Break a text that is there."""
+    """Return replacements for a text, if there is one."""
     if value is None:
         return []
     return [("missing", None), ("changed", value + "x"), *((other, other) for other in others if other != value)]

@@ -14,12 +14,12 @@ PROMPT = "Which colour?"
 
 
 def shown(built: Invocation) -> str:
-    """Write an invocation as a shell would read it."""
+    """Return an invocation as a shell would read it."""
     return shlex.join(built.arguments) + (f" <<< {shlex.quote(built.stdin.decode())}" if built.stdin else "")
 
 
 def ranges(engine: str) -> list[Range]:
-    """Return the ranges over which the argv or the options of an engine differ."""
+    """Return the version ranges with a different argv or different options."""
     held = [claim.range for claim in load.contract(engine).document.claims("launch", "options")]
     marks = {edge for known in held for edge in (known.since, known.until)}
     bounds = [None, *sorted(filter(None, marks), key=lambda v: tuple(map(int, v.split(".")))), None]
@@ -28,7 +28,7 @@ def ranges(engine: str) -> list[Range]:
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) -> None:
-    """The argv of each range and mode, with a caller's model, changes only where somebody means it to."""
+    """The argv of each range and mode, with a caller's model; the snapshot shows every change."""
     shapes = {}
     for span in ranges(engine):
         contract = load.contract(engine).at(span.since or ("0.0.1" if span.until else None))

@@ -1,4 +1,4 @@
-"""Drifted recordings, read by the contracts: each extraction rule is violated by one of them."""
+"""Changed recordings, read with the contracts: each extraction rule is violated by at least one."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ sources = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.e
 
 
 def shown(reading: TurnReading) -> Shown:
-    """Show all that was read, with long texts cut."""
+    """Return everything that was read, with long texts cut."""
     session, sightings = reading.session, reading.handle.sightings
     return {
         "session": session and f"{session.handle_type} {session.handle_value}",
@@ -35,13 +35,13 @@ def shown(reading: TurnReading) -> Shown:
 
 
 def changes(reading: TurnReading, before: Shown) -> Shown:
-    """Show what is read differently than before."""
+    """Return what is read differently than before."""
     return {key: value for key, value in shown(reading).items() if value != before[key]}
 
 
 @sources
 def test_drifts(source: Source, snapshot_json: SnapshotAssertion) -> None:
-    """What each drifted recording is read as; nothing where a rule ignores the drift."""
+    """How each changed recording is read; an empty entry means that no rule notices the change."""
     contract = load.contract(source.engine).at(source.release)
     turns = drifted(source)
     base = shown(turns.pop(BASE).read(contract))
@@ -49,7 +49,7 @@ def test_drifts(source: Source, snapshot_json: SnapshotAssertion) -> None:
 
 
 def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None:
-    """What turns of codex are read as, where that differs, by rules that a contract may state but none does yet."""
+    """How codex turns are read with rules that no contract uses yet, where that differs."""
     source = next(source for source in SOURCES if source.engine == "codex")
     contract, turns = load.contract(source.engine).at(source.release), drifted(source)
     every, only = (replace(contract, handle=replace(contract.handle, record=place)) for place in ("every", "only"))
@@ -69,7 +69,7 @@ def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None
 
 @sources
 def test_every_broken_rule_changes_a_snapshot(source: Source) -> None:
-    """Whichever rule of a contract is broken, some recording is read differently than the snapshot says."""
+    """Breaking any rule of a contract changes how at least one recording is read."""
     contract = load.contract(source.engine).at(source.release)
     turns = drifted(source)
     right = {name: shown(turn.read(contract)) for name, turn in turns.items()}
@@ -82,5 +82,5 @@ def test_every_broken_rule_changes_a_snapshot(source: Source) -> None:
 
 
 def test_every_engine_is_drifted() -> None:
-    """No contract is left out."""
+    """Every contract has changed recordings."""
     assert tuple(source.engine for source in SOURCES) == load.engine_names()

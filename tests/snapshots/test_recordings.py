@@ -19,13 +19,13 @@ ENGINES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 @cache
 def turns(engine: str) -> dict[str, list[Turn]]:
-    """Read every recording of an engine, by version."""
+    """Return the turns of every recording of an engine, by version."""
     versions = sorted((folder.name for folder in (FOLDER / engine).iterdir()), key=Version.parse)
     return {v: list(replay.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
 
 
 def shown_result(turn: Turn) -> dict[str, Any]:
-    """Show a turn's result without its long texts."""
+    """Return a turn's result without its long texts."""
     result: dict[str, Any] = msgspec.to_builtins(turn.reading.result)
     del result["stderr"]
     final = turn.reading.final_text
@@ -33,13 +33,13 @@ def shown_result(turn: Turn) -> dict[str, Any]:
 
 
 def test_there_are_recordings() -> None:
-    """The recordings are found, so that the tests below ask something."""
+    """There are recordings, so that the tests below run."""
     assert ENGINES
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_handles(engine: str, snapshot_json: SnapshotAssertion) -> None:
-    """The session id of every recorded turn, and where it was found or why not."""
+    """The session id of every recorded turn, and where it was found or why it was not."""
     shown = {
         version: {
             turn.name: {"value": turn.reading.handle.value, "where": turn.reading.handle.detail} for turn in recorded
@@ -51,7 +51,7 @@ def test_handles(engine: str, snapshot_json: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
-    """What every recorded turn came to."""
+    """The result of every recorded turn."""
     shown = {
         version: {turn.name: shown_result(turn) for turn in recorded} for version, recorded in turns(engine).items()
     }
@@ -60,7 +60,7 @@ def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
-    """The kinds of records and the key paths that were seen in each release."""
+    """The kinds of records and the key paths of each release."""
     shown, contract = {}, load.contract(engine).at()
     for version, recorded in turns(engine).items():
         kinds = sorted({kind for turn in recorded for kind in turn.reading.census})
