@@ -1,7 +1,7 @@
 """A wrapper around an engine that changes its input and output.
 
 `behaviour.json` next to it has the engine, how to recognize resumes and session ids, and the changes. Each change has a
-word, its arguments, and `when`, the kind of call it applies to: version, help, start, resume, or turn (both of these).
+word, its arguments, and `when`, the kind of call that it changes: version, help, start, resume, or turn (the last two).
 """
 
 import http.client
