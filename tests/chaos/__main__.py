@@ -1,4 +1,4 @@
-"""`make chaos`: rounds in which servers are interrupted at every step and suffer faults; nothing may get lost."""
+"""`make chaos`: interrupts servers at every step and injects faults, and checks that nothing is lost."""
 
 import argparse
 import os
@@ -22,11 +22,11 @@ INTERRUPTED = 130
 
 
 class Rotation:
-    """Plans the rounds: the first only count steps; then every second one is interrupted at the next step."""
+    """Plans the rounds: the first ones only count steps; then every second round is interrupted at the next step."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self.steps: dict[str, int] = {}  # with the round that came to it first
+        self.steps: dict[str, int] = {}  # with the first round that reached each
         self.visits: Counter[str] = Counter()
         self._aimed: Counter[str] = Counter()
 
@@ -34,16 +34,16 @@ class Rotation:
         """Plan a round."""
         if number < COUNTING or number % 2 or not self.steps:
             return plan(self._seed, number)
-        # in an order of the seed, so that few rounds are not all about the start
+        # in a random order from the seed, so that a few rounds don't only test the start
         step = min(self.steps, key=lambda step: (self._aimed[step], zlib.crc32(f"{self._seed} {step}".encode())))
         aimed = self._aimed[step]
         self._aimed[step] += 1
-        # first its first time, with both signals; then later times
+        # first each step's first occurrence, with both signals; then later occurrences
         kinds: tuple[Interruption, ...] = ("SIGKILL", "SIGTERM")
         return interrupted_at(plan(self._seed, self.steps[step]), StepTarget(step, aimed // 2 + 1), kinds[aimed % 2])
 
     def learn(self, result: RoundResult) -> None:
-        """Learn the steps that a round came to."""
+        """Record the steps that a round reached."""
         for step in result.steps:
             self.steps[step] = min(result.planned.number, self.steps.get(step, result.planned.number))
         if result.visited and result.planned.target:
@@ -51,7 +51,7 @@ class Rotation:
 
 
 class RoundCounts:
-    """Counts rounds by their fault and interruption, and prints the progress."""
+    """Counts rounds by fault and interruption, and prints the progress."""
 
     def __init__(self, rounds: int) -> None:
         self._rounds, self._start, self._is_terminal = rounds, time.monotonic(), sys.stderr.isatty()
@@ -60,7 +60,7 @@ class RoundCounts:
         self.broken: list[RoundResult] = []
 
     def add(self, result: RoundResult) -> None:
-        """Count a round, and print what it broke."""
+        """Count a round, and print the promises it broke."""
         planned = result.planned
         self.done += 1
         self.servers += result.servers
@@ -96,7 +96,7 @@ class RoundCounts:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play rounds; 1 if one of them broke a promise."""
+    """Run rounds; return 1 if one of them broke a promise."""
     given = _arguments(argv)
     rotation = Rotation(given.seed)
     numbers = [given.only] if given.only is not None else range(SHORT_ROUNDS if given.short else given.rounds)

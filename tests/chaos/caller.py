@@ -1,4 +1,4 @@
-"""The caller of a round: creates its runs, follows all their events, replies and cancels, across server restarts."""
+"""The client of a round: creates its runs, follows their events, replies and cancels, across server restarts."""
 
 import select
 import time
@@ -17,7 +17,7 @@ _UNAVAILABLE = 503
 
 @dataclass
 class Reply:
-    """A reply: `turn` is the one that it begins, None if it is about a permission; `status` 0: no answer came yet."""
+    """A reply: `turn` is the turn it starts, None for a permission; `status` 0 means no answer came yet."""
 
     interaction_id: str
     turn: int | None
@@ -28,7 +28,7 @@ class Reply:
 
 @dataclass
 class CallerRun:
-    """What the caller knows of a run."""
+    """What the client knows about a run."""
 
     planned: PlannedRun
     run_id: str = ""
@@ -43,11 +43,11 @@ class CallerRun:
 
     @property
     def last_id(self) -> int:
-        """The id of the last event that came."""
+        """The id of the last received event."""
         return self.events[-1].id if self.events else 0
 
     def take(self, event: StreamedEvent) -> None:
-        """Take an event in."""
+        """Process an event."""
         self.events.append(event)
         if event.type == "state":
             self.state, self.turn = event.data["state"], event.data["turn_index"]
@@ -56,7 +56,7 @@ class CallerRun:
 
 
 class ChaosCaller:
-    """The caller of all runs of a round; `broken` collects what no server may do."""
+    """The client of all runs of a round; `broken` collects the promises that the server broke."""
 
     def __init__(self, planned: Round) -> None:
         self.runs = [CallerRun(run) for run in planned.runs]
@@ -66,7 +66,7 @@ class ChaosCaller:
         self._may_be_unavailable = bool(planned.fault) or planned.interruption == "SIGTERM"
 
     def drive(self, life: Life, *, finish: bool) -> bool:
-        """Do what the runs need until all are at rest; False: the server ended before.
+        """Do what the runs need until all are at rest; False if the server ended before.
 
         `finish`: reply to the runs that were left waiting, too.
         """
@@ -96,7 +96,7 @@ class ChaosCaller:
         return run.state == "waiting_user" and run.planned.left and not finish and not run.replies
 
     def _act(self, port: int, run: CallerRun, *, finish: bool) -> None:
-        """Make the next request for a run; it is made again later if no answer comes."""
+        """Make the next request for a run; it is repeated later if no answer comes."""
         try:
             if not run.run_id:
                 self._create(port, run)
@@ -166,7 +166,7 @@ class ChaosCaller:
                 self.broken.append(f"a second reply is refused: {run.planned.name} got {status}")
 
     def _is_answered(self, run: CallerRun, what: str, status: int, document: Any, *allowed: int) -> bool:
-        """Whether a request was answered as it may be; 503 means that it is to be made again."""
+        """Whether a request got an allowed answer; 503 means that it must be repeated."""
         if status in allowed:
             return True
         run.not_before = time.monotonic() + RETRY
@@ -176,7 +176,7 @@ class ChaosCaller:
         return False
 
     def _listen(self) -> None:
-        """Take the events that come within a moment."""
+        """Process the events that arrive within a moment."""
         streams = {run.stream.socket: run for run in self.runs if run.stream and not run.stream.ended}
         for run in self.runs:
             if run.stream and run.stream.ended and run.state not in ENDED:
@@ -187,7 +187,7 @@ class ChaosCaller:
                 run.take(event)
 
     def _leave(self) -> None:
-        """Take what is still in the streams of a server that has ended, and close all."""
+        """Read the remaining events from an ended server's streams, and close them."""
         for run in self.runs:
             if run.stream is not None:
                 for event in self._rest(run.stream):

@@ -1,4 +1,4 @@
-"""A caller of the server: single requests, and streams of events that many of which can be waited for."""
+"""A client of the server: single requests, and event streams, many of which can be awaited at once."""
 
 import http.client
 import json
@@ -9,11 +9,11 @@ PATIENCE = 40.0  # seconds; a server that answers nothing for so long is stuck
 
 
 class ServerGoneError(Exception):
-    """The server ended before it had answered."""
+    """The server ended before it answered."""
 
 
 class StreamedEvent(NamedTuple):
-    """An event as it came."""
+    """An event as received."""
 
     id: int
     type: str
@@ -38,7 +38,7 @@ def ask(port: int, method: str, path: str, body: Any = None, key: str | None = N
 
 
 class RunStream:
-    """A stream of a run's events from the one after `after` on; HTTP/1.0, so that its end is the connection's."""
+    """A stream of a run's events after the event `after`. It uses HTTP/1.0, so the connection closes at its end."""
 
     def __init__(self, port: int, run_id: str, after: int) -> None:
         try:
@@ -53,7 +53,7 @@ class RunStream:
         self.status, self.ended = 0, False
 
     def read(self) -> list[StreamedEvent]:
-        """Return the events that have come; waits if nothing has."""
+        """Return the received events; wait if there are none."""
         try:
             data = self.socket.recv(2**16)
         except TimeoutError:
@@ -74,7 +74,7 @@ class RunStream:
         return [event for block in blocks if (event := _event(block))]
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self.socket.close()
 
 

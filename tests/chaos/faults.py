@@ -1,4 +1,4 @@
-"""Faults that a server gets from inside: no room on the disk, no descriptors, a wall clock that jumps."""
+"""Faults inside a server process: a full disk, no descriptors, and a wall clock that jumps."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 
 def schedule(planned: Round, ready: int, interrupt: Callable[[], None]) -> None:
-    """Begin and end the round's fault, and interrupt the server, at their moments.
+    """Begin and end the round's fault, and interrupt the server, at the planned times.
 
     Each has a thread, and counts from when a byte comes through the descriptor `ready`.
     """
@@ -41,7 +41,7 @@ def schedule(planned: Round, ready: int, interrupt: Callable[[], None]) -> None:
 
 
 def begin(fault: Fault) -> None:
-    """Have this process suffer from a fault; a locked database comes from outside."""
+    """Start a fault in this process; a database lock comes from another process."""
     match fault:
         case "full disk":
             _limit(resource.RLIMIT_FSIZE, 0)
@@ -52,7 +52,7 @@ def begin(fault: Fault) -> None:
 
 
 def lift() -> None:
-    """End the faults that come from limits."""
+    """End the faults that are caused by limits."""
     for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (hard, hard))
@@ -63,11 +63,11 @@ def _limit(kind: int, soft: int) -> None:
 
 
 def _jump(seconds: float) -> None:
-    """Move all that this process reads of the wall clock."""
+    """Shift every wall clock that this process reads."""
     now, gmtime = time.time, time.gmtime
 
     class Moved(datetime):
-        """A datetime whose `now` has jumped."""
+        """A datetime whose `now` is shifted."""
 
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> "Moved":
@@ -78,7 +78,7 @@ def _jump(seconds: float) -> None:
 
     cast(Any, time).time, cast(Any, time).gmtime = lambda: now() + seconds, moved_gmtime
     cast(Any, handle_record).datetime = Moved
-    # the start times of processes are counted from the boot, which moves with the clock
+    # start times of processes are counted from boot time, which moves with the clock
     system: Any = vars(psutil)["_psplatform"]
     boot = system.boot_time
     system.boot_time = lambda: boot() + seconds

@@ -1,4 +1,4 @@
-"""What must hold after every round, whatever happened to the server; each broken one is a sentence with its facts."""
+"""What must be true after every round; each violation is a sentence with its facts."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ _MODES = {True: 0o700, False: 0o600}
 
 
 def broken(folder: Path, planned: Round, runs: list[CallerRun], *, interrupted: bool) -> list[str]:
-    """Return what is broken once the last server has ended; `interrupted` says that an earlier one was."""
+    """Return the violations after the last server has ended; `interrupted`: an earlier server was interrupted."""
     with closing(sqlite3.connect(folder / "data" / "turngate.db")) as connection:
         connection.row_factory = sqlite3.Row
         rows = {row["run_id"]: dict(row) for row in connection.execute("SELECT * FROM runs")}
@@ -45,13 +45,13 @@ def broken(folder: Path, planned: Round, runs: list[CallerRun], *, interrupted: 
 
 
 def orphans(folder: Path) -> Iterator[str]:
-    """Name the engine processes of a round that are alive."""
+    """Name the engine processes of a round that are still alive."""
     for process in living(folder):
         yield f"no process is left behind: {process.pid} is alive"
 
 
 def living(folder: Path) -> list[psutil.Process]:
-    """Return the living engine processes of a round: their executable is below its folder."""
+    """Return the living engine processes of a round, whose executables are in its folder."""
     engine = str(folder / "bin" / "codex")
     return [
         process for process in psutil.process_iter(["cmdline", "status"])
@@ -60,7 +60,7 @@ def living(folder: Path) -> list[psutil.Process]:
 
 
 def _lost(rows: dict[str, Any], runs: list[CallerRun]) -> Iterator[str]:
-    """No run that was answered with 202 is lost, and none was created twice."""
+    """Check that no run answered with 202 is lost, and that none was created twice."""
     for run in runs:
         if run.run_id and run.run_id not in rows:
             yield f"no run is lost: {run.planned.name} was"
@@ -71,7 +71,7 @@ def _lost(rows: dict[str, Any], runs: list[CallerRun]) -> Iterator[str]:
 
 
 def _states(row: dict[str, Any], events: list[dict[str, Any]], turns: list[dict[str, Any]]) -> Iterator[str]:
-    """Every run went only along the table of transitions, and all that is stored of it says where it is now."""
+    """Check that runs took only allowed transitions, and that all stored data agrees on their states."""
     name, mine = row["run_id"], [event for event in events if event["run_id"] == row["run_id"]]
     states = [State(json.loads(event["data_json"])["state"]) for event in mine if event["type"] == "state"]
     for source, to in pairwise(states):
@@ -92,7 +92,7 @@ def _states(row: dict[str, Any], events: list[dict[str, Any]], turns: list[dict[
 
 
 def _outcomes(rows: dict[str, Any], planned: Round, runs: list[CallerRun], *, interrupted: bool) -> Iterator[str]:
-    """Every run ends as planned, or with a code that says what kept it from that."""
+    """Check that every run ended as planned, or with a code that explains why not."""
     excused = (LOST if interrupted else set()) | (
         SHORTAGE if planned.fault in ("full disk", "no descriptors") else set()
     )
@@ -102,7 +102,7 @@ def _outcomes(rows: dict[str, Any], planned: Round, runs: list[CallerRun], *, in
         code = json.loads(row["error_json"])["code"] if row["error_json"] else ""
         as_planned = (row["state"], code) == (run.planned.state, run.planned.code)
         canceled = row["state"] == "canceled" and run.planned.cancel
-        # a cancel that came too late
+        # # a cancel that arrived too late
         ended_first = run.planned.cancel and row["state"] == "succeeded"
         if not (as_planned or canceled or ended_first or (row["state"] == "failed" and code in excused)):
             yield f"a run ends as it must: {run.planned.name} is {row['state']} {row['error_json'] or ''}"
@@ -114,7 +114,7 @@ def _outcomes(rows: dict[str, Any], planned: Round, runs: list[CallerRun], *, in
 def _replies(
     rows: dict[str, Any], answers: dict[str, Any], executed: Counter[str], runs: list[CallerRun]
 ) -> Iterator[str]:
-    """No prompt and no reply is executed twice, and none that was answered with 202 is dropped."""
+    """Check that no prompt or reply is executed twice, and that no reply answered with 202 is dropped."""
     for token, times in executed.items():
         if times > 1:
             yield f"nothing is executed twice: {token} was, {times} times"
@@ -130,7 +130,7 @@ def _replies(
 
 
 def _streams(events: list[dict[str, Any]], runs: list[CallerRun]) -> Iterator[str]:
-    """What clients saw, over all restarts and reconnections, is what is stored, without gaps."""
+    """Check that the events which clients saw are exactly the stored ones, across restarts and reconnections."""
     if (ids := [event["id"] for event in events]) != list(range(1, len(ids) + 1)):
         yield f"the ids of events have no gaps: {ids}"
     for run in runs:
@@ -143,7 +143,7 @@ def _streams(events: list[dict[str, Any]], runs: list[CallerRun]) -> Iterator[st
 
 
 def _permissions(data: Path) -> Iterator[str]:
-    """Everything that the server made is private to its user, but not what engines made in their directories."""
+    """Check that everything the server made is private to its user; files made by engines may differ."""
     for path in (data, *data.rglob("*")):
         mode = path.stat().st_mode & 0o777
         if "work" not in path.parts and mode != _MODES[path.is_dir()]:
@@ -151,7 +151,7 @@ def _permissions(data: Path) -> Iterator[str]:
 
 
 def _executed(folder: Path) -> Iterator[str]:
-    """Return the token of each prompt that an engine took."""
+    """Return the token of each prompt that an engine received."""
     ledger = folder / "bin" / "prompts"
     for line in ledger.read_text().splitlines() if ledger.exists() else ():
         yield next(text for text in json.loads(line).splitlines() if text.startswith("token: "))

@@ -1,6 +1,6 @@
 """One server process of a round: `turngate serve`, forked from a process that has imported it already.
 
-That makes a start cost a twentieth of a new interpreter's; from there on all is as in any other server.
+This makes a start twenty times as fast as a new interpreter's; otherwise the server is like any other.
 """
 
 import os
@@ -23,10 +23,10 @@ STARTS, ENDS = 30.0, 30.0  # seconds after which a start or an end counts as han
 
 
 class Life:
-    """A server process: `port` 0 means that it ended before it was ready; `steps` are those that it came to."""
+    """A server process: `port` 0 means that it ended before it was ready; `steps` are the steps it reached."""
 
     def __init__(self, folder: Path, planned: Round, broken: str = "") -> None:
-        """Start it on the data directory of the round; `broken` names a sabotage."""
+        """Start it on the round's data directory; `broken` names a sabotage."""
         self._report, report = os.pipe()
         out, output = os.pipe()
         ready, self._ready = os.pipe()
@@ -57,13 +57,13 @@ class Life:
         return self.code is not None
 
     def end(self, number: signal.Signals) -> bool:
-        """Send a signal and wait for the end; False: it hangs, and is killed."""
+        """Send a signal and wait for the exit; False if it hangs, and is killed."""
         if not self.is_gone:
             os.kill(self.pid, number)
         return self.wait()
 
     def wait(self) -> bool:
-        """Wait for the end, for which the process has a reason; False: it hangs, and is killed."""
+        """Wait for an exit that the process has a reason for; False if it hangs, and is killed."""
         last = time.monotonic() + ENDS
         while not self.is_gone and time.monotonic() < last:
             time.sleep(0.005)
@@ -75,14 +75,14 @@ class Life:
         return not hangs
 
     def steps(self) -> tuple[list[str], bool]:
-        """Return, of a server that has ended, the steps that it came to, and whether it was interrupted at one."""
+        """Return the steps that an ended server reached, and whether it was interrupted at one."""
         with open(self._report, "rb") as file:  # noqa: PTH123 - a descriptor
             lines = file.read().decode().splitlines()
         os.close(self._ready)
         return [line for line in lines if line != "!"], "!" in lines
 
     def _listening(self, out: int) -> int:
-        """Wait for the line that says where it listens; 0: it ended before."""
+        """Wait for the line with the listening address; 0 if the server ended before."""
         said, last = b"", time.monotonic() + STARTS
         while select.select([out], [], [], max(0.0, last - time.monotonic()))[0]:
             if not (data := os.read(out, 4096)):
@@ -94,7 +94,7 @@ class Life:
 
 
 def _serve(folder: Path, planned: Round, report: int, ready: int, broken: str) -> None:
-    """Be the server."""
+    """Run the server in this process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     os.environ.pop("TURNGATE_RUN", None)

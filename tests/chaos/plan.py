@@ -1,4 +1,4 @@
-"""What happens in a round, all of it drawn from the seed: runs, faults, and how the server is interrupted."""
+"""The plan of a round, drawn from the seed: its runs, its faults, and how the server is interrupted."""
 
 import random
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ class Round(Struct, frozen=True):
 
 
 def plan(seed: int, number: int) -> Round:
-    """Plan a round."""
+    """Plan a round from the seed."""
     draw = random.Random(f"{seed}/{number}")
     if number < COUNTING:
         return Round(seed, number, tuple(_every(number)), slots=3)
@@ -96,12 +96,12 @@ def plan(seed: int, number: int) -> Round:
 
 
 def interrupted_at(planned: Round, target: StepTarget, interruption: Interruption) -> Round:
-    """Return the round with an interruption at a step instead of its own."""
+    """Return the round, interrupted at a step instead of at its own time."""
     return replace(planned, target=target, interruption=interruption, interrupted_after=None)
 
 
 def _every(number: int) -> Iterator[PlannedRun]:
-    """Plan a run of each kind; the counting rounds differ in which misbehave."""
+    """Plan a run of each kind; the counting rounds differ in which engines misbehave."""
     for profile in ("resumable", "sticky_process"):
         yield _asking(f"{profile[0]}-ask", profile, 1)
         yield _asking(f"{profile[0]}-left", profile, 1, left=True)
@@ -127,7 +127,7 @@ def _drawn(draw: random.Random, name: str) -> PlannedRun:
 
 
 def _slots(draw: random.Random, runs: list[PlannedRun]) -> int:
-    """Draw how many slots there are: at least one more than runs that may keep a process for a late reply."""
+    """Draw the number of slots: more than the runs that may keep a process for a late reply."""
     return draw.randint(1, 2) + sum(run.left for run in runs)
 
 
@@ -148,7 +148,7 @@ def _asking(name: str, profile: Profile, questions: int, *, left: bool = False, 
 
 
 def _misbehaving(name: str, how: str, profile: Profile | None) -> PlannedRun:
-    """Plan a run whose engine does as one of `HOSTILE`; without a profile in mode auto."""
+    """Plan a run whose engine misbehaves as one of `HOSTILE`; without a profile in mode auto."""
     if how in _NEVER_END:
         # where its engine becomes a sticky one it has read the prompt, and hangs
         model = "deaf" if how == "deaf" else None

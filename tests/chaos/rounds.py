@@ -1,4 +1,4 @@
-"""One round: several servers after one another on one data directory, and what must hold in between and at the end."""
+"""One round: several servers in a row on one data directory, and the checks in between and at the end."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ from tests.reference.locked_database import locked_database
 from turngate.contract import load
 
 LIVES = 3
-BALANCE = 15.0  # seconds in which a slot must be free after its run has ended
+BALANCE = 15.0  # seconds within which a slot must be freed after its run has ended
 _HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
 
 
@@ -40,7 +40,7 @@ class RoundResult(Struct, frozen=True):
 
 
 def play(planned: Round, sabotage: str = "") -> RoundResult:
-    """Play a round in a folder of its own."""
+    """Run a round in a separate folder."""
     start, folder = time.monotonic(), Path(mkdtemp(prefix="turngate-chaos-"))
     (folder / "home" / ".codex" / "sessions").mkdir(parents=True)
     chaotic(folder / "bin" / "codex", "codex-cli 0.169.0", _HELP)
@@ -71,7 +71,7 @@ class _Playing:
         self._life: Life | None = None
 
     def run(self) -> None:
-        """Run one server after the other, and look at what they leave; stop at the first that breaks something."""
+        """Run one server after the other, and check what they leave; stop at the first violation."""
         planned = self.planned
         for number in range(LIVES):
             is_last = number == LIVES - 1 or not planned.interruption
@@ -88,7 +88,7 @@ class _Playing:
             self.broken += invariants.broken(self.folder, self.planned, runs, interrupted=self.interrupted)
 
     def end(self) -> None:
-        """End what a broken round has left running."""
+        """End everything that a failed round has left running."""
         if self._life is not None and not self._life.is_gone:
             self._life.end(signal.SIGKILL)
         for process in invariants.living(self.folder):
@@ -106,7 +106,7 @@ class _Playing:
             if rests:
                 kind = signal.Signals[planned.interruption or "SIGTERM"]
                 if planned.target is not None:
-                    kind = signal.SIGTERM  # the steps of an orderly end may be the target
+                    kind = signal.SIGTERM  # the steps of a normal shutdown may be the target
                 if not life.end(kind):
                     self.broken.append("a server ends when it is told to: it did not within 30 s")
         if not life.wait():
@@ -118,7 +118,7 @@ class _Playing:
         self.interrupted = True
 
     def _check_slots(self, port: int) -> None:
-        """All runs have ended: every slot must be free again."""
+        """Check that every slot is free again after all runs have ended."""
         last, held = time.monotonic() + BALANCE, "?"
         while time.monotonic() < last:
             with suppress(ServerGoneError):
@@ -138,7 +138,7 @@ class _Playing:
 
 
 class _lock:  # noqa: N801 - used as a function
-    """Have another process lock the database for a part of the block, if that is the round's fault."""
+    """Have another process lock the database for part of the block, if that is the round's fault."""
 
     def __init__(self, folder: Path, planned: Round) -> None:
         self._database, self._planned = folder / "data" / "turngate.db", planned

@@ -1,4 +1,4 @@
-"""Breaks promises of the server on purpose, to see that the rounds notice."""
+"""Breaks promises of the server on purpose, to show that the rounds notice."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ def apply(name: str) -> None:
 
 
 def _no_recovery() -> None:
-    """Leave what an earlier server left as it is."""
+    """Skip the recovery of what an earlier server left."""
     vars(app)["recover"] = lambda *_: None
 
 
 def _twice() -> None:
-    """Run each headless turn two times."""
+    """Run each headless turn twice."""
     attempt = vars(headless)["attempt"]
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -34,7 +34,7 @@ def _twice() -> None:
 
 
 def _no_transactions() -> None:
-    """Commit each statement for itself, so that a crash leaves half of what belongs together."""
+    """Commit each statement separately, so that a crash leaves half-finished transactions."""
 
     @contextmanager
     def loose(store: Store) -> Iterator[sqlite3.Connection]:

@@ -1,7 +1,7 @@
-"""Finds the persistence and process steps of a server from inside of it, and interrupts it at one of them.
+"""Finds the persistence and process steps of a server from the inside, and interrupts it at one of them.
 
-A step is named by what it does and by the three innermost functions of turngate that led to it, so no list of steps
-is kept anywhere. Each one is seen before it happens; a commit also after it.
+A step is named after what it does and the three innermost functions of turngate that led to it, so no list of steps
+is kept anywhere. Each step is noticed before it happens; a commit also after it.
 """
 
 import os
@@ -42,7 +42,7 @@ class Steps:
         self._done = False
 
     def install(self) -> None:
-        """Watch from now on, for as long as this process lives."""
+        """Watch this process from now on, for as long as it lives."""
         sys.addaudithook(self._audit)
         connect, fsync, wait4 = sqlite3.connect, os.fsync, os.wait4
         sqlite3.connect = lambda *args, **kwargs: connect(*args, factory=self._connection(), **kwargs)  # type: ignore[assignment]
@@ -50,7 +50,7 @@ class Steps:
         os.wait4 = self._before("reap a process", wait4)
 
     def take(self, what: str) -> None:
-        """Note a step that is about to happen, and interrupt there if that is the target."""
+        """Record a step that is about to happen; interrupt the process if it is the target."""
         if self._done or not (place := _place()):
             return
         step = f"{what} in {place}"
@@ -80,7 +80,7 @@ class Steps:
         steps = self
 
         class Traced(sqlite3.Connection):
-            """A connection whose writing statements are steps."""
+            """A connection that reports writing statements as steps."""
 
             def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
                 statement = steps.statement(sql)
@@ -100,7 +100,7 @@ class Steps:
         return Traced
 
     def statement(self, sql: str) -> str:
-        """Note a statement that writes; return its name, empty if it only reads."""
+        """Record a statement that writes; return its name, empty if it only reads."""
         if (matched := _STATEMENT.match(sql)) is None:
             return ""
         self.take(matched[1])
@@ -108,7 +108,7 @@ class Steps:
 
 
 def _place() -> str:
-    """Return the innermost functions of turngate that are being run; empty: none is."""
+    """Return the innermost running functions of turngate; empty if there are none."""
     names: list[str] = []
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and len(names) < DEPTH:

@@ -1,4 +1,4 @@
-"""The rounds find what they look for, and their plans are the seed's."""
+"""Tests that the rounds find broken promises, and that the seed determines their plans."""
 
 import itertools
 import os
@@ -27,13 +27,13 @@ def chaos(*args: str) -> subprocess.Popen[str]:
 
 
 def test_a_seed_draws_the_same_rounds() -> None:
-    """What happens in a round depends on the seed and its number alone."""
+    """A round depends only on the seed and its number."""
     assert [plan(7, number) for number in range(60)] == [plan(7, number) for number in range(60)]
     assert plan(7, 5) != plan(8, 5)
 
 
 def test_all_faults_and_engines_are_drawn() -> None:
-    """The short form has every fault, every misbehaving engine, both profiles and both signals."""
+    """The short form covers every fault, every misbehaving engine, both profiles and both signals."""
     drawn = [plan(7, number) for number in range(COUNTING, 200)]
     assert {planned.fault for planned in drawn} == {"", *FAULTS}
     assert {planned.interruption for planned in drawn} == {"", "SIGKILL", "SIGTERM"}
@@ -45,7 +45,7 @@ def test_all_faults_and_engines_are_drawn() -> None:
 
 
 def test_each_step_is_visited_in_turn() -> None:
-    """Every second round aims at the step that was aimed at least, with both signals before its second time."""
+    """Every second round targets the least targeted step; its first occurrence gets both signals before its second."""
     rotation = Rotation(7)
     rotation.learn(RoundResult(plan(7, 0), ["one", "two"], visited=False, servers=1, broken=[], folder=None, seconds=0))
     aimed = [rotation.draw(number) for number in range(4, 12, 2)]
@@ -57,13 +57,13 @@ def test_each_step_is_visited_in_turn() -> None:
 
 
 def first(wanted: Callable[[Round], bool]) -> str:
-    """Return the number of the first round without a fault that is as wanted."""
+    """Return the number of the first round without a fault that meets the condition."""
     rounds = (plan(7, number) for number in itertools.count(COUNTING))
     return next(str(planned.number) for planned in rounds if not planned.fault and wanted(planned))
 
 
 def has_repeated_reply(planned: Round) -> bool:
-    """Whether a reply to a resumable run is made again before anything is interrupted."""
+    """Whether a reply to a resumable run is repeated before anything is interrupted."""
     runs = (run for run in planned.runs if run.profile == "resumable" and run.again)
     late = planned.interrupted_after is None
     return late and any(run.state == "succeeded" and not run.left and not run.cancel for run in runs)
@@ -85,7 +85,7 @@ def waits_when_killed(planned: Round) -> bool:
     ],
 )
 def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callable[[Round], bool]) -> None:
-    """With exit code 1, its sentence, the seed and how to play the round again."""
+    """The exit code is 1, and the output names the promise, the seed and how to repeat the round."""
     number = first(wanted)
     with chaos("--sabotage", sabotage, "--only", number, "--patience", "25") as process:
         said, _ = process.communicate()
@@ -100,7 +100,7 @@ def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callabl
 
 @pytest.mark.long
 def test_an_interrupt_ends_all() -> None:
-    """Ctrl-C prints what was done so far, with exit code 130."""
+    """Ctrl-C prints the results so far and exits with 130."""
     with chaos("--rounds", "200") as process:
         assert process.stdout
         assert process.stdout.readline().startswith("seed 7, 200 rounds")

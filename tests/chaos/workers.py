@@ -1,4 +1,4 @@
-"""Plays rounds in several processes, each of which plays one at a time and forks its servers itself."""
+"""Runs rounds in several processes, each of which runs one at a time and forks its servers itself."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from typing import Self, cast
 from tests.chaos.plan import Round
 from tests.chaos.rounds import RoundResult, play
 
-ENDS = 20.0  # seconds that a process has to end what it has started
+ENDS = 20.0  # seconds that a process has to end what it started
 
 
 class Workers:
-    """The processes; leaving the block ends them, and all that they have started."""
+    """The processes; leaving the block ends them and everything they started."""
 
     def __init__(self, count: int, sabotage: str = "") -> None:
         self._count, self._sabotage = count, sabotage
@@ -39,9 +39,9 @@ class Workers:
             process.join(ENDS)
 
     def play(self, draw: Callable[[], Round | None]) -> Iterator[RoundResult]:
-        """Play the rounds that `draw` returns until it returns None; results come as they are there.
+        """Run the rounds that `draw` returns until it returns None; yield results as they arrive.
 
-        RuntimeError if a process has ended.
+        RuntimeError if a process has died.
         """
         busy = {connection for connection in self._workers if _send(connection, draw())}
         while busy:
@@ -62,7 +62,7 @@ def _send(connection: Connection, planned: Round | None) -> bool:
 
 
 def _work(connection: Connection, sabotage: str) -> None:
-    """Play what comes through the connection until it is closed."""
+    """Run the rounds that come through the connection until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us says when to end
     signal.signal(signal.SIGTERM, _end)
     with suppress(EOFError, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""A server without its HTTP edge over the engines of an environment, and what a caller does with it."""
+"""A server without HTTP, using the engines of a test environment, and a caller's actions on it."""
 
 import json
 import time
@@ -32,13 +32,13 @@ ASK = json.dumps(
 
 
 def final(**data: Any) -> str:
-    """Write the envelope that ends a run."""
+    """Return the envelope that ends a run."""
     return json.dumps({"outcome": "final", "final_data": data})
 
 
 @dataclass
 class ServerEnv:
-    """A server that can be opened and closed, and whose runs can be waited for."""
+    """A server that can be opened and closed, and a way to wait for its runs."""
 
     cli_env: CliEnv
     settings: ServerSettings
@@ -66,7 +66,7 @@ class ServerEnv:
         return str(answer["run_id"])
 
     def ask(self, **more: Any) -> tuple[str, StoredQuestion]:
-        """Create an interactive run and wait for its question."""
+        """Create an interactive run, and wait for its question."""
         run_id = self.create(execution_mode="interactive", **more)
         return run_id, self.question(run_id)
 
@@ -91,7 +91,7 @@ class ServerEnv:
         return run
 
     def wait(self, run_id: str, *states: State) -> Run:
-        """Wait until a run is in one of these states, or has ended; it must be in one of these then."""
+        """Wait until a run is in one of these states; fail if it ends in another one."""
         deadline, after = time.monotonic() + PATIENCE, 0
         while (run := self.run(run_id)).state not in (*states, *ENDED):
             assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), run
@@ -110,7 +110,7 @@ class ServerEnv:
         return error
 
     def keep_session(self, session: str = d.SESSION) -> Path:
-        """Put a session into codex's store."""
+        """Create a session file in Codex's store."""
         folder = self.cli_env.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"rollout-2026-01-01T00-00-00-{session}.jsonl"
@@ -119,7 +119,7 @@ class ServerEnv:
 
 
 def server_env(cli_env: CliEnv) -> ServerEnv:
-    """Build a server in an environment; nothing is opened yet."""
+    """Return a server in an environment, not yet opened."""
     home = cli_env.root / "home"
     home.mkdir(exist_ok=True)
     env = {"PATH": f"{cli_env.path}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""Whole commands: over every recorded release, as real processes, interrupted and killed, and lean imports."""
+"""Tests of whole commands: all recorded releases, real processes, interrupts, kills, and lean imports."""
 
 import json
 import os
@@ -30,14 +30,14 @@ from turngate_probes.record import replay
 from turngate_reference.conversations.cli import turns as cli
 from turngate_reference.engine import attempt
 
-SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others print the version alone
+SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others print only the version
 
 
 @each_recorded_release
 def test_recorded_turns_are_started_and_resumed(
     cli_env: CliEnv, fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:
-    """Each runs the recorded command line, keeps the recorded bytes and session, and ends with the recorded code."""
+    """Each turn runs the recorded command line, saves the recorded output and session, and exits as recorded."""
     forbid_signals(monkeypatch)
     contract = load.contract(engine).at(version)
     person = Person(cli_env, fp, monkeypatch, contract, installed(cli_env, fp, contract))
@@ -51,7 +51,7 @@ def test_recorded_turns_are_started_and_resumed(
 
 
 def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Path:
-    """Put an executable on PATH that says its version, in a real process, and is never run for anything else."""
+    """Put an executable on PATH that prints its version in a real process, and is run for nothing else."""
     cli_env.path.mkdir()
     executable = cli_env.path / contract.executable
     executable.write_text(f"#!/bin/sh\necho '{SAYS.get(contract.engine, '{}').format(contract.version)}'\n")
@@ -62,7 +62,7 @@ def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Pat
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who types what was recorded of one release, and looks at the result."""
+    """Types the recorded turns of one release, and checks the results."""
 
     cli_env: CliEnv
     fp: FakeProcess
@@ -86,7 +86,7 @@ class Person:
         return handle
 
     def resumes(self, turn: Turn, handle: str) -> None:
-        """Type a later turn of the session that was recorded."""
+        """Type a later turn of the recorded session."""
         self.cli_env.change(handle, {"session": {"field": self.contract.handle.field, "value": turn.resumed}})
         process = self.plays(turn)
         said = self.cli_env.type("resume", "--message-file", self.file(turn), handle)
@@ -102,11 +102,11 @@ class Person:
         return str(file)
 
     def plays(self, turn: Turn) -> ProcessRecorder:
-        """Register the recorded output for the next process of this command line, and of no other."""
+        """Register the recorded output for the next process with exactly this command line."""
         assert turn.exit_code is not None
 
         def played(request: ProcessRequest, reader: TurnReader, *, stop: Stop, **callbacks: Any) -> TurnRun:
-            # a person who sees that nothing more comes gives up
+            # a user who sees that nothing more happens gives up
             tree = FakeTree if turn.ended is Ended.EXIT else partial(HangingTree, on_hang=stop.set)
             with self.monkeypatch.context() as patched:
                 patched.setattr(execution, "ProcessTree", tree)
@@ -117,7 +117,7 @@ class Person:
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
 
     def looks(self, turn: Turn, handle: str, said: CliResult, process: ProcessRecorder) -> None:
-        """Hold what a turn came to against its recording."""
+        """Compare the result of a turn with its recording."""
         assert process.call_count() == 1, turn.name
         assert said.code == code_of(turn), (turn.name, said.err)
         record: dict[str, Any] = json.loads((self.cli_env.data / "handles" / f"{handle}.json").read_text())
@@ -142,19 +142,19 @@ def recorded_place(option: str) -> str:
 
 
 def in_workspace(option: str) -> str:
-    """Return the working directory for a recorded directory: a person may name no other in mode interactive."""
+    """Replace a recorded directory by the working directory, the only one allowed in mode interactive."""
     return "." if option in ("<sandbox>/work", "<sandbox>/tmp") else option
 
 
 def is_another_session(turn: Turn) -> bool:
-    """Whether a resume came back as another session, or well as none."""
+    """Whether a resume returned another session, or succeeded without a session id."""
     if turn.resumed is None or turn.session == turn.resumed:
         return False
     return turn.session is not None or (turn.exit_code == 0 and turn.ended is Ended.EXIT)
 
 
 def code_of(turn: Turn) -> int:
-    """Return the exit code that a recorded turn leads to."""
+    """Return the exit code that a recorded turn should lead to."""
     assert turn.exit_code is not None
     if turn.ended is not Ended.EXIT:
         return cli.INTERRUPTED
@@ -164,7 +164,7 @@ def code_of(turn: Turn) -> int:
 
 
 def state_of(turn: Turn) -> str:
-    """Return the state of the record after a recorded turn."""
+    """Return the state that the record should have after a recorded turn."""
     reading = turn.reading
     well = turn.exit_code == 0 and turn.ended is Ended.EXIT and reading.ended and not reading.failures
     if not well or reading.final_text is None or is_another_session(turn):
@@ -185,14 +185,14 @@ print(code, *sorted({name.partition(".")[0] for name in sys.modules} | {n for n 
 
 @pytest.fixture(name="handle")
 def _handle(cli_env: CliEnv) -> str:
-    """Hold one conversation, whose next turn waits to be met."""
+    """Provide a conversation whose next turn can be met."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("hi"), d.codex("Slow.", more=[["meet"]]), d.codex("Next."))
     return cli_env.begin()
 
 
 def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, handle: str) -> None:
-    """The second one ends with 2, names the first's process, and runs nothing; then the handle is free again."""
+    """The second command exits with 2, names the first one's process, and runs nothing; then the handle is free."""
     first = cli_env.spawn("resume", handle, "one")
     cli_env.meet()
     second = cli_env.spawn("resume", handle, "two")
@@ -208,7 +208,7 @@ def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, 
 
 
 def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str) -> None:
-    """After SIGKILL of its holder a handle can be resumed at once, when the engine that was left is ended."""
+    """After SIGKILL of its holder, a handle can be resumed at once; the leftover engine is ended."""
     holder = cli_env.spawn("resume", handle, "one")
     engine = psutil.Process(cli_env.meet())
     holder.kill()
@@ -221,7 +221,7 @@ def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str
 
 
 def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing works on in a directory that is gone; while the engine can't be ended, the conversation stays."""
+    """No engine keeps running in a removed directory; if it can't be ended, the conversation is kept."""
     holder = cli_env.spawn("resume", handle, "one")
     engine = psutil.Process(cli_env.meet())
     holder.kill()
@@ -242,7 +242,7 @@ def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkey
 def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
     cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can't be ended is named, and nothing is run."""
+    """The engine that can't be ended is named, and nothing runs."""
     holder = cli_env.spawn("resume", handle, "one")
     engine = psutil.Process(cli_env.meet())
     holder.kill()
@@ -259,7 +259,7 @@ def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
 
 
 def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
-    """A conversation whose first attempt was killed has a record, so that it can be found and removed."""
+    """A conversation whose first attempt was killed has a record, so it can be listed and removed."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("hi", more=[["meet"]]))
     process = cli_env.spawn("start", "codex", "hello")
@@ -274,10 +274,10 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv, number: signal.Signals) -> None:
-    """Interrupted, a start ends with 130, leaves no process, and the record holds the session that had begun."""
+    """An interrupted start exits with 130 and leaves no process; the record holds the new session."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("hi", more=[["meet"]]))
-    # under nohup the tests inherit that SIGHUP is ignored, and so would the command
+    # under nohup, the tests and the command would inherit that SIGHUP is ignored
     before = signal.signal(number, signal.SIG_DFL)
     try:
         process = cli_env.spawn("start", "codex", "hello")
@@ -294,7 +294,7 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv,
 
 
 def test_when_the_reader_of_the_answer_goes_away_the_record_is_written(cli_env: CliEnv) -> None:
-    """As in `turngate start … | head`: the engine is ended, the exit code is 141, and the session is not lost."""
+    """As in `turngate start … | head`: the engine is ended, the exit code is 141, and the session is kept."""
     cli_env.fifos()
     begin, rest = d.codex("hi")[:1], d.codex("hi")[1:]
     cli_env.engine("codex", [*begin, ["meet"], *rest])
@@ -318,7 +318,7 @@ def test_when_the_reader_of_the_answer_goes_away_the_record_is_written(cli_env: 
 )
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: tuple[str, ...]) -> None:
-    """As in `turngate resume … > /dev/full`: one sentence and exit code 2; the record keeps its session."""
+    """As in `turngate resume … > /dev/full`: one error message and exit code 2; the record keeps its session."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     with Path("/dev/full").open("wb") as full:
@@ -332,7 +332,7 @@ def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: t
 
 
 def test_start_and_resume_import_what_they_need_alone(cli_env: CliEnv) -> None:
-    """Neither validation, nor drawing on terminals, nor the server, nor the probes are loaded to run an engine."""
+    """Validation, terminal drawing, the server and the probes are not imported to run an engine."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     for words in (("start", "codex", "hello"), ("resume", handle, "go on")):
@@ -350,7 +350,7 @@ SLOW = ["flask", "importlib.metadata", "importlib.resources", "jsonschema", "ric
 SLOW += [
     "turngate_reference.server.orchestrator",
     "turngate_reference.server.store",
-]  # a conversation of its own needs no database
+]  # a conversation that isn't a served run needs no database
 
 RESUME = """
 import sys
@@ -366,12 +366,12 @@ print(*sys.modules)
 
 @pytest.fixture(scope="module")
 def imported() -> set[str]:
-    """Everything that is imported to read a contract and an answer, and to be the command."""
+    """Return the modules imported to run the command and to read a contract and an answer."""
     done = subprocess.run([sys.executable, "-c", RESUME], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
 @pytest.mark.parametrize("module", SLOW)
 def test_a_resume_does_not_import_what_is_slow(imported: set[str], module: str) -> None:
-    """Each of these takes longer to import than a turn takes to be read."""
+    """Each of these modules takes longer to import than a turn takes to read."""
     assert module not in imported

@@ -1,4 +1,4 @@
-"""Run directories, new handles, their locks, and where the data directory is."""
+"""Tests of run directories, new handles, their locks, and the location of the data directory."""
 
 import os
 import re
@@ -17,7 +17,7 @@ HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
 
 
 def test_a_run_directory_is_named_by_time_engine_and_handle(cli_env: CliEnv) -> None:
-    """The run directory is `<UTC timestamp>-<engine>-<handle>` below the data directory, which is its user's alone."""
+    """The name is `<UTC timestamp>-<engine>-<handle>`, and the data directory is private to its user."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     (run,) = (cli_env.data / "runs").iterdir()
@@ -27,12 +27,12 @@ def test_a_run_directory_is_named_by_time_engine_and_handle(cli_env: CliEnv) -> 
 
 
 def test_handles_are_of_characters_that_can_not_be_misread() -> None:
-    """No 0 and o, no 1, i and l, no u and v together; all in lower case."""
+    """Handles contain none of 0, 1, i, l, o and u, and no capital letters."""
     assert set(ALPHABET) == set("23456789abcdefghjkmnpqrstvwxyz")
 
 
 def test_a_new_handle_is_none_that_exists(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handle that is taken, by a lock or by a record alone, is not given again."""
+    """A handle that has a lock file or a record is never used again."""
     cli_env.engine("codex", d.codex("hi"))
     first = cli_env.begin()
     (cli_env.data / "handles" / f"{first}.lock").unlink()
@@ -44,7 +44,7 @@ def test_a_new_handle_is_none_that_exists(cli_env: CliEnv, monkeypatch: pytest.M
 
 
 def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The option comes before TURNGATE_DATA_DIR, that before the platform's place; an empty variable is none."""
+    """The option wins over TURNGATE_DATA_DIR, which wins over the platform's default; an empty variable is ignored."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TURNGATE_DATA_DIR", "~/variable")
     assert data_dir(Path("/option")).root == Path("/option")
@@ -59,7 +59,7 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:
-    """A run directory that can't be made is an error with what to do."""
+    """If the run directory can't be created, the error says what to do."""
     (tmp_path / "file").touch()
     with (
         pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(use another directory"),
@@ -69,12 +69,12 @@ def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> No
 
 
 def _modes(data: Path) -> set[tuple[bool, int]]:
-    """List the modes below a data directory: those of directories, and those of other files."""
+    """Return the modes of the directories below a data directory, and those of the other files."""
     return {(path.is_dir(), path.stat().st_mode & 0o777) for path in data.rglob("*")}
 
 
 def test_a_data_directory_is_for_its_user_alone_whatever_the_umask(closed_server_env: ServerEnv) -> None:
-    """With umask 0, in a directory that is open to all, what turngate makes has mode 0600 or 0700: a server's too."""
+    """Even with umask 0 in an open directory, everything that turngate or its server makes has mode 0600 or 0700."""
     server_env, cli_env = closed_server_env, closed_server_env.cli_env
     before = os.umask(0)
     try:
@@ -89,11 +89,11 @@ def test_a_data_directory_is_for_its_user_alone_whatever_the_umask(closed_server
     finally:
         os.umask(before)
     assert _modes(cli_env.data) == {(True, 0o700), (False, 0o600)}
-    assert cli_env.data.stat().st_mode & 0o777 == 0o777  # not made by turngate
+    assert cli_env.data.stat().st_mode & 0o777 == 0o777  # turngate didn't create it
 
 
 def test_what_was_open_to_others_is_tightened(cli_env: CliEnv) -> None:
-    """What an earlier turngate made with wider modes is tightened; a file of somebody else is left alone."""
+    """Wider modes from an earlier version are tightened; files that turngate didn't create are left alone."""
     cli_env.engine("codex", d.codex("hi"), d.codex("again"))
     cli_env.begin()
     (cli_env.data / ".turngate-data").unlink()
@@ -115,7 +115,7 @@ def test_what_was_open_to_others_is_tightened(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize("names", [["thesis.txt"], ["runs"], ["turngate.db", "thesis.txt"]])
 def test_a_directory_of_somebody_else_is_refused(cli_env: CliEnv, names: list[str]) -> None:
-    """A directory that is not empty, and that turngate did not make, is left as it is."""
+    """A non-empty directory that turngate didn't create is left unchanged."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.data.mkdir()
     for name in names:
@@ -134,7 +134,7 @@ def test_a_directory_of_somebody_else_is_refused(cli_env: CliEnv, names: list[st
 
 @pytest.mark.parametrize("note,holder", [(None, "process {pid}, since 20"), ("torn", "another process")])
 def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) -> None:
-    """A second holder is refused, and the first one is named if the lock file has it; then the lock is free again."""
+    """A second holder is rejected, with the first one's name if it is known; then the lock is free again."""
     lock = tmp_path / "abc.lock"
     with locked(lock, "abc"):
         if note:
@@ -150,13 +150,13 @@ def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) 
 
 
 def test_a_lock_that_can_not_be_had_is_named(tmp_path: Path) -> None:
-    """A lock file below a folder that is not there is an error with what to do."""
+    """If the lock file's folder is missing, the error says what to do."""
     with pytest.raises(EnvironmentFailed, match="can't be locked: No such file"), locked(tmp_path / "x" / "y", "abc"):
         raise AssertionError
 
 
 def test_a_running_server_says_where_it_is(tmp_path: Path) -> None:
-    """As long as it holds its lock; what holds it otherwise says nothing."""
+    """The URL is known while the server holds its lock; other lock holders provide none."""
     data = DataDir(tmp_path)
     assert server_url(data) is None
     with locked(data.server_lock, "x", url="http://127.0.0.1:1"):

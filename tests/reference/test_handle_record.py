@@ -1,4 +1,4 @@
-"""Handle records: written whole or not at all, read by later versions, left alone when they can't be read."""
+"""Tests of handle records: written atomically, readable by later versions, unchanged when unreadable."""
 
 import json
 import os
@@ -31,13 +31,13 @@ handle_record.write(data.record(record.handle), record.updated(state="answered",
 
 @pytest.fixture(name="handle")
 def _handle(cli_env: CliEnv) -> str:
-    """Hold one conversation."""
+    """Provide a conversation."""
     cli_env.engine("codex", d.codex("hi"))
     return cli_env.begin()
 
 
 def test_a_writer_that_is_killed_leaves_the_old_record(cli_env: CliEnv, handle: str) -> None:
-    """Killed between writing and renaming, it leaves the old record whole, and the next attempt goes on from there."""
+    """A kill between write and rename leaves the old record intact, and the next attempt uses it."""
     before = cli_env.record(handle)
     argv = [sys.executable, "-c", KILLED_IN_FSYNC, str(cli_env.data), handle]
     assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
@@ -50,7 +50,7 @@ def test_a_writer_that_is_killed_leaves_the_old_record(cli_env: CliEnv, handle: 
 def test_a_record_is_on_disk_before_it_takes_its_place(
     cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is synchronised, then renamed, then its folder is synchronised."""
+    """The file is synced, then renamed, then its folder is synced."""
     data, done = DataDir(cli_env.data), list[str]()
     record = handle_record.find(data, handle)
     fsync, replace = os.fsync, Path.replace
@@ -72,7 +72,7 @@ def test_a_record_is_on_disk_before_it_takes_its_place(
 def test_a_full_disk_is_told_and_leaves_the_old_record(
     cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record that can't be written ends with 2."""
+    """If the record can't be written, the exit code is 2."""
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -85,13 +85,13 @@ def test_a_full_disk_is_told_and_leaves_the_old_record(
 
 
 def test_fields_of_a_record_that_are_not_known_are_passed_over(cli_env: CliEnv, handle: str) -> None:
-    """A record with more in it than we know is read."""
+    """A record with additional fields is read."""
     cli_env.change(handle, {"more": {"of": "this"}})
     assert cli_env.type("resume", handle, "go on").code == 0
 
 
 def test_the_format_of_this_version_is_read(cli_env: CliEnv, handle: str) -> None:
-    """A record as version 0.1.0 writes it is read; this text must never change."""
+    """A record written by version 0.1.0 can be read; this text must never change."""
     (cli_env.data / "handles" / f"{handle}.json").unlink()
     record = {
         "schema": "turngate.handle-record/1",
@@ -130,7 +130,7 @@ BROKEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("how", [*BROKEN, "torn", "empty", "list", "deep", "no-utf-8"])
 def test_an_unreadable_record_is_reported_and_left_as_it_is(cli_env: CliEnv, handle: str, how: str) -> None:
-    """Whatever is wrong with a record: resume, list, show and prune name it, end with 2 and change nothing."""
+    """Whatever is wrong with a record, resume, list, show and prune name it, exit with 2 and change nothing."""
     path = cli_env.data / "handles" / f"{handle}.json"
     if how in BROKEN:
         cli_env.change(handle, BROKEN[how])
@@ -151,7 +151,7 @@ def test_an_unreadable_record_is_reported_and_left_as_it_is(cli_env: CliEnv, han
 
 
 def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> None:
-    """The list still holds those that can be read."""
+    """The list still shows the readable records."""
     cli_env.change(handle, {"schema": "turngate.handle-record/99"})
     other = cli_env.begin()
     said = cli_env.type("handles")
@@ -160,7 +160,7 @@ def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> No
 
 
 def test_the_schema_refuses_half_a_session(cli_env: CliEnv, handle: str) -> None:
-    """Field and value are both there or both null."""
+    """The session's field and value must both be set or both be null."""
     record = cli_env.record(handle)
     assert load.first_error("handle-record", record) is None
     for session in ({"field": None, "value": "x"}, {"field": "thread_id", "value": None}):
@@ -168,7 +168,7 @@ def test_the_schema_refuses_half_a_session(cli_env: CliEnv, handle: str) -> None
 
 
 def test_a_pipe_in_place_of_a_record_is_reported(cli_env: CliEnv) -> None:
-    """It can't be read, and nobody waits for somebody to write to it."""
+    """A pipe can't be read as a record, and doesn't block the command."""
     (cli_env.data / "handles").mkdir(parents=True)
     os.mkfifo(cli_env.data / "handles" / "22222222.json")
     shown = cli_env.spawn("handles")

@@ -1,4 +1,4 @@
-"""An app behind real sockets, and what a client reads from them."""
+"""Serves an app on real sockets, and reads what clients receive."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ _LIMITS = Limits()
 
 @contextmanager
 def served(caller: Caller, limits: Limits = _LIMITS) -> Iterator[int]:
-    """Serve a caller's app; return the port."""
+    """Serve a client's app; yield the port."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
         listener = WebListener(caller.app, listening, caller.streams, limits)
@@ -32,7 +32,7 @@ def served(caller: Caller, limits: Limits = _LIMITS) -> Iterator[int]:
             listener.stop()
             thread.join(PATIENCE)
             assert not thread.is_alive()
-            listener.stop()  # as a second signal would
+            listener.stop()  # a second signal does the same
 
 
 def exchange(port: int, data: bytes) -> Answer:
@@ -45,7 +45,7 @@ def exchange(port: int, data: bytes) -> Answer:
 
 
 class Sent(NamedTuple):
-    """An event as it came."""
+    """An event as received."""
 
     id: int
     type: str
@@ -53,7 +53,7 @@ class Sent(NamedTuple):
 
 
 class Following:
-    """A client that follows a run; `comments` are the lines besides events."""
+    """A client that follows a run; `comments` holds the comment lines."""
 
     def __init__(self, port: int, path: str, **headers: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
@@ -62,7 +62,7 @@ class Following:
         self.comments: list[str] = []
 
     def next(self) -> Sent | None:
-        """Wait for the next event; None at the end."""
+        """Wait for the next event; None at the end of the stream."""
         fields: dict[str, str] = {}
         while line := self.response.readline():
             text = line.decode().removesuffix("\n")
@@ -83,19 +83,19 @@ class Following:
         return self.response.readline().decode()
 
     def all(self) -> list[Sent]:
-        """Wait for the end; return what came before it."""
+        """Wait for the end of the stream; return all events before it."""
         events = list(islice(iter(self.next, None), MANY))
         assert len(events) < MANY
         return events
 
     def close(self) -> None:
-        """Leave, so that the server sees it at once."""
+        """Close the connection, so that the server notices at once."""
         self.response.close()
         self._connection.close()
 
 
 @contextmanager
 def following(port: int, path: str, **headers: str) -> Iterator[Following]:
-    """Follow a run for a block."""
+    """Follow a run while the block runs."""
     with closing(Following(port, path, **headers)) as stream:
         yield stream

@@ -1,4 +1,4 @@
-"""`make soak`: loads the reference server for half an hour, and checks that it holds no more at the end than before."""
+"""`make soak`: loads the reference server for half an hour, and checks that its resource usage doesn't grow."""
 
 import argparse
 import random
@@ -10,11 +10,11 @@ from functools import partial
 from tests.soak.flatness import MB, growths
 from tests.soak.soak import Load, Outcome, soak
 
-LINE = 60.0  # seconds from one line of progress to the next where there is no terminal
+LINE = 60.0  # seconds between progress lines if the output is no terminal
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the soak that the command line asks for; return 0 flat and without errors, 1 not so, 130 interrupted."""
+    """Run a soak; return 0 if it was flat and without errors, 1 if not, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__, usage="make soak ARGS='[OPTION]...'")
     parser.add_argument("--minutes", type=_minutes, default=30, help="how long, 1 or more  [default: 30]")
     parser.add_argument("--clients", type=_clients, default=50, help="clients at the same time  [default: 50]")
@@ -29,13 +29,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 class Progress:
-    """Says how far a soak is: in one line that is drawn anew on a terminal, else in a line a minute."""
+    """Prints a soak's progress: one updated line on a terminal, else one line a minute."""
 
     def __init__(self, load: Load) -> None:
         self._load, self._next = load, 0.0
 
     def show(self, passed: float, outcome: Outcome) -> None:
-        """Say it, if it is time."""
+        """Print the progress if it is time."""
         terminal = sys.stderr.isatty()
         if not terminal and passed < self._next:
             return
@@ -49,7 +49,7 @@ class Progress:
 
 
 def report(outcome: Outcome) -> int:
-    """Print what a soak showed; return its exit code."""
+    """Print the result of a soak; return its exit code."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
     say = partial(print, flush=True)
@@ -69,7 +69,7 @@ def report(outcome: Outcome) -> int:
 
 
 def _minutes(text: str) -> float:
-    """Read a time that is long enough to judge; ArgumentTypeError otherwise."""
+    """Parse a duration that is long enough to judge; ArgumentTypeError otherwise."""
     value = float(text)
     if not 1 <= value < float("inf"):
         raise argparse.ArgumentTypeError("it takes 1 minute or more to see that memory stays flat")
@@ -77,7 +77,7 @@ def _minutes(text: str) -> float:
 
 
 def _clients(text: str) -> int:
-    """Read how many clients; ArgumentTypeError unless the server has streams enough for them."""
+    """Parse the number of clients; ArgumentTypeError if the server has too few streams for them."""
     value = int(text)
     if not 1 <= value <= 500:
         raise argparse.ArgumentTypeError("1 to 500, as many as the server has event streams for")

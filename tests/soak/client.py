@@ -1,4 +1,4 @@
-"""A client of a soak: one conversation after another, each request timed and its answer checked."""
+"""A client of a soak: runs one conversation after the other, times each request, and checks its answer."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ NOBODY = "20260101T000000Z-codex-aaaaaaaa"
 
 
 class UnexpectedAnswerError(Exception):
-    """An answer that a sound server does not give."""
+    """An answer that a working server would not give."""
 
 
 class Event(NamedTuple):
@@ -29,13 +29,13 @@ class Event(NamedTuple):
 
 
 class Client:
-    """Works until it is stopped; what it does follows from its random numbers."""
+    """Works until it is stopped; its actions follow from its random numbers."""
 
     def __init__(self, served: Served, figures: Figures, random: Random, stop: threading.Event) -> None:
         self._served, self._figures, self._random, self._stop = served, figures, random, stop
 
     def work(self) -> None:
-        """Hold conversations; whatever goes wrong is an error in the figures, and the next one begins."""
+        """Run conversations; an error is counted in the figures, and the next conversation begins."""
         while not self._stop.is_set():
             try:
                 self._conversation()
@@ -87,7 +87,7 @@ class Client:
         _expect(event.state == "canceled", f"a canceled run {event.state}")
 
     def _look_around(self) -> None:
-        """Read what every client may read, and ask for what must be refused."""
+        """Read everything that any client may read, and send requests that must be rejected."""
         looks = (
             ("health", "GET", "/healthz", 200, None),
             ("ready", "GET", "/readyz", 200, None),
@@ -101,7 +101,7 @@ class Client:
             self._ask(*look)
 
     def _ask(self, operation: str, method: str, path: str, status: int, body: Any = None, *, key: str = "") -> Any:
-        """Make a request that must get this status; return the document."""
+        """Make a request that must return this status; return the document."""
         headers = {"Idempotency-Key": key} if key else {}
         with self._figures.timed(operation):
             got, document = self._served.ask(method, path, body, **headers)
@@ -113,7 +113,7 @@ class Client:
             return self._until(path, after, "waiting_user", "succeeded", "failed", "canceled")
 
     def _until(self, path: str, after: int, *states: str) -> Event:
-        """Follow a run from an event on until it is in one of these states."""
+        """Follow a run's events until it is in one of these states."""
         with self._following(path, after) as events:
             for event in events:
                 if event.state in states:

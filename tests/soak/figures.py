@@ -1,4 +1,4 @@
-"""What the clients of a soak measure: the time of each operation, and every error."""
+"""What the clients of a soak measure: the duration of each operation, and all errors."""
 
 import math
 import threading
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Figures:
-    """Seconds by operation, runs that finished, and how often each error came; clients write from their own threads."""
+    """Durations by operation, finished runs, and error counts; thread-safe for the clients."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -19,7 +19,7 @@ class Figures:
 
     @contextmanager
     def timed(self, operation: str) -> Iterator[None]:
-        """Measure a block as an operation; one that raises is not counted."""
+        """Time the block as an operation; if it raises, it isn't counted."""
         start = time.perf_counter()
         yield
         taken = time.perf_counter() - start
@@ -34,17 +34,17 @@ class Figures:
                 self.errors[text] += 1
 
     def close(self) -> None:
-        """Take nothing more: from here on the server is ended, and clients fail because of that."""
+        """Accept nothing more: the server is being stopped, so clients will fail."""
         with self._lock:
             self._closed = True
 
     def run_finished(self) -> None:
-        """Count a run that came to the end it should."""
+        """Count a run that ended as expected."""
         with self._lock:
             self.runs += not self._closed
 
     def lines(self) -> Iterator[str]:
-        """Return the table of operations in milliseconds, and then the errors."""
+        """Return the table of operations in milliseconds, followed by the errors."""
         yield f"{'operation':24} {'count':>8} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9}"
         for operation, seconds in sorted(self.seconds.items()):
             columns = (f"{percentile(seconds, share) * 1000:9.1f}" for share in (50, 95, 99))
@@ -56,5 +56,5 @@ class Figures:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the smallest value that so many per cent of the values do not exceed."""
+    """Return the smallest value that is at least as large as this percentage of the values."""
     return sorted(values)[max(math.ceil(len(values) * percent / 100) - 1, 0)]

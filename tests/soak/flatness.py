@@ -1,4 +1,4 @@
-"""Whether what a process holds stays flat: the last quarter of a soak against the second one.
+"""Checks that a process's resource usage stays flat: compares the last quarter of a soak with the second one.
 
 The first quarter warms the server up and is not judged. Medians are compared, so that single peaks do not count.
 """
@@ -23,12 +23,12 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, served: Served) -> "Sample":
-        """Take one now."""
+        """Take a sample now."""
         return cls(served.memory, served.files, served.threads)
 
 
 class Bound(NamedTuple):
-    """How much something may grow: `share` of what it was, or `least` where that is more."""
+    """How much a value may grow: by `share` of what it was, or by `least` if that is more."""
 
     share: float
     least: float
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Medians of the second and of the last quarter, and the bound between them."""
+    """The medians of the second and the last quarter, and the allowed growth."""
 
     name: str
     before: float
@@ -50,11 +50,11 @@ class Growth:
 
     @property
     def flat(self) -> bool:
-        """Whether it grew by no more than that."""
+        """Whether it grew by no more than allowed."""
         return self.after - self.before <= self.allowed
 
     def __str__(self) -> str:
-        """Return both medians, the growth, and what is allowed."""
+        """Return both medians, the growth, and the allowed growth."""
         grown = f"{self.before:.1f} to {self.after:.1f}, {self.after - self.before:+.1f}"
         return f"{self.name}: {grown} (flat up to +{self.allowed:.1f}): {'flat' if self.flat else 'NOT FLAT'}"
 
@@ -67,7 +67,7 @@ BOUNDS: dict[str, tuple[Callable[[Sample], float], Bound]] = {
 
 
 def growths(samples: Sequence[Sample]) -> list[Growth]:
-    """Compare the quarters; ValueError unless there are samples enough."""
+    """Compare the quarters; ValueError if there are too few samples."""
     if len(samples) < LEAST:
         raise ValueError(f"{len(samples)} samples are too few to judge; it takes {LEAST}")
     quarter = len(samples) // 4

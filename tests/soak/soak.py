@@ -1,4 +1,4 @@
-"""A real server process on loopback, clients that load it for a time, and what it holds meanwhile."""
+"""Runs a real server on loopback under the load of clients, and samples its resource usage."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ EVERY = 0.5  # seconds between samples
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How long, in seconds, how many clients, and the seed of all that they choose."""
+    """The duration in seconds, the number of clients, and the seed of their choices."""
 
     seconds: float
     clients: int
@@ -30,7 +30,7 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a soak measured; `left` is what the server still held when every client had finished."""
+    """The measurements of a soak; `left` is what the server still held after every client had finished."""
 
     figures: Figures = field(default_factory=Figures)
     samples: list[Sample] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def soak(load: Load, progress: Callable[[float, Outcome], None]) -> Outcome:
-    """Load a server; `progress` gets the seconds that have passed after each sample. Ctrl-C ends it early."""
+    """Load a server; `progress` gets the elapsed seconds after each sample. Ctrl-C ends it early."""
     outcome, stop = Outcome(), threading.Event()
     with tempfile.TemporaryDirectory(prefix="turngate-soak-") as place:
         folder = Path(place)

@@ -1,4 +1,4 @@
-"""The soak: its judgement, its figures, and a load of a few seconds on a real server."""
+"""Tests of the soak: its verdict, its figures, and a few seconds of load on a real server."""
 
 import argparse
 from dataclasses import replace
@@ -18,7 +18,7 @@ FLAT = [Sample(100_000_000 + number % 3 * 1_000_000, 50 + number % 5, 530) for n
 
 @pytest.mark.parametrize("member, step", [("memory", 2_000_000), ("files", 1), ("threads", 2)])
 def test_what_grows_all_the_time_is_not_flat(member: str, step: int) -> None:
-    """And it is named, with nothing else."""
+    """A value that keeps growing is reported, and no other."""
     grown = [sample._replace(**{member: getattr(sample, member) + step * i}) for i, sample in enumerate(FLAT)]
     assert [growth.flat for growth in growths(FLAT)] == [True] * 3
     judged = {growth.name.partition(",")[0].split()[-1]: growth.flat for growth in growths(grown)}
@@ -27,7 +27,7 @@ def test_what_grows_all_the_time_is_not_flat(member: str, step: int) -> None:
 
 
 def test_warming_up_and_single_peaks_are_flat() -> None:
-    """The first quarter is not judged, and medians leave peaks out; too few samples are no answer."""
+    """The first quarter is ignored, and medians hide peaks; too few samples raise an error."""
     peaked = [Sample(10_000_000, 5, 20)] * 10 + FLAT[10:30] + [FLAT[30]._replace(files=900), *FLAT[31:]]
     assert all(growth.flat for growth in growths(peaked))
     with pytest.raises(ValueError, match="7 samples are too few"):
@@ -35,14 +35,14 @@ def test_warming_up_and_single_peaks_are_flat() -> None:
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
-    """The nearest rank, whatever the order."""
+    """Percentiles use the nearest rank, whatever the order of the values."""
     values = [float(number) for number in range(100, 0, -1)]
     assert [percentile(values, share) for share in (50, 95, 99)] == [50, 95, 99]
     assert percentile([7.0], 99) == 7
 
 
 def test_nothing_is_counted_once_the_server_is_ended() -> None:
-    """What clients meet then says nothing about it."""
+    """Errors that clients get during shutdown are not counted."""
     figures = Figures()
     figures.error("before")
     figures.close()
@@ -54,7 +54,7 @@ def test_nothing_is_counted_once_the_server_is_ended() -> None:
 
 
 def outcome() -> Outcome:
-    """Return what a good soak measured."""
+    """Return the measurements of a successful soak."""
     good = Outcome(samples=list(FLAT))
     with good.figures.timed("reply"):
         pass
@@ -62,7 +62,7 @@ def outcome() -> Outcome:
 
 
 def test_the_exit_code_says_whether_it_was_flat_and_without_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    """An error, growth, and what the server still holds are 1; an interrupt is 130, with the figures so far."""
+    """Errors, growth and leftovers exit with 1; an interrupt exits with 130 and prints the figures so far."""
     assert command.report(outcome()) == 0
     failed = outcome()
     failed.figures.error("list runs: 503")
@@ -77,7 +77,7 @@ def test_the_exit_code_says_whether_it_was_flat_and_without_errors(capsys: pytes
 
 @pytest.mark.parametrize("args", [("--minutes", "0.5"), ("--clients", "0"), ("--clients", "501"), ("--minutes", "inf")])
 def test_what_could_not_be_judged_is_refused(args: tuple[str, ...]) -> None:
-    """With exit code 2, before anything starts."""
+    """A duration or number of clients out of range is rejected with exit code 2 before anything starts."""
     with pytest.raises(SystemExit, match="2"):
         command.main(args)
     with pytest.raises(argparse.ArgumentTypeError):
@@ -86,7 +86,7 @@ def test_what_could_not_be_judged_is_refused(args: tuple[str, ...]) -> None:
 
 @pytest.mark.long
 def test_clients_finish_runs_of_both_profiles_without_errors() -> None:
-    """And nothing of them is held when they have finished."""
+    """After all clients have finished, the server holds nothing of their runs."""
     shown: list[float] = []
     loaded = soak(Load(8, 4, seed=1), lambda passed, _outcome: shown.append(passed))
     assert (dict(loaded.figures.errors), loaded.left, loaded.interrupted) == ({}, "", False)
@@ -97,7 +97,7 @@ def test_clients_finish_runs_of_both_profiles_without_errors() -> None:
 
 @pytest.mark.long
 def test_a_server_that_dies_is_an_error_and_an_interrupt_keeps_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one fails the soak, the other ends it with what was measured."""
+    """A dead server fails the soak; an interrupt ends it with the figures so far."""
 
     def interrupted(_passed: float, loaded: Outcome) -> None:
         if loaded.figures.seconds:

@@ -1,6 +1,6 @@
-"""Generate the part of `docs/api.md` that comes from `openapi.yaml`.
+"""Generates the part of `docs/api.md` that comes from `openapi.yaml`.
 
-`python -m tests.reference.server.web.api_tables` updates the file. A test compares both.
+`python -m tests.reference.server.web.api_tables` updates the file. A test checks that it is up to date.
 """
 
 import re

@@ -10,7 +10,7 @@ from turngate_reference.server.app import Server
 
 @pytest.fixture(name="caller")
 def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
-    """Build a server that takes runs and starts none of them."""
+    """Provide a client of a server that accepts runs but starts none."""
     closed_server_env.cli_env.engine("codex", d.codex("x"))
     server = Server(closed_server_env.settings)
     yield Caller(server)

@@ -1,4 +1,4 @@
-"""How many descriptors clients may hold, and that runs have theirs whatever clients do."""
+"""Tests of how many descriptors clients may hold, and that runs always have theirs."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ HALVES = (
 
 @contextmanager
 def serving(allowed: int) -> Iterator[int]:
-    """Run a server that may open so many files; return its port. It must end well and log no error."""
+    """Run a server with this limit of open files; yield its port. It must exit cleanly and log no error."""
     script = f"ulimit -n {allowed} && exec {TURNGATE} serve --port 0 --verify off"
     pipe = subprocess.PIPE
     with subprocess.Popen(("/bin/sh", "-c", script), stdout=pipe, stderr=pipe, text=True) as process:
@@ -47,7 +47,7 @@ def serving(allowed: int) -> Iterator[int]:
 
 
 def ask(port: int, method: str, path: str, body: dict[str, str] | None = None) -> tuple[int, Any]:
-    """Make one request on a connection of its own."""
+    """Make one request on a new connection."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as client:
         client.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
         response = client.getresponse()
@@ -63,7 +63,7 @@ def hold(opened: ExitStack, port: int, sent: bytes) -> socket.socket:
 
 @pytest.mark.long
 def test_idle_connections_take_no_descriptor_of_runs(cli_env: CliEnv) -> None:
-    """With 1,024 open files allowed and 1,100 connections that do nothing, two runs succeed and follow their events."""
+    """With 1,024 open files and 1,100 idle connections, two runs succeed and stream their events."""
     cli_env.engine("codex", d.codex(final(x=1)))
     with serving(1024) as port, ExitStack() as opened:
         for _ in range(1100):
@@ -79,7 +79,7 @@ def test_idle_connections_take_no_descriptor_of_runs(cli_env: CliEnv) -> None:
 
 @pytest.mark.long
 def test_2000_slow_clients_stop_nobody(cli_env: CliEnv) -> None:
-    """While half-sent headers, half-sent bodies, idle and unread answers are open, the server answers and runs."""
+    """While 2,000 clients send or read only half, or nothing, the server answers and runs."""
     cli_env.engine("codex", d.codex(final(x=1)))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4096:
@@ -100,7 +100,7 @@ def test_2000_slow_clients_stop_nobody(cli_env: CliEnv) -> None:
 
 
 def test_connections_leave_what_slots_need() -> None:
-    """Each slot takes some from the connections; beyond a number that is plenty there are no more."""
+    """More slots leave fewer connections, which are also limited to a maximum."""
     assert connections(100_000, 4) == MOST
     few, fewer = connections(1024, 4), connections(1024, 5)
     assert LEAST <= fewer < few < 1024 - descriptors.RESERVED
@@ -110,7 +110,7 @@ def test_connections_leave_what_slots_need() -> None:
 
 
 def test_the_limit_is_raised_to_what_the_system_allows() -> None:
-    """It stays below a ceiling, and a limit that can't be raised is used as it is."""
+    """The limit is raised to at most `CEILING`; a limit that can't be raised is used as it is."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))

@@ -8,7 +8,7 @@ from turngate_reference.server.web.validation import MAX_BODY
 
 
 def test_a_body_is_bounded(caller: Caller) -> None:
-    """4 MiB are read at most, whether the length is declared or not."""
+    """At most 4 MiB are read, whether the length is declared or not."""
     answer = caller.call("POST", "/v1/runs", data=b"x" * (MAX_BODY + 1), content_type="application/json")
     assert answer.json["code"] == "BODY_TOO_LARGE"
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -25,7 +25,7 @@ def test_a_body_is_bounded(caller: Caller) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/runs/x/cancel", "/v1/runs/x/interaction/reply"])
 def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> None:
-    """A request that needs none of its body is refused all the same for one that is too large."""
+    """A body that is too large is rejected even if the request needs no body."""
     assert caller.call("POST", path, data=b"x" * (MAX_BODY + 1)).json["code"] == "BODY_TOO_LARGE"
     chunk = b"100000\r\n" + b" " * 2**20 + b"\r\n"
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
@@ -34,13 +34,13 @@ def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> N
 
 
 def test_a_host_that_is_none_is_refused() -> None:
-    """The address is looked up before anything is bound, and the error says what to try."""
+    """The address is looked up before anything is bound, and the error suggests what to try."""
     with pytest.raises(EnvironmentFailed, match="is not an address of this machine"):
         address_of("x" * 300, 0)
 
 
 def test_a_bound_socket_has_a_url_and_its_port_alone() -> None:
-    """The port that was chosen is reported, and nobody else gets it."""
+    """The URL holds the chosen port, and nobody else can bind it."""
     family, address = address_of("127.0.0.1", 0)
     with bound(family, address) as listening:
         port = listening.getsockname()[1]

@@ -5,7 +5,7 @@ from turngate_reference.server.states import State
 
 
 def test_metrics_tell_what_there_is(server_env: ServerEnv) -> None:
-    """Runs by state, slots, and the turns that have ended, by labels of small closed sets."""
+    """The metrics show runs by state, slots, and ended turns, with labels from small closed sets."""
     caller = Caller(server_env.server)
     server_env.cli_env.engine("codex", d.codex("x"))
     server_env.wait(server_env.create(), State.SUCCEEDED)

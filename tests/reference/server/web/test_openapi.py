@@ -1,4 +1,4 @@
-"""The document itself: valid, and at one with the code."""
+"""Tests that the OpenAPI document is valid and agrees with the code."""
 
 import importlib
 import json
@@ -27,20 +27,20 @@ DOCUMENT = Path(load.__file__).parents[1] / "openapi.yaml"
 
 
 def enums(value: Any, name: str) -> list[Any]:
-    """Return the values of a member of a schema."""
+    """Return the allowed values of a member of a schema."""
     words: list[Any] = openapi.resolved(SCHEMAS[value]["properties"][name])["enum"]
     return [word for word in words if word is not None]
 
 
 def test_the_document_is_openapi() -> None:
-    """It is valid by the schema of OpenAPI 3.1, and every schema in it by that of JSON Schema."""
+    """The document is valid OpenAPI 3.1, and each schema in it is valid JSON Schema."""
     schemathesis.openapi.from_dict(openapi.document()).validate()
     for schema_ in SCHEMAS.values():
         jsonschema.Draft202012Validator.check_schema(schema_)
 
 
 def test_the_table_of_transitions_is_that_of_the_code() -> None:
-    """The document lists each transition once, and no other."""
+    """The document lists exactly the transitions that the code allows."""
     listed = [(transition["from"], transition["to"]) for transition in OURS["transitions"]]
     assert len(set(listed)) == len(listed)
     assert set(listed) == TRANSITIONS
@@ -48,7 +48,7 @@ def test_the_table_of_transitions_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_run_errors_is_that_of_the_code() -> None:
-    """The document says when each code occurs, and knows no other."""
+    """The document explains exactly the error codes that the code uses."""
     assert set(OURS["run_errors"]) == set(RunErrorCode) == set(enums("RunError", "code"))
     assert all(OURS["run_errors"].values())
 
@@ -68,18 +68,18 @@ def test_the_table_of_events_is_that_of_the_schema() -> None:
     ],
 )
 def test_enumerations_are_those_of_the_code(values: list[str], in_code: Any) -> None:
-    """States, modes, outcomes and repair levels are the same words in the document and in the code."""
+    """States, modes, outcomes and repair levels are the same in the document and in the code."""
     assert set(values) == set(in_code)
 
 
 def test_kinds_of_questions_are_those_of_the_envelope() -> None:
-    """What an agent may ask, the API can show."""
+    """The API supports every kind of question that an agent may ask."""
     envelope = json.dumps(load.schema("envelope"))
     assert json.dumps(enums("Question", "kind")) in envelope
 
 
 def test_every_problem_can_occur_somewhere() -> None:
-    """The table and the operations know the same codes, with the same status."""
+    """The table and the operations list the same problem codes, with the same status."""
     problems = openapi.problems()
     assert {occurrence.code for occurrence in documented() if occurrence.code} | OUTSIDE | NEVER == set(problems)
     for occurrence in documented():
@@ -87,33 +87,33 @@ def test_every_problem_can_occur_somewhere() -> None:
 
 
 def test_the_example_is_valid() -> None:
-    """What the document shows as a request is one."""
+    """The example request in the document is valid."""
     schema("CreateRun").validate(SCHEMAS["CreateRun"]["example"])
 
 
 def test_every_operation_has_an_identity() -> None:
-    """Each operation has an id of its own and a summary."""
+    """Each operation has a unique id and a summary."""
     definitions = [operation.definition for operation in openapi.operations()]
     assert len({definition["operationId"] for definition in definitions}) == len(definitions)
     assert all(definition["summary"] for definition in definitions)
 
 
 def schemas_within(value: Any, path: str = "#") -> list[tuple[str, dict[str, Any]]]:
-    """List every schema of the document that is or holds a reference, with its place."""
+    """List every schema of the document that is or contains a reference, with its place."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     inner = [pair for key, member in items for pair in schemas_within(member, f"{path}/{key}")]
     return [(path, value), *inner] if isinstance(value, dict) and "$ref" in value else inner
 
 
 def test_references_stand_alone() -> None:
-    """Generators ignore keys next to a reference, so other keys go next to an `allOf`."""
+    """Generators ignore keys next to a `$ref`, so other keys must be next to an `allOf`."""
     listed = schemas_within(openapi.document())
     assert listed
     assert [path for path, schema_ in listed if len(schema_) > 1] == []
 
 
 def test_status_codes_are_text() -> None:
-    """Readers of YAML take a bare 200 as a number, which OpenAPI does not allow."""
+    """YAML parsers read a bare 200 as a number, which OpenAPI doesn't allow."""
     unquoted = [line for line in DOCUMENT.read_text().splitlines() if line.strip()[:3].isdigit()]
     assert unquoted == []
 
@@ -122,7 +122,7 @@ def test_status_codes_are_text() -> None:
 def test_a_generated_client_drives_a_run(
     server_env: ServerEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It creates a run, reads the question, replies, and reads the final data, all with their types."""
+    """A generated client creates a run, reads the question, replies, and reads the final data, all typed."""
     (tmp_path / "config.yaml").write_text("post_hooks: []")
     command = ("generate", "--meta", "none", "--path", str(DOCUMENT), "--output-path", "generated", "--config")
     argv = (sys.executable, "-m", "openapi_python_client", *command, "config.yaml", "--fail-on-warning")

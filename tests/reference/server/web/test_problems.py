@@ -10,7 +10,7 @@ from tests.reference.server_env import ServerEnv
 def test_a_locked_database_changes_nothing(
     caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process holds the database, requests that change it are told to come again."""
+    """While another process locks the database, requests that would change it are told to retry."""
     monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.0)
     with sqlite3.connect(closed_server_env.settings.data.root / "turngate.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -26,7 +26,7 @@ def test_a_locked_database_changes_nothing(
 def test_a_full_disk_changes_nothing(
     caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run whose directory can't be made is none."""
+    """If the directory of a run can't be created, there is no run."""
     monkeypatch.setattr(Path, "mkdir", _full)
     answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
     assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
@@ -39,7 +39,7 @@ def _faulty() -> None:
 
 
 def test_a_failing_machine_is_told_as_such(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the system refuses in the midst of a request is a 503, since it may be granted later."""
+    """An error of the system during a request is a 503, since the request may work later."""
     monkeypatch.setattr(caller.core.engines, "every", _full)
     answer = caller.get("/v1/engines")
     assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
@@ -50,7 +50,7 @@ def _full(*_: object, **__: object) -> None:
 
 
 def test_a_fault_of_ours_is_a_problem_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected error is reported as such, without its details."""
+    """An unexpected error is reported as a server error, without details."""
     monkeypatch.setattr(caller.core.engines, "every", _faulty)
     response = caller.client.get("/v1/engines")
     assert response.status_code == 500
@@ -59,7 +59,7 @@ def test_a_fault_of_ours_is_a_problem_too(caller: Caller, monkeypatch: pytest.Mo
 
 
 def test_a_problem_names_its_place(caller: Caller) -> None:
-    """The path is reported as a URI, whatever stands in it."""
+    """The path is reported as a valid URI, whatever it contains."""
     answer = caller.get("/v1/runs/%C3%A9%20%22%0A/turns")
     assert answer.json["instance"] == "/v1/runs/%C3%A9%20%22%0A/turns"
     assert not problem_flaws(answer)

@@ -1,4 +1,4 @@
-"""Who may talk to the server, and at which addresses it listens."""
+"""Tests of who may talk to the server, and where it listens."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from turngate_reference.server.web.security import Guard, guard, read_token
 
 
 def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
-    """Return the code with which a request is refused; None: it passes."""
+    """Return the error code of a rejected request; None if it passes."""
     sent = {"Host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
     environ = EnvironBuilder(method=method, path=path).get_environ()
     environ.pop("HTTP_HOST", None)
@@ -30,7 +30,7 @@ def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **head
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8321", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8321"])
 def test_local_names_pass(host: str) -> None:
-    """Every name of this machine's own passes, with any port."""
+    """Every local name of this machine passes, with any port."""
     assert refusal(Guard(), Host=host) is None
 
 
@@ -56,7 +56,7 @@ def test_local_names_pass(host: str) -> None:
     ],
 )
 def test_other_names_are_refused(host: str | None) -> None:
-    """A page whose own name was led to this machine can't talk to the server."""
+    """A web page whose own domain resolves to this machine can't talk to the server."""
     assert refusal(Guard(), Host=host) == "HOST_REFUSED"
 
 
@@ -76,7 +76,7 @@ def test_other_names_are_refused(host: str | None) -> None:
     ],
 )
 def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
-    """With a token any name passes, but no request without it; health alone may be asked freely."""
+    """With a token, any host name passes, but every request except /healthz needs the token."""
     guarding = Guard(TOKEN)
     assert refusal(guarding, Host="turngate.example", Authorization=header) == code
     assert refusal(guarding, path="/healthz", Host="turngate.example", Authorization=header) is None
@@ -97,7 +97,7 @@ def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
     ],
 )
 def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | None) -> None:
-    """A browser names the origin of a POST, whatever the page wants; reading is the browser's own matter."""
+    """A POST from another origin is rejected; reading is left to the browser's own rules."""
     for guarding in (Guard(), Guard(TOKEN)):
         for method, expected in (("POST", code), ("GET", None)):
             sent = refusal(guarding, method, Host="localhost:8321", Origin=origin, Authorization=f"Bearer {TOKEN}")
@@ -106,14 +106,14 @@ def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | N
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
 def test_an_open_address_needs_a_token(address: str) -> None:
-    """What others can reach is not served without a token."""
+    """A server that others can reach must have a token."""
     with pytest.raises(EnvironmentFailed, match="--token-file"):
         guard(address, address, None)
     assert guard(address, address, TOKEN) == Guard(TOKEN)
 
 
 def test_a_loopback_address_needs_none() -> None:
-    """The address itself, and the name that it was asked for by, pass as Host."""
+    """The address and the host name by which it was requested both pass as Host."""
     for address, asked, host in (
         ("127.0.0.1", "localhost", "127.0.0.1:80"),
         ("127.0.0.2", "box", "box:80"),
@@ -124,7 +124,7 @@ def test_a_loopback_address_needs_none() -> None:
 
 
 def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path) -> None:
-    """White space around it does not count; a file that others can read is warned of."""
+    """White space around the token is ignored; a file that others can read causes a warning."""
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)
@@ -135,7 +135,7 @@ def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
 def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
-    """An empty, short or odd token is reported at the start, instead of being left to guessers."""
+    """An empty, short or malformed token is rejected at startup."""
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):
@@ -143,8 +143,8 @@ def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_serve_refuses_what_is_unsafe_or_impossible(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It exits with 2 and says what to do, before anything is made."""
-    monkeypatch.delattr(cli, "Server")  # it gets no further than that
+    """It exits with 2 and says what to do, before anything is created."""
+    monkeypatch.delattr(cli, "Server")  # the command stops before this
     short = cli_env.root / "token"
     short.write_text("short")
     for words, said in (

@@ -1,4 +1,4 @@
-"""The cookies of browsers that have given the token."""
+"""Tests of the session cookies of browsers that have sent the token."""
 
 import time
 
@@ -11,19 +11,19 @@ from turngate_reference.server.web.sessions import LIFETIME, BrowserSessions
 
 
 def request(cookie: str = "", origin: str = "http://localhost") -> Request:
-    """Make a request with a cookie."""
+    """Return a request with a cookie."""
     return Request(EnvironBuilder(headers=[("Cookie", cookie), ("Origin", origin)]).get_environ())
 
 
 def begun(of: BrowserSessions, origin: str = "http://localhost") -> str:
-    """Begin a session; return the whole header of its cookie."""
+    """Begin a session; return the Set-Cookie header."""
     response = Response()
     of.begin(response, request(origin=origin))
     return response.headers["Set-Cookie"]
 
 
 def test_a_session_ends_with_its_time_and_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither another token nor another time of expiry fits the signature."""
+    """The signature is invalid for any other token or expiry time."""
     ours = BrowserSessions(TOKEN)
     cookie = begun(ours).partition(";")[0]
     assert ours.is_open(request(cookie))
@@ -45,24 +45,24 @@ def test_a_session_ends_with_its_time_and_its_token(monkeypatch: pytest.MonkeyPa
 
 
 def test_cookies_of_two_servers_on_one_host_don_t_meet() -> None:
-    """Browsers send cookies to every port of a host."""
+    """Browsers send cookies to all ports of a host, so each server uses its own cookie name."""
     assert begun(BrowserSessions(TOKEN)).partition("=")[0] != begun(BrowserSessions(f"{TOKEN}x")).partition("=")[0]
 
 
 def test_over_https_the_cookie_stays_there() -> None:
-    """Behind a proxy the origin says so."""
+    """The cookie is Secure if the origin is HTTPS, as behind a proxy."""
     assert "Secure" in begun(BrowserSessions(TOKEN), "https://localhost")
     assert "Secure" not in begun(BrowserSessions(TOKEN))
 
 
 def test_a_session_can_be_ended() -> None:
-    """The cookie is taken back under its name."""
+    """Ending a session deletes the cookie by its name."""
     response = Response()
     BrowserSessions(TOKEN).end(response)
     assert response.headers["Set-Cookie"].startswith(begun(BrowserSessions(TOKEN)).partition("=")[0] + "=;")
 
 
 def test_only_the_token_is_the_token() -> None:
-    """Whatever characters are given."""
+    """Any other text is rejected, whatever characters it contains."""
     assert BrowserSessions(TOKEN).is_token(TOKEN)
     assert not any(BrowserSessions(TOKEN).is_token(text) for text in ("", TOKEN[:-1], "\u00e9", "\ud800"))

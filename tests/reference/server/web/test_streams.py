@@ -1,4 +1,4 @@
-"""Server-sent events over real sockets."""
+"""Tests of server-sent events over real sockets."""
 
 import json
 import sqlite3
@@ -22,21 +22,21 @@ from turngate_reference.server.web.streams import EventStreams, as_lines
 
 
 class Watched(EventStreams):
-    """EventStreams that tell when one has been left."""
+    """EventStreams that signal when a stream was left."""
 
     def __init__(self, limit: int = 4, heartbeat: float = 1000.0) -> None:
         super().__init__(limit, heartbeat=heartbeat, tick=0.02)
         self.left = threading.Event()
 
     def leave(self, place: object) -> None:
-        """Free a place, and record that."""
+        """Free a place, and signal it."""
         super().leave(place)
         self.left.set()
 
 
 @pytest.fixture(name="caller")
 def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
-    """Build a server that takes runs and starts none of them, so that tests say what happens."""
+    """Provide a client of a server that accepts runs but starts none, so that tests decide what happens."""
     closed_server_env.cli_env.engine("codex", d.codex(ASK))
     server = Server(closed_server_env.settings)
     yield Caller(server, streams=Watched())
@@ -50,19 +50,19 @@ def queued(caller: Caller) -> tuple[str, str]:
 
 
 def tell(caller: Caller, run_id: str, *texts: str) -> None:
-    """Make things happen to a run."""
+    """Add text events to a run."""
     for text in texts:
         with caller.core.store.writing() as connection:
             runs.add_event(connection, run_id, "text", {"text": text})
 
 
 def texts(events: list[Sent]) -> list[str]:
-    """Return what happened."""
+    """Return the texts of the events."""
     return [event.data["text"] for event in events if event.type == "text"]
 
 
 def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
-    """Everything that ever happened comes in order, with ids that grow, and the end of the run ends the stream."""
+    """All events are sent in order with growing ids, and the end of the run ends the stream."""
     run_id, path = queued(caller)
     tell(caller, run_id, *map(str, range(250)))  # more than is read at once
     caller.post(f"/v1/runs/{run_id}/cancel")
@@ -76,7 +76,7 @@ def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
 
 
 def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: CliEnv) -> None:
-    """What a terminal does to a run reaches the clients of the server, though nothing wakes it."""
+    """What a terminal does to a run reaches the server's clients, although nothing wakes the server."""
     run_id, path = queued(caller)
     elsewhere = Store(DataDir(cli_env.data).database)
     with served(caller) as port, following(port, path) as stream, closing(elsewhere):
@@ -88,7 +88,7 @@ def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: Cli
 
 
 def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
-    """What the client has seen is not sent again; the header goes before the parameter."""
+    """Events that the client has seen are not sent again; the header wins over the parameter."""
     run_id, path = queued(caller)
     tell(caller, run_id, "a", "b", "c")
     caller.post(f"/v1/runs/{run_id}/cancel")
@@ -104,7 +104,7 @@ def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
 
 
 def test_who_has_seen_the_end_is_told_to_stop(caller: Caller) -> None:
-    """A browser reconnects after every end of a stream; 204 makes it stop."""
+    """A browser reconnects whenever a stream ends; a 204 makes it stop."""
     run_id, path = queued(caller)
     caller.post(f"/v1/runs/{run_id}/cancel")
     with served(caller) as port:
@@ -115,7 +115,7 @@ def test_who_has_seen_the_end_is_told_to_stop(caller: Caller) -> None:
 
 
 def test_a_stream_tells_what_happens_as_it_happens(caller: Caller) -> None:
-    """An event comes while the stream is open, and only of the run that is followed."""
+    """Events arrive while the stream is open, and only those of the followed run."""
     run_id, path = queued(caller)
     other, _ = queued(caller)
     with served(caller) as port, following(port, path) as stream:
@@ -130,7 +130,7 @@ def test_a_stream_tells_what_happens_as_it_happens(caller: Caller) -> None:
 
 
 def test_an_open_page_gets_news(caller: Caller) -> None:
-    """Of all runs when one changes its state, of one run whatever happens to it; a client goes on where it was."""
+    """A page of all runs gets state changes, a page of one run all its events; reconnecting skips none."""
     run_id, _ = queued(caller)
     other, _ = queued(caller)
     after = runs.last_event_id(caller.core.store)
@@ -154,7 +154,7 @@ def test_an_open_page_gets_news(caller: Caller) -> None:
 def test_silent_news_say_something_and_end_with_the_store(
     caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As any other stream."""
+    """A news stream sends heartbeats and ends when the store fails, like any other stream."""
     caller.streams.heartbeat = 0.04
     with served(caller) as port, following(port, "/live") as stream:
         while ": heartbeat" not in (line := stream.line()):
@@ -169,7 +169,7 @@ def test_silent_news_say_something_and_end_with_the_store(
 
 
 def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:
-    """A comment keeps the connection, and proxies, from giving up."""
+    """A comment keeps the connection alive through proxies."""
     _, path = queued(caller)
     caller.streams.heartbeat = 0.04
     with served(caller) as port, following(port, path) as stream:
@@ -178,7 +178,7 @@ def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:
 
 
 def test_streams_are_bounded(caller: Caller) -> None:
-    """Beyond the limit the answer is 503, everything else still works, and who leaves makes room."""
+    """Beyond the limit, the answer is 503; other requests still work, and a closed stream frees its place."""
     run_id, path = queued(caller)
     with served(caller) as port:
         open_ones = [Following(port, path) for _ in range(caller.streams.limit)]
@@ -203,7 +203,7 @@ def test_streams_are_bounded(caller: Caller) -> None:
 
 
 def test_the_end_of_the_server_ends_streams(caller: Caller) -> None:
-    """Nobody is left waiting for a server that has ended."""
+    """Stopping the server ends all streams."""
     _, path = queued(caller)
     with served(caller) as port:
         stream = Following(port, path)
@@ -214,7 +214,7 @@ def test_the_end_of_the_server_ends_streams(caller: Caller) -> None:
 
 
 def test_head_opens_no_stream(caller: Caller) -> None:
-    """Asking for the headers alone holds no place."""
+    """A HEAD request takes no stream's place."""
     _, path = queued(caller)
     response = caller.client.head(path)
     assert (response.status_code, response.mimetype) == (200, "text/event-stream")
@@ -222,7 +222,7 @@ def test_head_opens_no_stream(caller: Caller) -> None:
 
 
 def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client reconnects then, and gets the problem."""
+    """The client reconnects and then gets the problem document."""
     run_id, _ = queued(caller)
     lines = caller.streams.follow(caller.core.store, run_id, 0, ended=False, gone=bool)
     assert next(lines).startswith(b"retry: ")
@@ -236,7 +236,7 @@ def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.
 
 
 def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
-    """Closing is safe to repeat, and needs no line to have been read."""
+    """A stream may be closed repeatedly, and before anything was read."""
     place = caller.streams.enter()
     assert caller.streams.open == 1
     caller.streams.leave(place)
@@ -245,7 +245,7 @@ def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
 
 
 def test_an_event_is_one_line_of_data() -> None:
-    """Whatever the data holds, it can't end its line or begin another field."""
+    """The data can't end its line or begin another field."""
     event = StoredEvent(7, "text", {"text": "a\nevent: forged\r\n\n\ud800"}, "2026-11-22T01:42:00+00:00")
     lines = as_lines(event).decode()
     assert lines.count("\n") == 4

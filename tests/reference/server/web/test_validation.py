@@ -23,7 +23,7 @@ RUN = b'{"engine": "codex", "prompt": "x", "output_schema": %s}'
     ],
 )
 def test_a_body_is_strict_json(caller: Caller, body: bytes, said: str) -> None:
-    """What JSON forbids, what reads in two ways and what can't be stored is refused before it is looked at."""
+    """Invalid JSON, ambiguous JSON and JSON that can't be stored are rejected before validation."""
     answer = caller.call("POST", "/v1/runs", data=body, content_type="application/json; charset=utf-8")
     assert (answer.status, answer.json["code"]) == (400, "BAD_JSON")
     assert said in answer.json["detail"]
@@ -46,7 +46,7 @@ def test_a_body_is_strict_json(caller: Caller, body: bytes, said: str) -> None:
     ],
 )
 def test_a_wrong_member_is_named(caller: Caller, body: object, path: str, said: str) -> None:
-    """The place and what is expected there are reported, and not the value, which may be long."""
+    """The error names the place and what is expected there, but not the value, which may be long."""
     answer = caller.post("/v1/runs", body)
     assert (answer.status, answer.json["code"]) == (422, "INVALID_REQUEST")
     assert [(e["path"], said in e["message"]) for e in answer.json["errors"]] == [(path, True)]
@@ -56,7 +56,7 @@ def test_a_wrong_member_is_named(caller: Caller, body: object, path: str, said: 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "\u00e9", "x" * 256])
 def test_an_odd_key_is_refused(caller: Caller, key: str) -> None:
-    """An Idempotency-Key is bounded and visible."""
+    """An Idempotency-Key must be short and consist of visible characters."""
     answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}, Idempotency_Key=key)
     assert answer.json["errors"][0]["path"] == "header.Idempotency-Key"
 
@@ -65,12 +65,12 @@ def test_an_odd_key_is_refused(caller: Caller, key: str) -> None:
     "query", ["limit=0", "limit=101", "limit=x", "limit=", "before=0", "state=done", "sort=up", "limit=1&limit=2"]
 )
 def test_an_odd_parameter_is_refused(caller: Caller, query: str) -> None:
-    """A parameter that is unknown, wrong or occurs twice would otherwise be silently ignored."""
+    """A parameter that is unknown, invalid or repeated is rejected instead of ignored."""
     answer = caller.get(f"/v1/runs?{query}")
     assert answer.json["errors"][0]["path"] == f"query.{query.partition('=')[0]}"
 
 
 def test_a_text_of_digits_stays_a_text(caller: Caller) -> None:
-    """A parameter that is a text may look like a number."""
+    """A text parameter may look like a number."""
     answer = caller.get("/v1/runs?engine=0")
     assert (answer.status, answer.json["runs"]) == (200, [])

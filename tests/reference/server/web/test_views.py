@@ -1,4 +1,4 @@
-"""The whole documented surface: every answer that the document lists occurs, and no other."""
+"""Tests of the whole documented API: every listed answer occurs, and no other."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "resp
 
 @pytest.fixture(name="open_house")
 def _open_house(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
-    """Open a server with workspaces, whose codex asks first, ends second, and asks ever after."""
+    """Provide a server with workspaces, whose Codex asks in turn 1, ends in turn 2, and asks from then on."""
     root = closed_server_env.cli_env.root / "projects"
     (root / "door").mkdir(parents=True)
     closed_server_env.keep_session()
@@ -36,7 +36,7 @@ def _open_house(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
 
 
 def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each status and each code of each operation is met once, and each answer is valid by the document."""
+    """Each status and code of each operation occurs, and each answer is valid by the document."""
     caller = Caller(open_house.server)
     ended = a_run_to_its_end(caller, open_house)
     waiting = what_a_create_refuses(caller, open_house)
@@ -51,7 +51,7 @@ def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monk
 
 
 def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
-    """Create a run, answer its question, look at it from every side; return its id."""
+    """Create a run, reply to its question, and read everything about it; return its id."""
     for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/engines"):
         assert caller.get(path).status == 200
     created = caller.post("/v1/runs", ASKS, Idempotency_Key="once")
@@ -76,7 +76,7 @@ def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
 
 
 def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
-    """Make creation fail for every reason of the engine and the disk; return a run that waits."""
+    """Trigger every error of creating a run that an engine or the disk can cause; return a waiting run."""
     run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
     server_env.question(run_id)
     refused: dict[str, dict[str, Any]] = {
@@ -100,7 +100,7 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
 
 
 def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
-    """Make replies fail because of the state of their run."""
+    """Trigger every error of a reply that the state of the run can cause."""
     reply = {"interaction_id": "another", "response": "red"}
     assert caller.post(f"/v1/runs/{ended}/interaction/reply", reply).json["code"] == "NOT_WAITING"
     assert caller.post(f"/v1/runs/{waiting}/interaction/reply", reply).json["code"] == "INTERACTION_STALE"
@@ -110,7 +110,7 @@ def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u00a0\u2003"])
 def test_a_reply_without_words_changes_nothing(open_house: ServerEnv, text: str) -> None:
-    """An empty reply, or one of white space alone, is refused, and the question stays open for a real one."""
+    """A reply that is empty or only white space is rejected, and the question stays open."""
     caller = Caller(open_house.server)
     run_id, question = open_house.ask()
     path = f"/v1/runs/{run_id}/interaction/reply"
@@ -125,7 +125,7 @@ def test_a_reply_without_words_changes_nothing(open_house: ServerEnv, text: str)
 
 
 def what_is_wrong_with_any_request(caller: Caller) -> None:
-    """Send every operation what none of them takes."""
+    """Send every operation requests that all operations reject."""
     guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
     full = Caller(caller.core, streams=EventStreams(0), seen=caller.seen)
     for operation in openapi.operations():
@@ -148,7 +148,7 @@ def what_is_wrong_with_any_request(caller: Caller) -> None:
 
 
 def what_is_no_http(caller: Caller) -> None:
-    """Send every operation what the WSGI server refuses itself."""
+    """Send every operation requests that the WSGI server itself rejects."""
     wrong = {
         "REQUEST_MALFORMED": b"no header\r\n\r\n",
         "BODY_TOO_LARGE": b"Content-Length: 99999999\r\n\r\n",
@@ -164,7 +164,7 @@ def what_is_no_http(caller: Caller) -> None:
 
 
 class Refusing:
-    """A core whose commands all refuse."""
+    """Commands that reject everything."""
 
     def __init__(self, code: str) -> None:
         self._code = code
@@ -176,7 +176,7 @@ class Refusing:
 
 
 def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make requests fail that no engine of this test refuses."""
+    """Trigger the errors that no engine in this test causes."""
     for code in ("PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"):
         with monkeypatch.context() as patch:
             patch.setattr(caller.core, "commands", Refusing(code))
@@ -189,7 +189,7 @@ def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.Monke
 
 
 def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the store and the machine fail in every operation that needs them."""
+    """Make the store and the system fail in every operation that uses them."""
 
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -209,7 +209,7 @@ def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.Mo
 
 
 def test_routes_are_the_operations(open_house: ServerEnv) -> None:
-    """The app has a route for every operation, and no other but those of the page for people."""
+    """The app has a route for every operation, and no other routes except the pages."""
     rules = Caller(open_house.server).app.url_map.iter_rules()
     routes = {
         (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
@@ -224,7 +224,7 @@ def test_runs_are_paged_and_filtered(closed_server_env: ServerEnv) -> None:
     """Pages follow one another by `next`, newest first, without gap or repetition; filters hold over pages."""
     closed_server_env.cli_env.engine("codex", d.codex("x"))
     closed_server_env.cli_env.engine("gemini", d.gemini("x"))
-    server = Server(closed_server_env.settings)  # not started: all stay queued
+    server = Server(closed_server_env.settings)  # not started, so all runs stay queued
     caller = Caller(server)
     created = [
         caller.post("/v1/runs", {"engine": engine, "prompt": "x"}).json["run_id"]
@@ -244,7 +244,7 @@ def test_runs_are_paged_and_filtered(closed_server_env: ServerEnv) -> None:
 
 
 def test_a_question_is_shown_only_while_it_is_open(open_house: ServerEnv) -> None:
-    """`pending` holds the agent's question as it was asked, and null before and after."""
+    """`pending` holds the agent's question while it is open, and null before and after."""
     caller = Caller(open_house.server)
     run_id = caller.post("/v1/runs", ASKS).json["run_id"]
     question = open_house.question(run_id)

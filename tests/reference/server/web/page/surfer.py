@@ -1,4 +1,4 @@
-"""A browser without its screen: it follows links, sends forms, and keeps cookies."""
+"""A browser without a screen: follows links, sends forms, and keeps cookies."""
 
 import re
 from html import unescape
@@ -23,7 +23,7 @@ class Surfer:
         return self.client.get(path, headers=sent, buffered=True)
 
     def text(self, path: str) -> str:
-        """Open a page, which must be there; return what it says, without markup."""
+        """Open an existing page; return its text without markup."""
         answer = self.open(path)
         assert answer.status_code == 200, answer.text
         return words(answer.text)
@@ -31,18 +31,18 @@ class Surfer:
     def send(
         self, path: str, headers: dict[str, str] | None = None, form: dict[str, str] | None = None, **more: str
     ) -> TestResponse:
-        """Send a form from a page of the server."""
+        """Send a form as if from a page of the server."""
         return self.client.post(
             path, data=(form or {}) | more, headers={"Origin": ORIGIN} if headers is None else headers
         )
 
     def hidden(self, path: str) -> dict[str, str]:
-        """Return the hidden fields of the first form on a page that has any."""
+        """Return the hidden fields of a page's first form that has any."""
         answer = self.open(path)
         (form, *_) = (part for part in answer.text.split("<form")[1:] if "interaction_id" in part or "form_id" in part)
         return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form.partition("</form>")[0]))
 
 
 def words(page: str) -> str:
-    """Return what a page says, without markup."""
+    """Return the text of a page without markup."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())

@@ -1,4 +1,4 @@
-"""What the pages read, and how much of it."""
+"""Tests of what the pages read from the store, and how much of it."""
 
 import json
 
@@ -15,7 +15,7 @@ from turngate_reference.server.web.page.content import Question, Row
 
 
 def test_lists_are_paged(caller: Caller) -> None:
-    """Newest first, each run once, with how its prompt begins."""
+    """Runs come newest first, each once, with the start of the prompt."""
     for number in range(content.PAGE + 2):
         caller.post("/v1/runs", {"engine": "codex", "prompt": f"{number} {'x' * 500}"})
     first = content.run_list(caller.core.store, State.QUEUED, "codex", None)
@@ -28,7 +28,7 @@ def test_lists_are_paged(caller: Caller) -> None:
 
 
 def test_the_inbox_shows_first_what_closes_first(server_env: ServerEnv) -> None:
-    """A question with a deadline comes before those that wait without one, of which the oldest is first."""
+    """Questions with a deadline come first, then the others, oldest first."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     asked = [server_env.ask()[0] for _ in range(3)]
     store = server_env.server.store
@@ -39,7 +39,7 @@ def test_the_inbox_shows_first_what_closes_first(server_env: ServerEnv) -> None:
 
 
 def test_events_are_paged_backwards(caller: Caller) -> None:
-    """The last ones are shown in order, and each earlier one is on one earlier page."""
+    """The last events are shown in order, and every earlier event is on exactly one earlier page."""
     run_id = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["run_id"]
     store = caller.core.store
     with store.writing() as connection:
@@ -58,7 +58,7 @@ def test_events_are_paged_backwards(caller: Caller) -> None:
 
 
 def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
-    """They are counted."""
+    """Options and fields beyond the limit are not shown, but counted."""
     asked = json.loads(ASK)
     asked["interaction"] |= {"options": [str(n) for n in range(60)], "required_fields": [str(n) for n in range(70)]}
     server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
@@ -69,20 +69,20 @@ def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
 
 
 def test_a_missing_run_is_refused(caller: Caller) -> None:
-    """As the API refuses it."""
+    """An unknown run raises the API's error."""
     with pytest.raises(ApiError, match="RUN_NOT_FOUND"):
         content.existing(caller.core.store, "x")
 
 
 def test_installed_engines_come_first(caller: Caller) -> None:
-    """So that one of them is chosen."""
+    """Installed engines come first, so that one of them is preselected."""
     listed = content.engines(caller.core)
     assert listed[0]["engine"] == "codex"
     assert all(engine["executable"] is None for engine in listed[1:])
 
 
 def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) -> None:
-    """Neither its text nor its state."""
+    """The details leave out the text and the state, which the page shows elsewhere."""
     run_id = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["run_id"]
     (event,) = runs.events(caller.core.store, run_id)
     assert content.details(event) == {}

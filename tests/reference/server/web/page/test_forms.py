@@ -1,4 +1,4 @@
-"""How forms become requests."""
+"""Tests of how forms become API requests."""
 
 import pytest
 
@@ -8,20 +8,20 @@ from turngate_reference.server.web.page.forms import idempotency_key, reply_requ
 
 
 def question(*options: str, fields: tuple[str, ...] = ()) -> StoredQuestion:
-    """Make a question."""
+    """Return a question."""
     asked = {"kind": "choose_one", "prompt": "?", "options": [*options], "required_fields": [*fields], "context": {}}
     return StoredQuestion("q", "r", 1, asked, None, "", None, None)
 
 
 def reply(asked: StoredQuestion | None, **form: str) -> str:
-    """Return the text of a reply."""
+    """Return the text of the reply that a form sends."""
     request = reply_request({"interaction_id": "q", **form}, asked)
     assert request["interaction_id"] == "q"
     return str(request["response"])
 
 
 def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
-    """Empty fields are left out, numbers are numbers, options stand one a line, and JSON is data."""
+    """Empty fields are left out, numbers and JSON are parsed, and each line of options is one option."""
     form = {
         "engine": "codex", "prompt": "a\r\nb", "execution_mode": "auto", "model": " ", "workspace": "door",
         "session_timeout_sec": "60", "engine_options": "--add-dir\r\n../my docs\r\n",
@@ -37,26 +37,26 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
     "wrong", [{"prompt": ""}, {"output_schema": "{"}, {"session_timeout_sec": "1.5"}, {"execution_mode": "yolo"}]
 )
 def test_an_invalid_run_is_refused(wrong: dict[str, str]) -> None:
-    """By the schema of the API."""
+    """The API's schema rejects an invalid run."""
     with pytest.raises(ApiError, match="INVALID_REQUEST"):
         run_request({"engine": "codex", "prompt": "x"} | wrong)
 
 
 def test_an_option_is_sent_as_the_agent_wrote_it() -> None:
-    """Browsers would change its line breaks, so its number is sent."""
+    """Browsers would change an option's line breaks, so the form sends its number."""
     assert reply(question("a\nb", " c "), option="0") == "a\nb"
     assert reply(question("a\nb", " c "), option="1") == " c "
 
 
 @pytest.mark.parametrize("number", ["2", "-1", "x", "", "\u0661", "9" * 5000])
 def test_an_unknown_option_is_none(number: str) -> None:
-    """It is refused later, since its question is closed."""
+    """An unknown option number is passed on, and rejected later, since its question is closed."""
     assert reply(question("a", "b"), option=number) == f"option {number}"
     assert reply(None, option="0") == "option 0"
 
 
 def test_fields_become_lines() -> None:
-    """After the option, if one was chosen."""
+    """Each field is a line after the chosen option, if there is one."""
     asked = question("new", "old", fields=("name", "e-mail"))
     assert (
         reply(asked, option="1", **{"field-0": "Ada", "field-1": "a@b.example"})
@@ -68,7 +68,7 @@ def test_fields_become_lines() -> None:
 
 
 def test_the_key_is_that_of_one_form_and_its_content() -> None:
-    """Of two tabs, and of two contents, each has another."""
+    """Different forms, or different contents of a form, have different keys."""
     keys = {idempotency_key({"form_id": form}, {"response": text}) for form in "ab" for text in "xy"}
     assert len(keys) == 4
     assert idempotency_key({"form_id": "a"}, {"response": "x"}) in keys

@@ -1,4 +1,4 @@
-"""What a person does in a browser: log in, start a run, answer, cancel."""
+"""Tests of what a user does in a browser: log in, start a run, reply, cancel."""
 
 import json
 from pathlib import Path
@@ -19,19 +19,19 @@ PAGES = ("/", "/runs", "/new")
 
 @pytest.fixture(name="env")
 def _env(server_env: ServerEnv) -> ServerEnv:
-    """Put a codex on PATH that asks first and ends second."""
+    """Install a Codex that asks in turn 1 and ends the run in turn 2."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     return server_env
 
 
 @pytest.fixture(name="surfer")
 def _surfer(env: ServerEnv) -> Surfer:
-    """Sit a person down at a browser."""
+    """Provide a browser."""
     return Surfer(Caller(env.server))
 
 
 def test_a_question_is_answered_by_its_option(env: ServerEnv, surfer: Surfer) -> None:
-    """The inbox shows it, a button sends the option, and the run succeeds."""
+    """The inbox shows the question, a button sends the option, and the run succeeds."""
     run_id, _ = env.ask()
     inbox = surfer.text("/")
     for said in ("1 run is waiting for you", run_id[-8:], "codex 0.169.0", "no deadline", "paint it", "Which colour?"):
@@ -46,7 +46,7 @@ def test_a_question_is_answered_by_its_option(env: ServerEnv, surfer: Surfer) ->
 
 
 def test_a_double_click_is_one_reply(env: ServerEnv, surfer: Surfer) -> None:
-    """The same form sent twice is answered alike, and begins one turn."""
+    """Sending the same form twice gets the same answer and starts one turn."""
     run_id, _ = env.ask()
     form = surfer.hidden(f"/runs/{run_id}")
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_a_double_click_is_one_reply(env: ServerEnv, surfer: Surfer) -> None:
 def test_a_second_tab_is_told_that_the_question_is_closed(
     env: ServerEnv, surfer: Surfer, second: dict[str, str]
 ) -> None:
-    """Whatever it replies: 409 in words, with what was written, and no second turn."""
+    """Any second reply gets a 409 page with the text that was entered, and starts no turn."""
     run_id, _ = env.ask()
     first, other = surfer.hidden("/"), surfer.hidden("/")
     assert surfer.send(f"/runs/{run_id}/reply", form=first, option="0").status_code == 303
@@ -74,7 +74,7 @@ def test_a_second_tab_is_told_that_the_question_is_closed(
 
 
 def test_an_old_question_is_not_answered_by_a_new_one(env: ServerEnv, surfer: Surfer) -> None:
-    """An option of an earlier question never reaches a later one of the same run."""
+    """An option of an earlier question is never applied to a later question of the same run."""
     env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
     run_id, question = env.ask()
     old = surfer.hidden("/")
@@ -88,7 +88,7 @@ def test_an_old_question_is_not_answered_by_a_new_one(env: ServerEnv, surfer: Su
 
 
 def test_an_own_answer_is_sent_as_it_is(env: ServerEnv, surfer: Surfer) -> None:
-    """Line breaks are those that were typed; markup is text."""
+    """Line breaks arrive as typed, and markup is plain text."""
     run_id, _ = env.ask()
     surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text="<b>green</b>\r\nor so")
     env.wait(run_id, State.SUCCEEDED)
@@ -96,7 +96,7 @@ def test_an_own_answer_is_sent_as_it_is(env: ServerEnv, surfer: Surfer) -> None:
 
 
 def test_an_empty_answer_is_refused_in_words(env: ServerEnv, surfer: Surfer) -> None:
-    """The run goes on waiting."""
+    """An empty reply is rejected with an explanation, and the run keeps waiting."""
     run_id, _ = env.ask()
     answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text=" ")
     assert answer.status_code == 422
@@ -105,7 +105,7 @@ def test_an_empty_answer_is_refused_in_words(env: ServerEnv, surfer: Surfer) -> 
 
 
 def test_a_run_is_started_once_by_a_form(env: ServerEnv, surfer: Surfer) -> None:
-    """A double click creates one run; the same form with another prompt creates another."""
+    """A double click creates one run; the same form with another prompt creates a second one."""
     env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
     form = surfer.hidden("/new")
     request = {**form, "engine": "codex", "prompt": "paint it", "execution_mode": "interactive", "model": ""}
@@ -120,7 +120,7 @@ def test_a_run_is_started_once_by_a_form(env: ServerEnv, surfer: Surfer) -> None
 
 
 def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
-    """The form comes back with the reason and all that was entered."""
+    """The form comes back with the reason and everything that was entered."""
     answer = surfer.send("/runs", engine="codex", prompt="<paint>", execution_mode="auto", workspace="/etc", model="o9")
     assert answer.status_code == 422
     assert "this server has no workspace root" in words(answer.text)
@@ -131,7 +131,7 @@ def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
 
 
 def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
-    """The button is on its page until it has ended."""
+    """The page of a run has a cancel button until the run has ended."""
     run_id, _ = env.ask()
     assert "Cancel the run" in surfer.text(f"/runs/{run_id}")
     assert surfer.send(f"/runs/{run_id}/cancel").status_code == 303
@@ -140,7 +140,7 @@ def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
 
 
 def test_the_page_of_a_run_shows_what_happened(env: ServerEnv, surfer: Surfer) -> None:
-    """Its turns with command line and output, and its events in words."""
+    """The page shows the turns with command line and output, and describes the events."""
     run_id, _ = env.ask()
     page = surfer.text(f"/runs/{run_id}")
     for said in ("Turn 1", "ask user", "exit code 0", "exec --json", "thread.started", "waiting user, turn 1", run_id):
@@ -148,7 +148,7 @@ def test_the_page_of_a_run_shows_what_happened(env: ServerEnv, surfer: Surfer) -
 
 
 def test_every_page_is_locked_down(surfer: Surfer) -> None:
-    """No script or style inside, none from elsewhere, in no frame, kept nowhere."""
+    """Pages have no inline or external scripts and styles, can't be framed, and aren't cached."""
     for path in (*PAGES, "/runs/x", "/static/page.js"):
         answer = surfer.open(path)
         policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["Content-Security-Policy"].split(";"))
@@ -171,7 +171,7 @@ def test_every_page_is_locked_down(surfer: Surfer) -> None:
     ],
 )
 def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, headers: dict[str, str]) -> None:
-    """Nor another port of this machine, nor what does not say where it comes from."""
+    """Forms from other sites, from another port of this machine, or without an origin are rejected."""
     run_id, _ = env.ask()
     form = surfer.hidden("/")
     for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
@@ -183,7 +183,7 @@ def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, headers: dict[str
 
 
 def test_another_site_may_link_but_not_read(surfer: Surfer) -> None:
-    """A link from elsewhere works; what a script or a frame elsewhere asks for is refused."""
+    """Following a link from another site works; requests by its scripts or frames are rejected."""
     elsewhere = {"Sec_Fetch_Site": "cross-site"}
     assert surfer.open("/", **elsewhere, Sec_Fetch_Mode="navigate").status_code == 200
     assert surfer.open("/", **elsewhere, Sec_Fetch_Mode="no-cors").status_code == 403
@@ -192,7 +192,7 @@ def test_another_site_may_link_but_not_read(surfer: Surfer) -> None:
 
 
 def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
-    """The page that was wanted comes after the login; the token is in no address and no cookie."""
+    """After login, the requested page is shown; the token is in no URL and no cookie."""
     surfer = Surfer(Caller(env.server, Guard(TOKEN)))
     for path in (*PAGES, "/live", "/runs/x"):
         assert surfer.open(path).status_code == 401
@@ -208,13 +208,13 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     assert TOKEN not in cookie
     assert [surfer.open(path).status_code for path in PAGES] == [200] * 3
-    assert surfer.open("/v1/runs").status_code == 401  # the API takes the token alone
+    assert surfer.open("/v1/runs").status_code == 401  # the API accepts only the token
     surfer.send("/logout")
     assert surfer.open("/").status_code == 401
 
 
 def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
-    """The login page comes instead."""
+    """The login page is shown instead."""
     run_id, question = env.ask()
     surfer = Surfer(Caller(env.server, Guard(TOKEN)))
     answer = surfer.send(f"/runs/{run_id}/reply", interaction_id=question.interaction_id, option="0")
@@ -226,24 +226,24 @@ def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
     "wanted", ["//evil.example", "/\\evil.example", "http://evil.example", "", "/\r\nX: y", "runs"]
 )
 def test_a_login_leads_nowhere_else(env: ServerEnv, wanted: str) -> None:
-    """What is no path of this server leads to the inbox."""
+    """Anything but a path of this server leads to the inbox."""
     surfer = Surfer(Caller(env.server, Guard(TOKEN)))
     assert surfer.send("/login", token=TOKEN, next=wanted).headers["Location"] == "/"
 
 
 def test_without_a_token_nobody_logs_in(surfer: Surfer) -> None:
-    """The page of the login leads on."""
+    """Without a token, the login page redirects to the inbox and sets no cookie."""
     assert surfer.open("/login").headers["Location"] == "/"
     assert "Set-Cookie" not in surfer.send("/login", token="x").headers
 
 
 def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
-    """Markup of a model or a caller reaches no page as markup, and invisible characters are shown."""
+    """Markup from a model or a caller is escaped on every page, and invisible characters are shown."""
     evil = '"><script>alert(1)</script>\u202e'
     asked = ASK.replace('"red"', json.dumps(evil)).replace("Which colour?", evil.replace('"', '\\"'))
     env.cli_env.engine("codex", d.codex(asked), d.codex(asked))
     run_id, _ = env.ask(prompt=evil)
-    named = env.create(prompt=evil, model=evil)  # in mode auto: interactive takes no such name
+    named = env.create(prompt=evil, model=evil)  # in mode auto, since interactive rejects such a name
     env.failed(named)
     for path in (
         "/",
@@ -261,7 +261,7 @@ def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
 
 
 def test_a_missing_run_is_said_in_words(surfer: Surfer) -> None:
-    """With the status of the API."""
+    """The error page explains the problem, with the API's status code."""
     answer = surfer.open("/runs/x")
     assert (answer.status_code, answer.mimetype) == (404, "text/html")
     assert "no run 'x'" in words(answer.text)
@@ -269,7 +269,7 @@ def test_a_missing_run_is_said_in_words(surfer: Surfer) -> None:
 
 
 def test_what_fails_is_said_in_words(env: ServerEnv, surfer: Surfer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of the server is no traceback."""
+    """An internal error shows an explanation instead of a traceback."""
     monkeypatch.setattr(runs, "counts", lambda _: 1 / 0)
     answer = surfer.open("/")
     assert answer.status_code == 500
@@ -277,13 +277,13 @@ def test_what_fails_is_said_in_words(env: ServerEnv, surfer: Surfer, monkeypatch
 
 
 def test_a_page_that_gets_no_stream_is_refused(env: ServerEnv) -> None:
-    """Its script then polls."""
+    """If no stream is free, the request is rejected, and the page's script polls instead."""
     assert Surfer(Caller(env.server, streams=EventStreams(0))).open("/live").status_code == 503
     assert Surfer(Caller(env.server)).client.head("/live").status_code == 200
 
 
 def test_the_form_names_workspaces(closed_server_env: ServerEnv, tmp_path: Path) -> None:
-    """It says where they are, or that there are none."""
+    """The form says where workspaces are, or that there are none."""
     with closed_server_env.opened(workspace_root=tmp_path) as server:
         assert f"A directory inside {tmp_path}" in Surfer(Caller(server)).text("/new")
     with closed_server_env.opened(workspace_root=None) as server:

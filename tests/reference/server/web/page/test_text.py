@@ -1,4 +1,4 @@
-"""How foreign text is shown."""
+"""Tests of how foreign text is displayed."""
 
 import os
 from pathlib import Path
@@ -7,24 +7,24 @@ from turngate_reference.server.web.page.text import MAX_OUTPUT, Output, as_json,
 
 
 def test_a_text_is_bounded_and_visible() -> None:
-    """Line breaks and tabs stay, what is invisible is named, and what is left out is counted."""
+    """Line breaks and tabs stay, invisible characters are named, and cut text is counted."""
     assert shown("a\n\tb\x1b\u202e\u200d") == "a\n\tb\\x1b\\u202e\u200d"
     assert len(shown("\x00" * 10_000, 400)) < 460
     assert "characters left out" in shown("a" * 5000)
 
 
 def test_data_are_indented() -> None:
-    """As a person reads JSON."""
+    """JSON is indented for readability."""
     assert as_json({"é": [1]}) == '{\n  "é": [\n    1\n  ]\n}'
 
 
 def test_a_time_is_said_to_the_minute() -> None:
-    """In UTC; the script makes it local."""
+    """Times are shown in UTC to the minute; the page's script converts them to local time."""
     assert moment("2026-11-22T20:35:01.123+00:00") == "2026-11-22 20:35 UTC"
 
 
 def test_the_end_of_each_stream_is_shown(tmp_path: Path) -> None:
-    """Empty streams are left out, and so is what is no file of ours."""
+    """Empty streams and files that turngate didn't create are left out."""
     (tmp_path / "stdout").write_bytes(b"x" * MAX_OUTPUT + b"\xffend")
     (tmp_path / "stderr").write_bytes(b"")
     (output,) = outputs(tmp_path)
@@ -39,5 +39,5 @@ def test_the_end_of_each_stream_is_shown(tmp_path: Path) -> None:
 
 
 def test_little_output_is_shown_whole() -> None:
-    """Nothing is left out then."""
+    """Short output is shown completely."""
     assert Output("stdout", "x", 1).left_out == 0
