@@ -1,4 +1,4 @@
-"""Clients that are slow, idle or too many, over real sockets."""
+"""Tests of slow, idle and too many clients over real sockets."""
 
 import http.client
 import json
@@ -21,14 +21,14 @@ HALF_SENT_BODY = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 
 
 
 class Counted(EventStreams):
-    """EventStreams that tell how many were left."""
+    """EventStreams that signal each freed place."""
 
     def __init__(self) -> None:
         super().__init__()
         self.left = threading.Semaphore(0)
 
     def leave(self, place: object) -> None:
-        """Free a place, and count that once."""
+        """Free a place, and signal it once."""
         before = self.open
         super().leave(place)
         if self.open < before:
@@ -47,7 +47,7 @@ def _opened() -> Iterator[ExitStack]:
 
 
 def connected(opened: ExitStack, port: int, sent: bytes = b"", room: int | None = None) -> socket.socket:
-    """Connect, and send something; `room` is how many bytes the client's system takes before the client reads them."""
+    """Connect and send something; `room` is the client's receive buffer in bytes."""
     client = opened.enter_context(socket.socket())
     client.settimeout(PATIENCE)
     if room is not None:
@@ -65,7 +65,7 @@ def answer(client: socket.socket) -> tuple[int, bytes]:
 
 
 def at_end(client: socket.socket) -> bytes:
-    """Read until the server closes the connection."""
+    """Read until the server closes the connection; return what was read."""
     parts = []
     try:
         while part := client.recv(2**16):
@@ -83,7 +83,7 @@ def at_end(client: socket.socket) -> bytes:
     ],
 )
 def test_a_request_must_come_in_time(caller: Caller, opened: ExitStack, sent: bytes, limits: Limits) -> None:
-    """Headers and body each have a deadline, after which the answer is 408 and the connection ends."""
+    """Headers and body have deadlines; after that, the answer is 408, and the connection is closed."""
     with served(caller, limits) as port:
         client = connected(opened, port, sent)
         status, body = answer(client)
@@ -93,7 +93,7 @@ def test_a_request_must_come_in_time(caller: Caller, opened: ExitStack, sent: by
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", HEALTH])
 def test_an_idle_connection_is_closed(caller: Caller, opened: ExitStack, sent: bytes) -> None:
-    """Whether it was used before or not, and without an answer that nobody asked for."""
+    """An idle connection is closed without an answer, whether it was used before or not."""
     with served(caller, Limits(headers=1e6, body=1e6, idle=1.0)) as port:
         client = connected(opened, port, sent)
         if sent == HEALTH:
@@ -102,7 +102,7 @@ def test_an_idle_connection_is_closed(caller: Caller, opened: ExitStack, sent: b
 
 
 def test_an_event_stream_outlives_the_idle_limit(caller: Caller) -> None:
-    """Heartbeats and events come although nothing was sent for longer than a connection may be idle."""
+    """A stream that sends heartbeats and events stays open longer than a connection may be idle."""
     told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     caller.streams.heartbeat = caller.streams.tick = 0.25
     limits = Limits(headers=0.5, body=0.5, idle=0.5)
@@ -114,7 +114,7 @@ def test_an_event_stream_outlives_the_idle_limit(caller: Caller) -> None:
 
 
 def test_the_connection_that_is_idle_longest_makes_room(caller: Caller, opened: ExitStack) -> None:
-    """At the limit a new client is answered; the one that has been silent longest is closed, and no event stream."""
+    """At the limit, the longest idle connection is closed for a new client; event streams are kept."""
     told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with served(caller, Limits(connections=3)) as port, following(port, told["links"]["events"]) as stream:
         assert stream.next()
@@ -131,7 +131,7 @@ def test_the_connection_that_is_idle_longest_makes_room(caller: Caller, opened: 
 
 
 def test_who_finds_no_room_is_told(caller: Caller) -> None:
-    """With every connection in work the answer is 503 at once, as a problem document."""
+    """If every connection is busy, a new client gets 503 at once, as a problem document."""
     told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with served(caller, Limits(connections=1)) as port, following(port, told["links"]["events"]) as stream:
         assert stream.next()
@@ -145,7 +145,7 @@ def test_who_finds_no_room_is_told(caller: Caller) -> None:
 
 @pytest.mark.long
 def test_a_reader_that_does_not_read_is_dropped(caller: Caller, opened: ExitStack) -> None:
-    """Its place among the streams is free again, and others have had every event meanwhile."""
+    """Its stream's place is freed, and other clients have received every event meanwhile."""
     told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with caller.core.store.writing() as connection:
         for _ in range(400):
@@ -163,7 +163,7 @@ def test_a_reader_that_does_not_read_is_dropped(caller: Caller, opened: ExitStac
 
 
 def test_requests_are_not_queued(caller: Caller, opened: ExitStack) -> None:
-    """Of many requests sent at once two are answered, and the connection ends. No client can pile up work."""
+    """If a client sends many requests at once, two are answered, and the connection is closed."""
     with served(caller) as port:
         client = connected(opened, port, HEALTH * 400)
         said = at_end(client)
@@ -171,7 +171,7 @@ def test_requests_are_not_queued(caller: Caller, opened: ExitStack) -> None:
 
 
 def test_a_request_may_come_before_the_last_answer_is_done(caller: Caller, opened: ExitStack) -> None:
-    """A client that is quicker than the thread that answers it loses neither its request nor its connection."""
+    """A client may send its next request before the last answer is complete, and keeps its connection."""
     with served(caller) as port:
         client = connected(opened, port, HEALTH * 2)
         said = b""
@@ -184,14 +184,14 @@ def test_a_request_may_come_before_the_last_answer_is_done(caller: Caller, opene
 
 
 def test_bodies_that_are_arriving_are_bounded_together(caller: Caller, opened: ExitStack) -> None:
-    """Beyond the limit the oldest are refused."""
+    """If all unfinished bodies together exceed the limit, the oldest requests are rejected."""
     with served(caller, Limits(unfinished=0)) as port:
         client = connected(opened, port, HALF_SENT_BODY + b"{")
         assert answer(client)[0] == 408
 
 
 def test_a_client_that_keeps_its_connection_is_answered_on_it(caller: Caller) -> None:
-    """One request after the other goes over one connection."""
+    """A client can send one request after the other on one connection."""
     with served(caller) as port, closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as client:
         client.connect()
         first = client.sock
