@@ -27,7 +27,7 @@ def both(contract: EngineContract, prompt: str, mode: Mode, **more: object) -> t
 
 
 def carried(built: Invocation) -> str | None:
-    """Return the prompt that an invocation carries, as the engine will read it."""
+    """Return the prompt of an invocation, as the engine will read it."""
     if built.stdin is not None:
         return built.stdin.decode()
     held = [built.arguments[i] for i in built.prompt_at]

@@ -1,4 +1,4 @@
-"""Every packaged contract, resolved once for each stretch of releases over which it says the same."""
+"""Every packaged contract, resolved once for each range of releases with the same claims."""
 
 from collections.abc import Callable, Iterator
 
@@ -21,7 +21,7 @@ def session_of(contract: EngineContract) -> str:
 
 
 def boundaries(engine: str) -> tuple[str, ...]:
-    """List, in order, every version at which some claim of the contract begins or ends."""
+    """List, in order, every version at which a claim of the contract begins or ends."""
     ranges = [claim.range for claim in load.contract(engine).document.claims()]
     return tuple(sorted({edge for held in ranges for edge in (held.since, held.until) if edge}, key=parse))
 
@@ -39,7 +39,7 @@ NEWEST = {contract.engine: contract for contract in RELEASES if contract.version
 
 
 def name_of(contract: EngineContract) -> str:
-    """Name a stretch for the test report."""
+    """Name a range for the test report."""
     return f"{contract.engine}@{contract.version or 'newest'}"
 
 
@@ -47,7 +47,7 @@ Check = Callable[[EngineContract], None]
 
 
 def releases_of(*engines: str) -> Callable[[Check], Callable[[pytest.Subtests, str], None]]:
-    """Make the check of a stretch one test per engine, which reports each release at which the check fails."""
+    """Turn the check of a range into one test per engine, which reports each release that fails."""
 
     def decorate(check: Check) -> Callable[[pytest.Subtests, str], None]:
         @pytest.mark.parametrize("engine", engines)

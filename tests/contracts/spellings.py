@@ -1,4 +1,4 @@
-"""Spellings of options, with and without the power to let an engine act without asking."""
+"""Spellings of options that let an engine act without asking, and of options that don't."""
 
 WIDENING: dict[str, tuple[tuple[str, ...], ...]] = {
     "codex": (

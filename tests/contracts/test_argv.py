@@ -1,4 +1,4 @@
-"""What holds for the argv of every engine at every release, with any prompt, options and model."""
+"""Properties of every argv, for each engine and release, with any prompt, options and model."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ PROMPTS = st.one_of(st.text(max_size=40), st.sampled_from(HARD))
 
 
 def test_auto_flags_are_passed_in_auto_alone() -> None:
-    """What a contract lists for mode auto stands in that mode's argv, on both turns, and in no other."""
+    """Auto-approve flags of a contract are in the argv of mode auto, on both turns, and in no other."""
     for contract in RELEASES:
         for auto, interactive in zip(both(contract, "go", AUTO), both(contract, "go", INTERACTIVE), strict=True):
             assert " ".join(contract.launch.auto) in " ".join(auto.own_arguments)
@@ -43,7 +43,7 @@ def test_auto_flags_are_passed_in_auto_alone() -> None:
 
 
 def test_engine_that_acts_unasked_is_reported_to_ask_in_interactive_alone() -> None:
-    """What a contract lists for mode interactive stands in that mode's argv, on both turns, unless the caller chose."""
+    """Flags for mode interactive are in its argv, on both turns, unless the caller sets the option, and in no other."""
     qwen = NEWEST["qwen"]
     for built in both(qwen, "hi", INTERACTIVE):
         assert "--approval-mode default" in " ".join(built.arguments)
@@ -53,7 +53,7 @@ def test_engine_that_acts_unasked_is_reported_to_ask_in_interactive_alone() -> N
 
 @every_release
 def test_every_release_can_be_started_and_resumed(contract: EngineContract) -> None:
-    """At each stretch of releases both templates fill, with the model and the options of the probe."""
+    """At every release both templates can be filled, with the probe's model and options."""
     options = [token.replace("{work}", "/w").replace("{tmp}", "/w/t") for token in contract.hermetic.options]
     for mode in Mode:
         for built in both(contract, "hello", mode, options=options, model="m", workspace=Path("/w")):
@@ -65,7 +65,7 @@ def test_every_release_can_be_started_and_resumed(contract: EngineContract) -> N
 
 @given(ENGINES, PROMPTS, st.sampled_from(Mode))
 def test_prompt_reaches_the_engine_unaltered_or_is_refused(contract: EngineContract, prompt: str, mode: Mode) -> None:
-    """Any text travels whole by standard input or one argument, and is never among our own arguments."""
+    """Any prompt reaches the engine unchanged, on stdin or as one argument, or is rejected."""
     try:
         built = both(contract, prompt, mode)
     except RefusedError:
@@ -79,7 +79,7 @@ def test_prompt_reaches_the_engine_unaltered_or_is_refused(contract: EngineContr
 
 @given(ENGINES, PROMPTS)
 def test_prompt_argument_can_not_be_read_as_a_flag(contract: EngineContract, prompt: str) -> None:
-    """A prompt that is an argument stands behind `--`, is glued to its option, or does not begin with a dash."""
+    """A prompt argument comes after `--`, is attached to its option, or doesn't begin with a dash."""
     try:
         built = first_turn(contract, prompt, INTERACTIVE, via="argument")
     except RefusedError:
@@ -90,7 +90,7 @@ def test_prompt_argument_can_not_be_read_as_a_flag(contract: EngineContract, pro
 
 @given(st.data())
 def test_interactive_argv_never_holds_an_auto_flag(data: st.DataObject) -> None:
-    """Options that widen are refused wherever they stand among others; all others pass and stay clean."""
+    """Options that widen approval are rejected anywhere among others; all other options are passed."""
     contract = NEWEST[data.draw(st.sampled_from(list(WIDENING)))]
     harmless = st.sampled_from(SAFE[contract.engine])
     wide = st.sampled_from(WIDENING[contract.engine])
@@ -111,7 +111,7 @@ def test_interactive_argv_never_holds_an_auto_flag(data: st.DataObject) -> None:
 def test_any_options_and_model_build_or_are_refused(
     contract: EngineContract, options: list[str], model: str, mode: Mode
 ) -> None:
-    """No text as an option or a model leads to anything but an invocation or a refusal."""
+    """Any text as option or model gives an invocation or is rejected; it raises nothing else."""
     try:
         built = both(contract, "hello", mode, options=options, model=model)
     except RefusedError:
@@ -123,7 +123,7 @@ def test_any_options_and_model_build_or_are_refused(
 
 @every_release
 def test_every_release_can_be_kept(contract: EngineContract) -> None:
-    """Each has arguments without open slots, and a model among them where it does not go to the session."""
+    """Every sticky release has arguments without open slots, which hold the model unless the session does."""
     for mode in Mode:
         built = sticky(contract, mode, model="m-1")
         assert not any("{" in token for token in built)
@@ -132,7 +132,7 @@ def test_every_release_can_be_kept(contract: EngineContract) -> None:
 
 @every_release
 def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) -> None:
-    """No argument widens approval, and the contract says how asking is switched on and seen."""
+    """No argument widens approval in interactive, and the contract says how asking is switched on and detected."""
     assert not auto_flags_in(sticky(contract, Mode.INTERACTIVE, model="m-1"), contract)
     stance = contract.sticky.interactive
     assert stance
@@ -141,7 +141,7 @@ def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) ->
 
 @every_release
 def test_what_an_engine_asks_is_answered_for_once(contract: EngineContract) -> None:
-    """The contract names requests that ask, and words that allow and refuse a single action."""
+    """The contract names the requests for permission, and the answers that allow or deny one action."""
     assert contract.sticky.permission_requests
     assert contract.sticky.one_time
     assert contract.sticky.one_time.allow != contract.sticky.one_time.deny

@@ -1,4 +1,4 @@
-"""The command: what it lists, what it imports, and how every kind of end becomes an exit code."""
+"""The turngate command: its list of commands, its imports, and the exit code of each ending."""
 
 import os
 import subprocess
@@ -54,7 +54,7 @@ wrong = played_commands:not_a_command
 
 @pytest.fixture(name="played", autouse=True)
 def _played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make another distribution with commands of its own visible."""
+    """Install another distribution with its own commands."""
     info = tmp_path / "played-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: played\nVersion: 1.0\n")
@@ -66,7 +66,7 @@ def _played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
-    """Help shows what ours do and where a plugin's command comes from, without importing its module."""
+    """Help describes our commands and names the distribution of a plugin's command, without importing either."""
     assert cli.run(["--help"]) == 0
     shown = capsys.readouterr().out
     assert "ending        played_commands:ending" in shown
@@ -75,7 +75,7 @@ def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture
 
 
 def test_help_of_the_real_commands_stays_light() -> None:
-    """`turngate --help` imports no module of the probes but empty packages, and none that is slow."""
+    """`turngate --help` imports no slow module, and nothing of the probes but empty packages."""
     code = (
         "import sys; from turngate.cli import run; run(['--help']);"
         "print(*(name + '.' * hasattr(module, '__path__') for name, module in sys.modules.items()), file=sys.stderr)"
@@ -89,7 +89,7 @@ def test_help_of_the_real_commands_stays_light() -> None:
 
 
 def test_commands_are_those_that_the_distribution_registers() -> None:
-    """The table of the command and the entry points of the distribution name the same click commands."""
+    """The command table and the entry points of the distribution name the same click commands."""
     registered = distribution("turngate").entry_points.select(group=cli.GROUP)
     assert {entry.name: entry.value for entry in registered} == {
         name: target for name, (target, _) in cli.COMMANDS.items()
@@ -99,7 +99,7 @@ def test_commands_are_those_that_the_distribution_registers() -> None:
 
 @pytest.mark.parametrize("entry", entry_points(group=cli.GROUP), ids=lambda entry: entry.name)
 def test_examples_keep_their_lines(entry: EntryPoint) -> None:
-    """The mark that keeps an example's lines apart is read by click, and so never printed."""
+    """The marker that keeps an example's lines separate is not printed."""
     command = entry.load()
     printed = command.get_help(click.Context(command, info_name=entry.name))
     assert "\\b" not in printed
@@ -113,7 +113,7 @@ def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str])
 
 
 def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistyped command is a usage error that suggests what was meant."""
+    """A mistyped command is a usage error with a suggestion."""
     assert cli.run(["undocumentd"]) == 2
     assert "Did you mean 'undocumented'?" in capsys.readouterr().err
 
@@ -133,18 +133,18 @@ def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_exit_code(args: list[str], code: int) -> None:
-    """A command's int is the exit code; usage errors and click's own are 2, an interruption is 130."""
+    """A command's return value is the exit code; usage errors exit with 2, an interrupt with 130."""
     assert cli.run(args) == code
 
 
 def test_contract_error_says_what_where_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong contract is reported in one paragraph, without a traceback."""
+    """An invalid contract is reported in one paragraph, without a traceback."""
     assert cli.run(["ending", "--as", "contract"]) == 2
     assert capsys.readouterr().err == "Error: codex.yaml:3:7: $.launch: no such key (remove it)\n"
 
 
 def test_environment_error_says_what_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """A failed environment is reported with its remedy on a line of its own, without a traceback."""
+    """An environment error is reported with its hint on a separate line, without a traceback."""
     assert cli.run(["ending", "--as", "environment"]) == 2
     assert capsys.readouterr().err == "Error: the disk is full\nmake room\n"
 
@@ -153,7 +153,7 @@ def test_environment_error_says_what_and_what_to_do(capsys: pytest.CaptureFixtur
 def test_crash_is_never_a_verdict(
     args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A mistake of ours ends with 3 and a traceback, also where a command cannot be loaded."""
+    """An internal error exits with 3 and a traceback, also while loading a command."""
     monkeypatch.setattr(sys, "argv", ["turngate", *args])
     with pytest.raises(SystemExit) as ending:
         cli.main()
@@ -162,7 +162,7 @@ def test_crash_is_never_a_verdict(
 
 
 def test_reader_that_went_away_is_not_broken(played: Path) -> None:
-    """When nobody reads our output any more the exit code is 141, not the 1 that says "broken"."""
+    """A closed output pipe exits with 141, not with 1, which means "broken"."""
     reader, writer = os.pipe()
     os.close(reader)
     code = "from turngate.cli import main; main()"

@@ -1,4 +1,4 @@
-"""Every packaged contract is held to what all contracts promise, and four of them to their baselines."""
+"""Every packaged contract has the properties required of all, and four have their baselines."""
 
 import json
 import re
@@ -17,13 +17,13 @@ every_engine = pytest.mark.parametrize("engine", load.engine_names())
 
 
 def test_the_four_engines_are_there() -> None:
-    """The four engines that everything began with have contracts."""
+    """The four original engines have contracts."""
     assert {"codex", "gemini", "iflow", "opencode"} <= set(load.engine_names())
 
 
 @every_engine
 def test_deviation_declares_what_an_orchestrator_must_do(engine: str) -> None:
-    """No deviation without evidence stands in for an excuse."""
+    """Every deviation has evidence and says what an orchestrator must do."""
     for deviation in load.contract(engine).document.data.get("deviations", ()):
         assert deviation["compensation"], deviation
         assert "evidence" in deviation, deviation
@@ -31,7 +31,7 @@ def test_deviation_declares_what_an_orchestrator_must_do(engine: str) -> None:
 
 @every_release
 def test_what_we_pass_ourselves_is_declared(contract: EngineContract) -> None:
-    """The options of mode auto, of the model and of the probe exist at each release that they are passed to."""
+    """The options of mode auto, the model and the probe are declared at every release that they are passed to."""
     read_options(contract, [token.replace("{model}", "m") for token in contract.launch.model])
     read_options(contract, contract.launch.auto)
     read_options(contract, contract.hermetic.options)
@@ -39,14 +39,14 @@ def test_what_we_pass_ourselves_is_declared(contract: EngineContract) -> None:
 
 @every_release
 def test_resume_is_by_handle_alone(contract: EngineContract) -> None:
-    """No template picks a session by itself: no latest one, no index, no picker."""
+    """No resume template selects a session in another way, such as the latest one, an index or a picker."""
     picking = {"--last", "--all", "--continue", "-c", "latest", "--list-sessions", "--fork", "--session-id"}
     assert not picking & {*contract.launch.start, *contract.launch.resume}
 
 
 @every_release
 def test_handle_is_a_session_id_of_the_real_shape(contract: EngineContract) -> None:
-    """Engines name their sessions by an id; real ones have its shape, and the dead one is none of them."""
+    """The shape matches real session ids, and the nonexistent id isn't a real one."""
     assert contract.handle.handle_type == "session_id"
     assert re.fullmatch(contract.handle.shape, session_of(contract))
     assert contract.handle.nonexistent_id != IDS.get(contract.engine)
@@ -54,14 +54,14 @@ def test_handle_is_a_session_id_of_the_real_shape(contract: EngineContract) -> N
 
 @every_engine
 def test_handle_takes_no_range(engine: str) -> None:
-    """Where the id stands holds for every release: one claim, without since and until."""
+    """The location of the session id is one claim, without since and until."""
     (claim,) = load.contract(engine).document.claims("handle")
     assert not {"since", "until"} & claim.data.keys()
 
 
 @releases_of("codex")
 def test_codex_baseline(contract: EngineContract) -> None:
-    """The id is the thread_id of the first event, `thread.started`, and a positional argument before the prompt."""
+    """The id is the thread_id of the first event, `thread.started`, and is passed as an argument before the prompt."""
     handle = contract.handle
     assert (handle.stream, handle.record, handle.field) == ("stdout", "first", "thread_id")
     assert handle.match == {"type": "thread.started"}
@@ -69,7 +69,7 @@ def test_codex_baseline(contract: EngineContract) -> None:
     resume = contract.launch.resume
     assert resume[0] == "exec"
     assert resume[-3:] == ("resume", "{handle}", "{prompt}")
-    # after `resume` most options are refused; before it all are taken
+    # after `resume` most options are rejected; before it all are accepted
     assert resume.index("{options}") < resume.index("resume")
 
 
@@ -86,7 +86,7 @@ def test_gemini_baseline(contract: EngineContract) -> None:
 
 @releases_of("iflow")
 def test_iflow_baseline(contract: EngineContract) -> None:
-    """The id is session-id in `<Execution Info>` on stderr, passed as `--resume <id>`, and no picker can open."""
+    """The id is session-id in `<Execution Info>` on stderr, passed as `--resume <id>`, so that no picker opens."""
     handle = contract.handle
     assert (handle.stream, handle.record, handle.field) == ("stderr", "only", "session-id")
     assert (contract.streams.stderr.framing, contract.streams.stderr.tag) == ("tagged_block", "Execution Info")
@@ -103,13 +103,13 @@ def test_opencode_baseline(contract: EngineContract) -> None:
 
 @given(st.data(), st.sampled_from(list(NEWEST.values())))
 def test_no_id_in_shape_is_harmful(data: st.DataObject, contract: EngineContract) -> None:
-    """Whatever has the shape of an id is one plain word: no flag, no path, no pattern, no control character."""
+    """Every id in shape is a plain word: no flag, path, pattern or control character."""
     value = data.draw(st.from_regex(contract.handle.shape, fullmatch=True))
     assert re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{7,127}", value)
 
 
 def test_ranges_are_what_the_tests_run_over() -> None:
-    """Contracts do have ranges, and each boundary is tried."""
+    """Some contracts have ranges, and each boundary is tested."""
     assert boundaries("codex")
     assert {c.version for c in RELEASES if c.engine == "codex"} >= {*boundaries("codex"), None}
 
@@ -125,13 +125,13 @@ OFFERING = sorted(
 
 
 def offered(engine: str, version: str, turn: str) -> set[str]:
-    """Return the tools of the request that offers most."""
+    """Return the tools of the request that offers the most."""
     lines = (FIXTURES / engine / version / turn / "requests.ndjson").read_text("utf-8").splitlines()
     return max((set(json.loads(line)["tools"]) for line in lines), key=len, default=set())
 
 
 def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> None:
-    """A tool that the model is offered in both modes is lost in another way, such as by a sandbox."""
+    """A tool that is offered in both modes must be unusable for another reason, such as a sandbox."""
     for engine, version in OFFERING:
         with subtests.test(release=f"{engine}@{version}"):
             interactive, auto = (offered(engine, version, turn) for turn in ("main-first", "auto-first"))
@@ -143,7 +143,7 @@ def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> No
 
 @pytest.mark.parametrize("engine", sorted({engine for engine, _ in OFFERING}))
 def test_nothing_else_is_lost(engine: str) -> None:
-    """The contract names every tool that the newest recorded release offers in mode auto alone."""
+    """The contract names every tool that the newest recorded release offers only in mode auto."""
     version = max((v for e, v in OFFERING if e == engine), key=lambda v: [int(part) for part in v.split(".")])
     named = {tool for lost in load.contract(engine).at(version).tools_lost for tool in lost.tools}
     assert offered(engine, version, "auto-first") - offered(engine, version, "main-first") <= named
@@ -151,6 +151,6 @@ def test_nothing_else_is_lost(engine: str) -> None:
 
 @pytest.mark.parametrize("folder", sorted(FIXTURES.glob("codex/*/tool-call-first")), ids=lambda f: f.parent.name)
 def test_interactive_codex_is_read_only(folder: Path) -> None:
-    """The command that the model asked for could not write its file."""
+    """In the recording, the command that the model called could not write its file."""
     said = (folder / "stdout").read_text("utf-8")
     assert "Read-only file system" in said or "Permission denied" in said

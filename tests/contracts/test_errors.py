@@ -13,7 +13,7 @@ from turngate.errors import EnvironmentFailed, RefusedError, TurngateError, did_
     ],
 )
 def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None:
-    """The hint stands in brackets where there is one, and evidence is left to reports."""
+    """The message has its hint in parentheses, and doesn't include the evidence."""
     assert str(error) == said
 
 
@@ -21,5 +21,5 @@ def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None
     "name, hint", [("claud", "did you mean claude?"), ("CODEX", "did you mean codex?"), ("vim", "see --help")]
 )
 def test_a_mistyped_name_is_answered_by_the_nearest(name: str, hint: str) -> None:
-    """Whatever its case; where none is near, what else to do is said."""
+    """A mistyped name gets the nearest name as a suggestion, whatever its case, else a general hint."""
     assert did_you_mean(name, ("claude", "codex"), "see --help") == hint

@@ -30,7 +30,7 @@ def _take(path: Path, shared: bool) -> None:  # noqa: FBT001 - multiprocessing h
 
 
 def taken_elsewhere(path: Path, *, shared: bool = False) -> bool:
-    """Whether another process can take the lock now."""
+    """Whether another process can take the lock."""
     process = multiprocessing.get_context("fork").Process(target=_take, args=(path, shared))
     process.start()
     process.join()
@@ -39,7 +39,7 @@ def taken_elsewhere(path: Path, *, shared: bool = False) -> bool:
 
 @pytest.mark.parametrize("folder", [True, False], ids=["folder", "file"])
 def test_a_lock_keeps_others_out_until_its_holder_is_done(tmp_path: Path, *, folder: bool) -> None:
-    """A file or a folder that is locked can't be locked by another process; afterwards it can."""
+    """A locked file or folder can't be locked by another process until it is released."""
     path = tmp_path if folder else tmp_path / "lock"
     with locked(path):
         assert not taken_elsewhere(path)
@@ -48,7 +48,7 @@ def test_a_lock_keeps_others_out_until_its_holder_is_done(tmp_path: Path, *, fol
 
 
 def test_shared_locks_exclude_only_exclusive_ones(tmp_path: Path) -> None:
-    """Readers share a lock; a writer gets it when all of them are done."""
+    """Shared locks don't exclude each other; an exclusive one waits for all of them."""
     path = tmp_path / "lock"
     with locked(path, shared=True):
         assert taken_elsewhere(path, shared=True)
@@ -56,7 +56,7 @@ def test_shared_locks_exclude_only_exclusive_ones(tmp_path: Path) -> None:
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """The new text stands there, and nothing else is left; missing folders are made."""
+    """The new text replaces the old one, no other file is left, and missing folders are created."""
     path = tmp_path / "made" / "file"
     for text in ("old", "new", "newest"):
         write_atomically(path, text, durable=text == "newest")
@@ -66,7 +66,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mask", [0, 0o22, 0o277, 0o777])
 def test_private_files_and_folders_do_not_depend_on_the_umask(tmp_path: Path, mask: int) -> None:
-    """Files have mode 0600 and folders 0700, those above them that are made included; wider files are tightened."""
+    """Files have mode 0600 and new folders 0700; files with wider permissions are tightened."""
     old, made = tmp_path / "old", tmp_path / "above" / "made"
     old.touch(0o644)
     before = os.umask(mask)
@@ -83,7 +83,7 @@ def test_private_files_and_folders_do_not_depend_on_the_umask(tmp_path: Path, ma
 
 
 def test_a_file_of_somebody_else_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file whose mode can't be set is closed again, and the error is passed on."""
+    """If a file's mode can't be set, the file is closed and the error raised."""
     opened = list[int]()
 
     def refuse(descriptor: int, _mode: int) -> None:
@@ -98,7 +98,7 @@ def test_a_file_of_somebody_else_is_not_opened(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the file can't be renamed, the old text stays and the other file goes."""
+    """If renaming fails, the old text stays and the temporary file is removed."""
     path = tmp_path / "file"
     path.write_text("old")
 
@@ -124,7 +124,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_where_the_user_or_the_platform_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`TURNGATE_CACHE_DIR` goes first, then the platform's place for caches."""
+    """`TURNGATE_CACHE_DIR` takes precedence over the platform's cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     monkeypatch.setenv("TURNGATE_CACHE_DIR", "/chosen")
     assert default_cache() == Path("/chosen")
@@ -137,13 +137,13 @@ CODEX = contract_files()["codex"]
 
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
-    """Take the overlay away again."""
+    """Remove the overlay after the test."""
     yield
     use_overlay(None)
 
 
 def written(folder: Path, name: str = "codex", title: str = "My Codex") -> Path:
-    """Write a contract of one's own, and give the folder."""
+    """Write a contract into an overlay folder and return the folder."""
     text = CODEX.read_text().replace("engine: codex", f"engine: {name}").replace("title: Codex CLI", f"title: {title}")
     text = text.replace("status: active", "status: deprecated")
     (folder / "engines").mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ def written(folder: Path, name: str = "codex", title: str = "My Codex") -> Path:
 
 
 def test_a_contract_of_ones_own_goes_first_and_others_stay(tmp_path: Path) -> None:
-    """One of the same name replaces ours, one of another name joins them, and the file is reported by its path."""
+    """A contract in the overlay replaces the bundled one of that name or is added, and is reported by its path."""
     written(tmp_path)
     use_overlay(written(tmp_path, "mine"))
     assert load.contract("codex").at().title == "My Codex"
@@ -169,7 +169,7 @@ def test_a_contract_of_ones_own_goes_first_and_others_stay(tmp_path: Path) -> No
 def test_the_command_takes_it_from_option_and_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For every subcommand."""
+    """The option and the variable work with every subcommand."""
     written(tmp_path)
     assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 0
     assert re.search("codex +deprecated", capsys.readouterr().out)
@@ -180,7 +180,7 @@ def test_the_command_takes_it_from_option_and_environment(
 
 
 def test_a_wrong_one_is_refused_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With file, line and column; an empty folder is none the worse."""
+    """An invalid contract in the overlay is reported with file, line and column; an empty folder is no error."""
     assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 0
     file = written(tmp_path) / "engines/codex.yaml"
     file.write_text(file.read_text() + "nonsense: 1\n")

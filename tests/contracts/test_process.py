@@ -1,4 +1,4 @@
-"""Every recorded turn, played as a process: the runtime runs it, and the reader reads it as it arrives."""
+"""Every recorded turn is replayed as a process and read while it runs."""
 
 import signal
 from functools import partial
@@ -16,7 +16,7 @@ from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
 RELEASES = [(engine, version) for engine in load.engine_names() for version in recorded_releases.releases(engine)]
-NEWEST = dict(RELEASES)  # versions stand in their order
+NEWEST = dict(RELEASES)  # versions are sorted
 each_recorded_release = pytest.mark.parametrize(
     "engine,version",
     [
@@ -28,7 +28,7 @@ STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
 
 
 def test_every_engine_has_a_recorded_release() -> None:
-    """The recordings are found, so that the test below asks something."""
+    """Every engine has recordings, so the test below covers it."""
     assert {engine for engine, _ in RELEASES} == set(load.engine_names())
 
 
@@ -36,7 +36,7 @@ def test_every_engine_has_a_recorded_release() -> None:
 def test_a_recorded_turn_runs_and_reads_as_it_did(
     fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:
-    """Exit code, bytes, what ended it and the whole reading are those of the recording; only hung ones are ended."""
+    """Exit code, output, end and reading equal those of the recording; only recorded hangs are ended."""
     forbid_signals(monkeypatch)
     contract = load.contract(engine).at(version)
     turns = replay.replay(contract).turns
@@ -55,7 +55,7 @@ def test_a_recorded_turn_runs_and_reads_as_it_did(
 
 
 def played(turn: Turn, reader: TurnReader, monkeypatch: pytest.MonkeyPatch) -> ProcessOutcome:
-    """Run the process of a turn, ended by what ended it."""
+    """Run a turn as a process, and end it as it was ended in the recording."""
 
     def feed(stream: str, chunk: bytes) -> None:
         reader.feed("stdout" if stream == "stdout" else "stderr", chunk)

@@ -9,23 +9,23 @@ from turngate.sanitize import bounded, command_line, redact, visible, visible_li
 
 @given(st.text())
 def test_what_is_made_visible_is_printable(text: str) -> None:
-    """No control, no direction mark and no odd blank survives."""
+    """Control characters, direction marks and unusual blanks are replaced."""
     assert visible(text).isprintable()
 
 
 def test_escapes_are_shown_as_they_are_written_in_source() -> None:
-    """One can read what was there."""
+    """Escapes are written as in source code, so that they can be read."""
     assert visible("a\x1b[31mb\0\u202e\n\u00e9") == "a\\x1b[31mb\\x00\\u202e\\n\u00e9"
 
 
 def test_lines_are_kept_and_blanks_at_their_ends_dropped() -> None:
-    """An excerpt is shown line by line, tabs as blanks."""
+    """An excerpt keeps its lines, with tabs as blanks, and loses trailing blanks."""
     assert visible_lines("\na\tb  \r\nc\n\n") == ["a   b  \\r", "c"]
 
 
 @given(st.text(), st.integers(0, 50))
 def test_bounded_text_keeps_its_ends_and_counts_the_rest(text: str, limit: int) -> None:
-    """What is within bounds is untouched, what is not keeps `limit` characters and says how many are gone."""
+    """A short text is unchanged; of a longer one `limit` characters are kept and the number of removed ones shown."""
     short = bounded(text, limit)
     if len(text) <= limit:
         assert short == text
@@ -40,12 +40,12 @@ def test_bounded_text_keeps_its_ends_and_counts_the_rest(text: str, limit: int) 
 
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)))
 def test_a_command_line_can_be_pasted(argv: list[str]) -> None:
-    """Of plain words a shell makes the same argv again."""
+    """A shell splits the printed command line into the same argv."""
     assert shlex.split(command_line(argv, 100)) == argv
 
 
 def test_words_of_a_command_line_are_bounded_and_on_one_line() -> None:
-    """A prompt of many lines does not flood the report."""
+    """Each word of a command line is limited in length and printed on one line."""
     line = command_line(["codex", "a\nb" * 1000], 30)
     assert "\n" not in line
     assert "characters left out" in line
@@ -53,16 +53,16 @@ def test_words_of_a_command_line_are_bounded_and_on_one_line() -> None:
 
 
 def test_a_line_keeps_its_own_blanks_and_letters_where_it_begins() -> None:
-    """Indents stay, and of a text only the newlines at its ends are dropped."""
+    """Indentation is kept; only newlines at both ends of a text are removed."""
     assert visible_lines("\n  X \n Y\nX\n") == ["  X", " Y", "X"]
 
 
 def test_three_quarters_of_bounded_text_are_its_start() -> None:
-    """What comes first says most: a quarter of what is kept is the end."""
+    """Of a shortened text, three quarters are its start and one quarter its end."""
     assert bounded("a" * 60 + "b" * 40, 40) == "a" * 30 + "[… 60 characters left out …]" + "b" * 10
 
 
-# such names as registries have; no file of the project names a real one
+# typical names of registries; no file of the project names a real one
 NPM = "registry.example.com"
 PYTHON = "files.pythonhosted.example"
 
@@ -83,7 +83,7 @@ PYTHON = "files.pythonhosted.example"
     ],
 )
 def test_secret_is_hidden(text: str, shown: str) -> None:
-    """What looks like a credential is replaced whole; what names it stays."""
+    """A credential is replaced whole, but its label stays."""
     assert redact(text) == shown
 
 
@@ -99,32 +99,32 @@ def test_secret_is_hidden(text: str, shown: str) -> None:
     ],
 )
 def test_plain_text_stays(text: str) -> None:
-    """Words about secrets, loopback addresses and session ids are evidence, and stay."""
+    """Words about secrets, loopback addresses and session ids stay readable."""
     assert redact(text) == text
 
 
 @pytest.mark.parametrize("host", [NPM, PYTHON, NPM.upper(), "registry.example.com", "eu.registry.example.co.uk"])
 @pytest.mark.parametrize("form", ["{}", "https://{}", "{}:443", "http://{}:8080"])
 def test_registry_has_one_name(host: str, form: str) -> None:
-    """A package registry is written as one placeholder, however it is written."""
+    """Any address of a package registry becomes the same placeholder."""
     assert redact(f"asked {form.format(host)}/left-pad twice") == "asked <package-registry>/left-pad twice"
 
 
 def test_known_strings_are_replaced_longest_first() -> None:
-    """A directory within another known one gets its own name, and an empty string names nothing."""
+    """A folder inside a known one gets its own placeholder, and an empty string matches nothing."""
     known = {"/srv/a": "<HOME>", "/srv/a/work": "<CWD>", "": "<nothing>"}
     assert redact("/srv/a/work/x and /srv/a/y", known) == "<CWD>/x and <HOME>/y"
 
 
 @given(st.text(max_size=200))
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
-    """A placeholder is never taken for a secret again."""
+    """Redacting placeholders again doesn't change them."""
     assert redact(redact(text)) == redact(text)
 
 
 @given(st.text(st.characters(categories=("L", "N")), max_size=40), st.text("0123456789abcdef", min_size=8, max_size=60))
 def test_no_part_of_a_key_is_left(before: str, key: str) -> None:
-    """Whatever stands before it, a bearer token with a digit in it is gone."""
+    """A bearer token with a digit is removed, whatever precedes it."""
     assert "1" + key not in redact(f"{before} bearer 1{key}")
 
 
@@ -132,10 +132,10 @@ def test_no_part_of_a_key_is_left(before: str, key: str) -> None:
     "text", ["a." * 200_000, "token " * 60_000, "://" * 100_000, "sk-" * 100_000, "registry." * 40_000]
 )
 def test_long_text_takes_no_longer_than_it_is_long(text: str) -> None:
-    """Text made to send the search back and forth comes through."""
+    """The search takes linear time, even for text that is made to slow it down."""
     assert redact(text)
 
 
 def test_longest_known_string_comes_first_whatever_it_begins_with() -> None:
-    """A known word does not break up a longer known string that merely holds it."""
+    """A shorter known string doesn't break up a longer one that contains it."""
     assert redact("/srv/a", {"srv": "<word>", "/srv/a": "<HOME>"}) == "<HOME>"

@@ -15,7 +15,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_json_can_say_comes_back(value: object) -> None:
-    """Every value that JSON can hold is read as it is."""
+    """Every JSON value is read unchanged."""
     assert strict_json.parse(json.dumps(value)) == value
 
 
@@ -33,6 +33,6 @@ def test_what_json_can_say_comes_back(value: object) -> None:
     ],
 )
 def test_the_rest_is_reported(text: str, said: str) -> None:
-    """What reads in two ways, or could not be written again, is refused with the reason."""
+    """Ambiguous JSON, or JSON that can't be written again, is rejected with the reason."""
     with pytest.raises(ValueError, match=said):
         strict_json.parse(text)

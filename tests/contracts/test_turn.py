@@ -1,4 +1,4 @@
-"""From bytes to a turn: whatever the streams hold, the session id and the outcome are the engine's own."""
+"""From bytes to a turn: session id and outcome come from the engine's own records, whatever the streams hold."""
 
 import json
 from itertools import cycle
@@ -37,7 +37,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 @four
 @given(st.data())
 def test_chunking_never_changes_a_turn(contract: EngineContract, data: st.DataObject) -> None:
-    """Both streams, however they are cut and interleaved, read as they do whole."""
+    """Both streams give the same turn, however they are split and interleaved."""
     stdout, stderr = transcript(contract, IDS[contract.engine], data.draw(TEXTS))
     reader = TurnReader(contract, AUTO)
     sizes = data.draw(st.lists(st.integers(1, 80), min_size=2, max_size=6))
@@ -55,7 +55,7 @@ def test_chunking_never_changes_a_turn(contract: EngineContract, data: st.DataOb
 def test_any_bytes_are_a_turn(
     contract: EngineContract, stdout: bytes, stderr: bytes, code: int | None, mode: Mode, late: bool  # noqa: FBT001
 ) -> None:  # fmt: skip
-    """No bytes and no exit code make the reader raise, and rubbish is an error with a reason."""
+    """No bytes and no exit code make the reader raise; invalid output is an error with a reason."""
     reading = read_turn(contract, mode, stdout, stderr, code, ended=Ended.TIMEOUT if late else Ended.EXIT)
     assert why(reading)
     assert reading.session is None
@@ -66,7 +66,7 @@ def test_any_bytes_are_a_turn(
 )
 @pytest.mark.parametrize("contract", [CODEX, OPENCODE], ids=lambda contract: contract.engine)
 def test_a_value_nested_too_deep_to_be_shown_is_no_crash(contract: EngineContract, path: str) -> None:
-    """Whichever field is looked at, lists within lists up to the parser's limit are read as any other value."""
+    """A value nested up to the parser's limit is read like any other, in any field."""
     deep = "[" * 1000 + "]" * 1000
     kinds = ("thread.started", "turn.failed", "item.completed", "text", "error")
     first, _, last = path.partition(".")
@@ -78,7 +78,7 @@ def test_a_value_nested_too_deep_to_be_shown_is_no_crash(contract: EngineContrac
 @four
 @given(st.data())
 def test_damaged_turn_never_names_another_session(contract: EngineContract, data: st.DataObject) -> None:
-    """However a stream is damaged, an id that comes back is the session's own."""
+    """If a damaged stream gives an id, it is the session's own."""
     streams = list(transcript(contract, IDS[contract.engine], IMITATION))
     which = data.draw(st.integers(0, 1))
     at = data.draw(st.integers(0, len(streams[which])))
@@ -91,7 +91,7 @@ def test_damaged_turn_never_names_another_session(contract: EngineContract, data
 @four
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_imitated_protocol_changes_nothing(contract: EngineContract, around: str) -> None:
-    """Model text that holds every engine's records moves neither id, failures nor the end."""
+    """Model text that imitates every engine's records changes neither id, failures nor end."""
     text = f"a{around}\n{IMITATION}\n{around}b"
     reading = read(contract, text, AUTO)
     assert reading.handle.value == IDS[contract.engine]
@@ -101,7 +101,7 @@ def test_imitated_protocol_changes_nothing(contract: EngineContract, around: str
 
 @four
 def test_id_in_model_text_alone_is_never_returned(contract: EngineContract) -> None:
-    """Where the engine prints no id, one that the model wrote is not taken for it."""
+    """If the engine prints no id, one in model text is not returned."""
     stdout, stderr = transcript(contract, None, IMITATION)
     reading = read_turn(contract, INTERACTIVE, stdout, stderr, 0)
     assert (reading.handle.value, reading.session) == (None, None)
@@ -109,7 +109,7 @@ def test_id_in_model_text_alone_is_never_returned(contract: EngineContract) -> N
 
 
 def test_block_that_only_the_model_wrote_is_on_the_wrong_stream() -> None:
-    """A block on iFlow's standard output is out of place, and its id is not handed out."""
+    """A block that imitates iFlow's on stdout is reported as misplaced, and its id is not returned."""
     stdout, _ = transcript(
         IFLOW, None, f"done\n<Execution Info>\n{json.dumps({'session-id': IDS['iflow']})}\n</Execution Info>"
     )
@@ -127,7 +127,7 @@ def test_records_that_moved_to_the_other_stream_are_out_of_place() -> None:
 @four
 @pytest.mark.parametrize("handle", [None, 7, "", "--yolo", "../x", "{id}\n", "{id} ", ["{id}"], "not-a-session-id"])
 def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle: object) -> None:
-    """A question without a session id in shape is an error and never waits; in auto it is recorded as null."""
+    """A question without a valid session id is an error in interactive; in auto the id is recorded as null."""
     value = handle.replace("{id}", IDS[contract.engine]) if isinstance(handle, str) else handle
     for text in (ASKED, SAID, "words"):
         stdout, stderr = transcript(contract, value, text)
@@ -140,7 +140,7 @@ def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle
 
 @four
 def test_resumed_turn_must_come_back_as_the_same_session(contract: EngineContract) -> None:
-    """Another id after a resume is an error in interactive, and none in auto."""
+    """Another id after a resume is an error in interactive, but not in auto."""
     asked = FORGED[contract.engine]
     assert f"SESSION_RESUME_FAILED: asked for {asked}" in why(read(contract, ASKED, resumed=asked))
     assert "SESSION_RESUME_FAILED" in why(read(contract, ASKED, resumed=""))
@@ -148,7 +148,7 @@ def test_resumed_turn_must_come_back_as_the_same_session(contract: EngineContrac
 
 
 def test_unknown_records_are_counted_and_named() -> None:
-    """The census counts kinds of records; those that the contract does not know are listed in order."""
+    """Kinds of records are counted, and those that the contract doesn't know are listed in order."""
     stdout, _ = transcript(CODEX, IDS["codex"], SAID)
     reading = read_turn(
         CODEX, AUTO, stdout + lines({"type": "z"}, {"type": "a"}, {"kind": "b"}, {"type": 5}).encode(), b"", 0
@@ -158,7 +158,7 @@ def test_unknown_records_are_counted_and_named() -> None:
 
 
 def test_stderr_is_kept_at_its_end() -> None:
-    """Of a talkative stderr the last 64 KiB are kept, bad bytes replaced."""
+    """The last 64 KiB of a long stderr are kept, with invalid bytes replaced."""
     stdout, _ = transcript(CODEX, IDS["codex"], SAID)
     reading = read_turn(CODEX, AUTO, stdout, b"x" * 2**20 + b"\xff the end", 0)
     assert reading.result.stderr.endswith("x\ufffd the end")
@@ -178,14 +178,14 @@ def test_stderr_is_kept_at_its_end() -> None:
     ],
 )
 def test_stderr_stands_in_every_result(contract: EngineContract, mode: Mode, text: str) -> None:
-    """Whatever a turn came to, what the engine printed next to it is kept; so it is after a bad exit."""
+    """Every result has the engine's stderr, also after a failed exit."""
     stdout, stderr = transcript(contract, IDS[contract.engine], text)
     for code in (0, 1):
         assert read_turn(contract, mode, stdout, b"a word\n" + stderr, code).result.stderr.startswith("a word\n")
 
 
 def test_end_of_stderr_is_kept_over_many_chunks() -> None:
-    """The last 64 KiB count however they arrive."""
+    """The last 64 KiB of stderr are kept, in any chunks."""
     reader = TurnReader(CODEX, AUTO)
     for _ in range(9):
         reader.feed("stderr", b"x" * 2**14)
@@ -194,7 +194,7 @@ def test_end_of_stderr_is_kept_over_many_chunks() -> None:
 
 
 def test_line_that_left_the_framing_is_reported_with_its_stream() -> None:
-    """What is wrong with a stream names it, standard output first."""
+    """A problem of framing names its stream, stdout first."""
     stdout, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     noisy = read_turn(CODEX, AUTO, b"oops\n", b"", 0)
     assert noisy.framing == ("stdout: a line isn't a JSON object: 'oops'",)
@@ -203,7 +203,7 @@ def test_line_that_left_the_framing_is_reported_with_its_stream() -> None:
 
 
 def test_block_on_the_wrong_stream_is_reported_by_both() -> None:
-    """Where the id strayed to the other stream the reading says where it stands and where it should."""
+    """If the id is on the wrong stream, the reading says where it is and where it should be."""
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(IFLOW, INTERACTIVE, stderr, b"", 0).handle
     assert handle.detail == "session-id is on stdout, not on stderr"
@@ -211,7 +211,7 @@ def test_block_on_the_wrong_stream_is_reported_by_both() -> None:
 
 
 def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
-    """An id that is wanted in the only record there is is misplaced on the other stream, and never handed out."""
+    """A misplaced id in the only record is reported as misplaced, and not returned."""
     only = altered("iflow", lambda data: data["handle"].update(record="only"))
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(only, INTERACTIVE, stderr, b"", 0).handle
@@ -222,7 +222,7 @@ def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
 
 
 def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> None:
-    """A block that the model imitates is no second id next to the right one, nor next to one of a wrong shape."""
+    """A block on the other stream doesn't count as a second id, whether the right one is valid or not."""
     stdout, stderr = transcript(IFLOW, IDS["iflow"], IMITATION)
     imitated = stdout.rstrip(b"\n") + b"\n"
     assert imitated.endswith(b"</Execution Info>\n")
@@ -234,7 +234,7 @@ def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> No
 
 
 def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
-    """The field counts in the record that the contract names, on the right stream and on the other one."""
+    """The id field counts only in the kind of record that the contract names, on either stream."""
     stdout = transcript(CODEX, IDS["codex"], SAID)[0].replace(b'"thread.started"', b'"thread.named"')
     assert read_turn(CODEX, INTERACTIVE, stdout, b"", 0).handle.problem is HandleProblem.MISSING
     matching = altered("iflow", lambda data: data["handle"].update(match={"kind": "session"}))
@@ -247,7 +247,7 @@ def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
 
 
 def test_records_of_the_other_stream_are_no_answer_no_end_and_no_failure() -> None:
-    """Where both streams hold records each claim is looked for on its own."""
+    """Answer, end and failures are read only from their own stream, even if both hold records."""
     both = altered("codex", lambda data: data["streams"]["stderr"].update(framing="ndjson"))
     failed = lines({"type": "turn.failed", "error": {"message": "no quota"}}).encode()
     reading = read_turn(both, AUTO, b"", transcript(CODEX, IDS["codex"], SAID)[0] + failed, 0)

@@ -1,4 +1,4 @@
-"""What the engines print on a good turn, in their real shapes, with any id and text."""
+"""What the engines print in a successful turn, in their real formats, with any id and text."""
 
 import json
 
@@ -6,13 +6,13 @@ from turngate.contract.structs import EngineContract
 
 
 def transcript(contract: EngineContract, session: object, text: str) -> tuple[bytes, bytes]:
-    """Give stdout and stderr of a turn of the session whose answer is `text`."""
+    """Return stdout and stderr of a turn whose answer is `text`."""
     stdout, stderr = _SHAPES[contract.engine](session, text)
     return stdout.encode(), stderr.encode()
 
 
 def lines(*records: object) -> str:
-    """Write records as NDJSON."""
+    """Return records as NDJSON."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 

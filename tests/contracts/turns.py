@@ -48,7 +48,7 @@ four = pytest.mark.parametrize("contract", FOUR, ids=lambda contract: contract.e
 
 
 def read(contract: EngineContract, text: str, mode: Mode = INTERACTIVE, **more: object) -> TurnReading:
-    """Read a good turn whose answer is `text`."""
+    """Read a successful turn whose answer is `text`."""
     streams = transcript(contract, IDS[contract.engine], text)
     return read_turn(contract, mode, *streams, 0, **more)  # type: ignore[arg-type]
 
@@ -61,7 +61,7 @@ def why(reading: TurnReading) -> str:
 
 
 def altered(engine: str, edit: Callable[[dict[str, Any]], object]) -> EngineContract:
-    """Resolve the newest claims of a contract that somebody edited."""
+    """Resolve the newest claims of an edited contract."""
     document = deepcopy(load.contract(engine).document)
     edit(document.data)
     return load.Contract(document).at()

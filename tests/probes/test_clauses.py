@@ -147,7 +147,7 @@ def test_a_session_id_that_is_missing_in_one_case_fails_its_clause(clause: str) 
 
 @pytest.mark.parametrize("clause", ["prompt.not-a-flag", "auto.flags-accepted"])
 def test_a_session_id_that_is_missing_everywhere_fails_its_own_clause_alone(clause: str) -> None:
-    """If no turn has a session id, only the clause about it fails; clauses that need it name it as the reason."""
+    """Without a session id in any turn, only the clause about it fails, and clauses that need it are not run."""
     case, text = CHECKS[clause].cases[0], "--help"
     request = t.exchange("n", texts=(text,))
     first = t.turn(f"{case}/first", t.printed(None), prompt=text, nonce="n", requests=(request,))
@@ -159,7 +159,7 @@ def test_a_session_id_that_is_missing_everywhere_fails_its_own_clause_alone(clau
 
 
 def test_a_sticky_process_that_is_lost_fails_the_clause_that_names_it() -> None:
-    """The sticky process exits after its first turn; only the clause about that fails, and the others are not run."""
+    """If the sticky process exits after its first turn, only the clause about that fails; the others are not run."""
     asked = v.ended("sticky/asked", "failed", "INTERACTION_PROCESS_LOST")
     stopped = {"sticky": LOST, "sticky-ends": LOST}
     results = judge_levels(t.seen(*v.good(), asked, stopped=stopped), "server")

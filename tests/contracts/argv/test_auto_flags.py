@@ -19,7 +19,7 @@ TOKENS = st.lists(
     "engine, tokens", WIDE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
 )
 def test_widening_spelling_is_seen(engine: str, tokens: tuple[str, ...]) -> None:
-    """Each spelling that some parser takes for an auto-approve flag is found, first, last and in the middle."""
+    """Each spelling that some parser accepts as an auto-approve flag is found, first, last and in the middle."""
     contract = NEWEST[engine]
     for before, after in (((), ()), (("--model", "m"), ()), ((), ("--model", "m")), (("--model", "m"),) * 2):
         assert auto_flags_in((*before, *tokens, *after), contract), tokens
@@ -29,20 +29,20 @@ def test_widening_spelling_is_seen(engine: str, tokens: tuple[str, ...]) -> None
     "engine, tokens", TAME, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
 )
 def test_harmless_spelling_is_let_through(engine: str, tokens: tuple[str, ...]) -> None:
-    """Values that only look like flags, safe values, and options of other matters are no auto-approve flags."""
+    """Values that look like flags, safe values, and other options are not auto-approve flags."""
     assert auto_flags_in(tokens, NEWEST[engine]) == ()
 
 
 @pytest.mark.parametrize("switch", ["--skip-trust", "--skip-git-repo-check"])
 @pytest.mark.parametrize("engine", NEWEST)
 def test_switch_that_only_lets_the_engine_start_is_none(engine: str, switch: str) -> None:
-    """Trusting a directory to start in it approves nothing."""
+    """Options that let the engine start in a directory approve no actions."""
     assert auto_flags_in([switch], NEWEST[engine]) == ()
 
 
 @pytest.mark.parametrize("engine", NEWEST)
 def test_every_auto_flag_of_a_contract_is_found(engine: str) -> None:
-    """Each flag and alias that a contract lists is found by itself, or with a value that widens."""
+    """Each flag and alias in a contract is found by itself, or with a value that widens approval."""
     for flag in NEWEST[engine].auto_flags:
         for name in (flag.flag, *flag.aliases):
             tokens = [name, f"{flag.keys[0].key}=wide"] if flag.keys else [name]
@@ -56,13 +56,13 @@ def test_letter_that_takes_a_value_ends_a_cluster() -> None:
 
 
 def test_each_finding_is_reported_once_with_its_value() -> None:
-    """What is found is reported as it was written, with the value next to it, without repeats."""
+    """Each flag is reported once, as it was written, with the value next to it."""
     tokens = ["--sandbox", "workspace-write", "--yolo", "--sandbox", "workspace-write", "-s=read-only"]
     assert auto_flags_in(tokens, NEWEST["codex"]) == ("--sandbox workspace-write", "--yolo")
 
 
 def test_flag_is_known_only_where_it_exists() -> None:
-    """The list is that of the contract: an engine without the flag has no such danger."""
+    """Only flags of the engine's own contract are found."""
     assert auto_flags_in(["--full-auto"], NEWEST["opencode"]) == ()
 
 
@@ -70,7 +70,7 @@ def test_flag_is_known_only_where_it_exists() -> None:
 def test_other_tokens_never_hide_a_flag_that_stands_apart(
     engine: str, tokens: list[str], wide: tuple[str, tuple[str, ...]]
 ) -> None:
-    """What widens is found at the end of any tokens whatever, and no text makes the search fail."""
+    """An auto-approve flag is found after any other tokens, and no text raises an error."""
     contract = NEWEST[engine]
     auto_flags_in(tokens, contract)
     assert auto_flags_in([*tokens, *wide[1]], NEWEST[wide[0]])
@@ -78,14 +78,14 @@ def test_other_tokens_never_hide_a_flag_that_stands_apart(
 
 @given(st.text(max_size=20), st.sampled_from(("", " ", '"', "'")), st.sampled_from(("a", "danger", "read-only x")))
 def test_only_the_safe_value_of_a_key_is_safe(before: str, quote: str, value: str) -> None:
-    """A key that counts is found wherever it stands in an override, and whatever its value but a safe one."""
+    """A key that widens approval is found anywhere in an override, unless its value is safe."""
     contract = NEWEST["codex"]
     assert auto_flags_in(["-c", f"sandbox_mode={quote}{value}{quote}"], contract)
     assert auto_flags_in(["-c", f"{before}={{sandbox_mode={quote}{value}{quote}}}"], contract)
 
 
 def test_vocabulary_serves_any_engine() -> None:
-    """A flag of a new engine needs no code: its name, safe values and keys are data."""
+    """A new engine's flag needs no code: name, safe values and keys are data."""
     flags = (AutoFlag("--trust-all", ("-T",)), AutoFlag("--set", keys=(AutoKey("ask", ("always",)),)))
     contract = replace(NEWEST["iflow"], auto_flags=flags)
     widening = auto_flags_in(["--trustAll", "-T", "--set", "ask=always", "--set=ask=never", "--yolo"], contract)
@@ -96,6 +96,6 @@ def test_vocabulary_serves_any_engine() -> None:
     "token, seen", [("-vM=ask", ()), ("-vMask", ()), ("-vM=act", ("-vM=act",)), ("-vMact", ("-vMact",))]
 )
 def test_value_may_end_a_cluster(token: str, seen: tuple[str, ...]) -> None:
-    """The last letter of a cluster takes the rest of the token for its value, with or without `=`."""
+    """The last letter of a cluster takes the rest of the token as its value, with or without `=`."""
     contract = replace(NEWEST["iflow"], auto_flags=(AutoFlag("--mode", ("-M",), safe_values=("ask",)),))
     assert auto_flags_in([token], contract) == seen

@@ -30,16 +30,16 @@ _BY_ARGUMENT = tuple(channel for channel in IFLOW.launch.prompt if channel.via =
 ARGUMENT_ONLY = replace(IFLOW, launch=replace(IFLOW.launch, prompt=_BY_ARGUMENT))
 
 
-FLAGS = ("--yolo", "-y", "\ud800")  # the last is text that no argument can hold
+FLAGS = ("--yolo", "-y", "\ud800")  # no argument can hold the last one
 
 
-NEAR = (  # what only looks like the session's own id
+NEAR = (  # similar to the session id, but not equal
     "{id}\n", "\n{id}", "{id} ", "-{id}", "{id}/../{id}", "{ID}x", "{id}{id}", "{id}\0", "\uff10{id}",
 )  # fmt: skip
 
 
 def test_codex_resume_in_full() -> None:
-    """Options stand between `exec` and `resume`, the id before the prompt, which is read from standard input."""
+    """Options stand between `exec` and `resume`, the id before the prompt, and the prompt is on stdin."""
     built = resumed_turn(CODEX, "--yolo", INTERACTIVE, IDS["codex"], options=["-s", "read-only"], model="m")
     assert built.arguments == (
         *("exec", "--json", "--skip-git-repo-check", "--model", "m", "-s", "read-only"),
@@ -50,14 +50,14 @@ def test_codex_resume_in_full() -> None:
 
 @pytest.mark.parametrize("contract", [CODEX, GEMINI, OPENCODE], ids=name_of)
 def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> None:
-    """A prompt of a megabyte is no argument where the engine reads standard input."""
+    """A prompt of a megabyte goes to stdin where the engine reads it."""
     for built in both(contract, "x" * 2**20, INTERACTIVE):
         assert built.stdin == b"x" * 2**20
         assert max(map(len, built.arguments)) < 100
 
 
 def test_prompt_too_long_for_an_argument_is_refused() -> None:
-    """Where an argument is the only way its bytes, not its characters, are bounded."""
+    """Where a prompt must be an argument, its size in bytes is limited."""
     assert carried(first_turn(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
     with pytest.raises(RefusedError, match="131002 bytes exceed the limit of 131000"):
         first_turn(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
@@ -86,7 +86,7 @@ def test_prompt_too_long_for_an_argument_is_refused() -> None:
     ],
 )
 def test_prompt_that_an_engine_would_alter_is_refused(contract: EngineContract, prompt: str, why: str | None) -> None:
-    """A prompt is carried as it is (no `why`) or refused with the reason, on a first turn and on a resume."""
+    """A prompt is passed unchanged (no `why`) or rejected with the reason, on a first turn and on a resume."""
     if why is None:
         assert [carried(built) for built in both(contract, prompt, INTERACTIVE)] == [prompt, prompt]
         return
@@ -97,26 +97,26 @@ def test_prompt_that_an_engine_would_alter_is_refused(contract: EngineContract, 
 
 
 def test_empty_prompt_of_codex_is_an_argument() -> None:
-    """Codex refuses an empty standard input, and takes an empty argument."""
+    """Codex rejects an empty stdin but accepts an empty argument."""
     built = first_turn(CODEX, "", INTERACTIVE)
     assert (built.arguments[-2:], built.stdin, built.own_arguments[-1]) == (("--", ""), None, "--")
 
 
 def test_dash_is_never_codex_argument() -> None:
-    """Codex reads `-` as standard input even after `--`, so that it goes nowhere else."""
+    """Codex reads `-` as stdin even after `--`, so this prompt always goes to stdin."""
     with pytest.raises(RefusedError, match="standard input"):
         first_turn(CODEX, "-", INTERACTIVE, via="argument")
 
 
 def test_channel_that_the_engine_lacks_is_refused() -> None:
-    """Asking for standard input where prompts travel by argument alone says so."""
+    """Stdin is rejected for an engine that reads prompts only from an argument."""
     with pytest.raises(RefusedError, match="doesn't accept prompts by stdin"):
         first_turn(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
 
 
 @every_engine
 def test_handle_of_another_shape_is_refused(contract: EngineContract) -> None:
-    """A handle that is no session id, a flag above all, never reaches an argv."""
+    """A handle that is no session id, such as a flag, never gets into an argv."""
     for handle in (*FLAGS, "--last", "", "../x", "latest", "1", "not-a-session-id", "\0", "{prompt}", "*", *NEAR):
         value = handle.replace("{id}", session_of(contract))
         with pytest.raises(RefusedError) as refused:
@@ -126,7 +126,7 @@ def test_handle_of_another_shape_is_refused(contract: EngineContract) -> None:
 
 @every_engine
 def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> None:
-    """Putting a malformed handle past the shape check still passes no flag and no text that no argument can hold."""
+    """Without the shape check, a flag and text that no argument can hold are still rejected."""
     for handle in (*FLAGS, "--help", "-", "a\0"):
         with pytest.raises(RefusedError, match="can't be passed"):
             resumed_turn(contract, "hello", AUTO, handle, check_shape=False)
@@ -136,7 +136,7 @@ def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> N
 
 @every_engine
 def test_the_handle_of_a_turn_resumes_its_session(contract: EngineContract) -> None:
-    """It stands for its value, and is refused by the contract of another engine."""
+    """A handle object works like its value, and the contract of another engine rejects it."""
     session = session_of(contract)
     handle = EngineSessionHandle(contract.engine, contract.handle.handle_type, session, 1)
     built = resumed_turn(contract, "hello", AUTO, handle)
@@ -149,7 +149,7 @@ def test_the_handle_of_a_turn_resumes_its_session(contract: EngineContract) -> N
 
 @every_engine
 def test_a_mode_can_be_written_as_text(contract: EngineContract) -> None:
-    """It means the same, and a mistyped one is never taken for another."""
+    """A mode may be text; a mistyped one is an error."""
     session = session_of(contract)
     for mode in Mode:
         name: ModeName = "auto" if mode is AUTO else "interactive"
@@ -161,7 +161,7 @@ def test_a_mode_can_be_written_as_text(contract: EngineContract) -> None:
 
 
 def test_options_are_kept_on_resume() -> None:
-    """All options of the caller stand in both argv, save those that a resume can't carry."""
+    """All options of the caller are in both argv, except those that a resume can't take."""
     options = ["--include-directories", "/a", "--include-directories=/b", "--session-id", IDS["gemini"], "-d"]
     first, again = both(GEMINI, "hello", AUTO, options=options)
     kept = [token for token in options if token not in ("--session-id", IDS["gemini"])]
@@ -171,7 +171,7 @@ def test_options_are_kept_on_resume() -> None:
 
 
 def test_callers_own_choice_replaces_ours() -> None:
-    """A model or sandbox that the caller names is passed once, and is the caller's."""
+    """A model or sandbox in the caller's options replaces the default and is passed once."""
     built = first_turn(CODEX, "hello", AUTO, options=["-s", "read-only", "-m", "mine"], model="ours")
     assert built.own_arguments == ("exec", "--json", "--skip-git-repo-check", "-s", "read-only", "-m", "mine", "-")
 
@@ -204,7 +204,7 @@ def test_callers_own_choice_replaces_ours() -> None:
     ],
 )
 def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, options: list[str], what: str) -> None:
-    """An option that is unknown, lacks its value, or occurs twice is refused by name, with a hint."""
+    """An option that is unknown, lacks its value, or occurs twice is rejected by name, with a hint."""
     with pytest.raises(RefusedError, match=what) as refused:
         first_turn(contract, "hello", AUTO, options=options)
     assert refused.value.hint
@@ -212,26 +212,26 @@ def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, opti
 
 
 def test_repeatable_option_may_stand_twice() -> None:
-    """Options that take many values are kept in the caller's order."""
+    """Repeatable options keep the caller's order."""
     options = ["-c", "a=1", "--config=b=2"]
     assert " ".join(options) in " ".join(first_turn(CODEX, "hello", AUTO, options=options).own_arguments)
 
 
 def test_file_name_of_any_bytes_can_be_passed() -> None:
-    """A directory whose name is no UTF-8 is an argument like any other."""
+    """A directory name that isn't valid UTF-8 is passed unchanged."""
     assert "/w/\udcff" in first_turn(CODEX, "hello", AUTO, options=["--cd", "/w/\udcff"]).own_arguments
 
 
 @pytest.mark.parametrize("model", ["--yolo", "-y", "a\0", "\udbff"])
 @every_engine
 def test_model_that_is_no_name_is_refused(contract: EngineContract, model: str) -> None:
-    """A model's name is held to what any option value is."""
+    """A model's name must be a valid option value."""
     with pytest.raises(RefusedError):
         first_turn(contract, "hello", AUTO, model=model)
 
 
 def test_slots_in_values_are_not_filled() -> None:
-    """Text that looks like a slot of a template stays what it is, wherever a caller puts it."""
+    """Slots in the caller's text are not filled."""
     built = first_turn(CODEX, "{handle}{options}", AUTO, options=["--cd", "{prompt}"], model="{handle}", via="argument")
     assert built.arguments[-2:] == ("--", "{handle}{options}")
     assert {"{prompt}", "{handle}"} < set(built.own_arguments)
@@ -239,7 +239,7 @@ def test_slots_in_values_are_not_filled() -> None:
 
 @pytest.mark.parametrize("build", ["start", "resume"])
 def test_template_that_widens_is_never_filled_in_interactive(build: Literal["start", "resume"]) -> None:
-    """A contract whose own template holds an auto-approve flag is wrong: nothing is built but in mode auto."""
+    """If a contract's own template holds an auto-approve flag, turns are built only in mode auto."""
     document = deepcopy(load.contract("codex").document)
     document.data["launch"][build].insert(1, "--yolo")
     contract = load.Contract(document).at()
@@ -251,7 +251,7 @@ def test_template_that_widens_is_never_filled_in_interactive(build: Literal["sta
 
 
 def test_option_that_widens_is_refused_by_name() -> None:
-    """The refusal says which option it is about, and what to do."""
+    """The error names the option and says what to do."""
     with pytest.raises(RefusedError) as refused:
         first_turn(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
     assert refused.value.subject == "-s danger-full-access"
@@ -259,7 +259,7 @@ def test_option_that_widens_is_refused_by_name() -> None:
 
 
 def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> None:
-    """A handle of any length is shown by its first eighty characters, and the hint says what one looks like."""
+    """The error shows the first eighty characters of the handle, and the hint says what a valid one looks like."""
     with pytest.raises(RefusedError) as refused:
         resumed_turn(CODEX, "hello", INTERACTIVE, "x" * 100)
     assert refused.value.what == f"'{'x' * 80}' isn't a session id of codex"
@@ -271,7 +271,7 @@ def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> No
 
 
 def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
-    """Each way says why it does not do, once a way, and an argument holds exactly what it is bounded to."""
+    """The error lists, for each channel, why it can't carry the prompt; an argument of exactly the limit fits."""
     assert carried(first_turn(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
     with pytest.raises(RefusedError) as refused:
         first_turn(OPENCODE, " ", INTERACTIVE)
@@ -285,7 +285,7 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
 
 
 def test_options_stand_where_the_template_says() -> None:
-    """What the mode needs comes first, then the model and the caller's options, whose own model wins."""
+    """Options of the mode come first, then the model and the caller's options; the caller's model wins."""
     claude = load.contract("claude").at()
     asking = ("--permission-prompt-tool", "stdio", "--setting-sources", "user")
     built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "x"), model="m-1", workspace=Path("/w"))
@@ -303,20 +303,20 @@ def test_options_stand_where_the_template_says() -> None:
     ],
 )
 def test_an_option_that_a_kept_engine_can_not_take_is_refused(mode: Mode, options: tuple[str, ...], what: str) -> None:
-    """Nothing is dropped in silence, and nothing widens approval in interactive."""
+    """An option that a sticky process can't take, or that widens approval in interactive, is an error."""
     with pytest.raises(RefusedError, match=what):
         sticky(load.contract("codex").at(), mode, options=options)
 
 
 def test_an_engine_without_transport_is_not_sticky() -> None:
-    """It is refused with the reason."""
+    """The error gives the reason why the engine can't be sticky."""
     codex = replace(load.contract("codex").at(), sticky=Sticky("none"))
     with pytest.raises(RefusedError, match="can't be sticky"):
         sticky(codex, Mode.AUTO)
 
 
 def test_a_contract_that_widens_a_kept_engine_is_wrong() -> None:
-    """Arguments of ours that would let it act unasked are our mistake."""
+    """Arguments in a contract that let the engine act without asking are an error in the contract."""
     codex = load.contract("codex").at()
     widened = replace(codex, sticky=replace(codex.sticky, argv=("app-server", "--yolo")))
     with pytest.raises(ContractError, match="--yolo"):

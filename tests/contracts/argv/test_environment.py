@@ -1,4 +1,4 @@
-"""Engines get what the contract and the operator allow, and every turn of a run the same places."""
+"""Engines get only the variables that contract and operator allow, and a run keeps its session locations."""
 
 import re
 
@@ -17,7 +17,7 @@ NAMES = st.sampled_from(
 
 @every_release
 def test_what_a_probe_sets_is_passed_or_kept(contract: EngineContract) -> None:
-    """Every variable that makes the engine usable in a probe reaches it from the server, save those of the stub."""
+    """Every variable that a probe sets for an engine is also passed by the server, except those of the stub."""
     environment = contract.environment
     wanted = {name for name in contract.hermetic.env if not name.startswith("TURNGATE_")}
     assert wanted <= {*environment.passed, *environment.locations}
@@ -25,7 +25,7 @@ def test_what_a_probe_sets_is_passed_or_kept(contract: EngineContract) -> None:
 
 @every_release
 def test_places_are_kept_and_hold_no_secret(contract: EngineContract) -> None:
-    """What decides where sessions lie is written down, so that it must be nobody's key."""
+    """Variables that decide where sessions are stored are saved, so they must not hold secrets."""
     kept = session_locations(contract, {})
     assert {"HOME", *(contract.store.locations if contract.store else {})} <= kept.keys()
     assert not [name for name in kept if re.search("KEY|TOKEN|SECRET|PASSWORD|AUTH", name, re.IGNORECASE)]
@@ -33,7 +33,7 @@ def test_places_are_kept_and_hold_no_secret(contract: EngineContract) -> None:
 
 
 def test_only_what_is_allowed_is_passed() -> None:
-    """Of the server's environment come the common, the contract's and the operator's names, and nothing else."""
+    """Engines get only the common variables, the contract's, and those that the operator names."""
     server = {
         "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*", "OPENAI_API_KEY": "k",
         "GEMINI_API_KEY": "g", "MINE": "m", "TURNGATE_TOKEN": "t", "PWD": "/", "LD_PRELOAD": "x",
@@ -46,13 +46,13 @@ def test_only_what_is_allowed_is_passed() -> None:
 
 
 def test_without_places_those_of_the_environment_are_taken() -> None:
-    """As on a first turn."""
+    """Without saved locations, those of the environment are used, as on a first turn."""
     server = {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin", "MINE": "m"}
     assert engine_environment(CODEX, server) == {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"}
 
 
 def test_the_places_of_the_first_turn_win() -> None:
-    """A resume looks where the first turn wrote, whatever the server's own environment has become."""
+    """A resume uses the locations of the first turn, even if the server's environment has changed."""
     first = session_locations(CODEX, {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"})
     assert first == {"HOME": "/home/a", "CODEX_HOME": "/codex", "CODEX_SQLITE_HOME": None}
     now = {"HOME": "/home/b", "CODEX_SQLITE_HOME": "/new", "PATH": "/bin"}
@@ -64,7 +64,7 @@ def test_the_places_of_the_first_turn_win() -> None:
 def test_places_never_come_from_a_later_environment(
     first: dict[str, str], now: dict[str, str], more: list[str]
 ) -> None:
-    """Whatever changed between two turns, each place is as the first turn had it."""
+    """Each location stays as in the first turn, whatever changed between two turns."""
     kept = session_locations(CODEX, first)
     built = engine_environment(CODEX, now, kept, more)
     assert {name: built.get(name) for name in kept} == kept

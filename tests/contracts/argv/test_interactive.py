@@ -34,13 +34,13 @@ CONTRACT = replace(
 
 
 def check(*tokens: str, workspace: Path | None = None) -> None:
-    """Check what a caller passes."""
+    """Check the options of a caller."""
     check_interactive(CONTRACT, read_options(CONTRACT, tokens), workspace)
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace with directories, links that stay inside, and links that lead out of it."""
+    """Return a workspace with directories and with links that stay inside or lead out."""
     work = tmp_path / "work"
     (work / "sub" / "deep").mkdir(parents=True)
     (work / "file").touch()
@@ -63,7 +63,7 @@ def workspace(tmp_path: Path) -> Path:
     ],
 )  # fmt: skip
 def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
-    """A list, a pattern, the keys of an override, and a switch, in each form of an option."""
+    """Listed values, patterns, override keys and switches are accepted, in each form of an option."""
     check(*tokens)
 
 
@@ -105,7 +105,7 @@ def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(tokens: tuple[str, ...], why: str) -> None:
-    """The error says which option and why, and lists all that is allowed."""
+    """The error names the option, gives the reason, and lists everything that is allowed."""
     with pytest.raises(RefusedError) as refused:
         check(*tokens)
     assert why in refused.value.what
@@ -117,7 +117,7 @@ def test_anything_else_is_refused(tokens: tuple[str, ...], why: str) -> None:
     "path", [".", "./", "sub", "sub/deep", "file", "in", "in/new", "new/file.txt", "sub//deep", "{work}", "{work}/sub"]
 )
 def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
-    """Relative or absolute, there or not, and through a link that stays inside."""
+    """A path in the workspace is accepted: relative or absolute, existing or not, also through a link inside."""
     check("--dir", path.replace("{work}", str(workspace)), workspace=workspace)
 
 
@@ -144,7 +144,7 @@ def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_path_that_may_lead_out_is_refused(path: str, why: str, workspace: Path) -> None:
-    """Links are followed; what engines expand, split, trim, unquote or normalize never gets that far."""
+    """A path is rejected if a link leads out, or if the engine may expand, split, trim, unquote or normalize it."""
     path = path.replace("{work}", str(workspace)).replace("{parent}", str(workspace.parent))
     with pytest.raises(RefusedError, match=why):
         check(f"--dir={path}", workspace=workspace)
@@ -152,20 +152,20 @@ def test_a_path_that_may_lead_out_is_refused(path: str, why: str, workspace: Pat
 
 @pytest.mark.parametrize("order", [("--dir=sub", "--file=away"), ("--file=away", "--dir=sub")])
 def test_a_path_counts_from_every_other_path_too(order: tuple[str, str], workspace: Path) -> None:
-    """`away` is a new file of the workspace, and a link out of it for an engine that has changed to `sub`."""
+    """A path is resolved from each other path too: `away` is new here, but a link out of the workspace from `sub`."""
     check("--file=away", workspace=workspace)
     with pytest.raises(RefusedError, match="'--file=away' points outside the workspace"):
         check(*order, workspace=workspace)
 
 
 def test_a_workspace_may_be_a_link(workspace: Path, tmp_path: Path) -> None:
-    """What counts is where it leads."""
+    """If the workspace is a link, its target counts."""
     (tmp_path / "link").symlink_to(workspace)
     check("--dir", "sub", "--dir", str(workspace / "sub"), workspace=tmp_path / "link")
 
 
 def test_the_path_of_the_workspace_itself_may_hold_spaces(tmp_path: Path) -> None:
-    """Below it a path is as plain as elsewhere; where its own path may be split, absolute paths are refused."""
+    """The workspace path may hold spaces; if engines could split it there, absolute paths are rejected."""
     (odd := tmp_path / "my s\u00fcb").mkdir()
     (split := tmp_path / "a,b").mkdir()
     check("--dir", f"{odd}/x", "--dir", str(odd), workspace=odd)
@@ -177,7 +177,7 @@ def test_the_path_of_the_workspace_itself_may_hold_spaces(tmp_path: Path) -> Non
 
 
 def test_a_link_counts_when_the_turn_is_built(workspace: Path) -> None:
-    """A directory that is replaced by a link between two turns is refused on the second."""
+    """If a directory is replaced by a link between two turns, the second turn rejects it."""
     check("--dir", "sub/deep", workspace=workspace)
     (workspace / "sub" / "deep").rmdir()
     (workspace / "sub" / "deep").symlink_to("/etc")
@@ -187,7 +187,7 @@ def test_a_link_counts_when_the_turn_is_built(workspace: Path) -> None:
 
 @given(st.text(max_size=30))
 def test_no_text_leads_out_of_the_workspace(path: str) -> None:
-    """A path is accepted only if it stays inside, however it is normalized; nothing else is raised."""
+    """A path is accepted only if it stays inside after normalization; no text raises another error."""
     try:
         check(f"--dir={path}", workspace=Path("/w"))
     except RefusedError:
@@ -200,7 +200,7 @@ def test_no_text_leads_out_of_the_workspace(path: str) -> None:
 
 @given(st.text(max_size=30) | st.from_regex(r"(a\.b|count)=.*", fullmatch=True))
 def test_no_text_sets_another_key_or_value(override: str) -> None:
-    """An override is accepted only with a listed key as it is written there, and a listed value."""
+    """An override is accepted only with a listed key, spelled as listed, and a listed value."""
     try:
         check(f"--set={override}")
     except RefusedError:

@@ -1,4 +1,4 @@
-"""The contract of a control run: every way to start a program can be taken, and nothing forbids it."""
+"""The contract of a control run offers every way to start a program, and forbids nothing."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def name(contract: EngineContract) -> str:
 
 @pytest.mark.parametrize("contract", ENGINES, ids=name)
 def test_nothing_guards_a_control_run(contract: EngineContract) -> None:
-    """Neither the options nor the variables of a mode are passed."""
+    """Options and variables of the modes are not passed."""
     built = first_turn(unguarded(contract), "hi", Mode.AUTO)
     ours = {*contract.launch.interactive, *contract.launch.auto} - {*contract.launch.start}
     assert not ours & {*built.arguments}
@@ -28,7 +28,7 @@ def test_nothing_guards_a_control_run(contract: EngineContract) -> None:
 
 @pytest.mark.parametrize("contract", BY_OPTION, ids=name)
 def test_options_of_canaries_are_passed_word_for_word(contract: EngineContract) -> None:
-    """Options that no caller may pass are among them."""
+    """A canary's options are passed unchanged, even those that callers may not use."""
     for canary in contract.canaries:
         options = (*canary.options, *canary.control.options)
         built = first_turn(unguarded(contract), "hi", Mode.AUTO, options=options).arguments

@@ -1,4 +1,4 @@
-"""A small contract, and what is wrong with it once it is edited."""
+"""A small contract, and the errors in it after an edit."""
 
 from turngate.contract import lint
 from turngate.contract.load import Contract, parse
@@ -62,18 +62,18 @@ deviations:
 
 
 def mistakes_in(text: str) -> list[ContractError]:
-    """List all that is wrong with a contract."""
+    """Return all errors in a contract."""
     return list(lint.problems(parse(text, "small.yaml")))
 
 
 def only_mistake(text: str) -> ContractError:
-    """Return the one thing that is wrong with a contract."""
+    """Return the only error in a contract."""
     (error,) = mistakes_in(text)
     return error
 
 
 def line_of(text: str) -> int:
-    """Count the line of the small contract on which a text stands."""
+    """Return the line of the small contract that holds this text."""
     return SMALL[: SMALL.index(text)].count("\n") + 1
 
 

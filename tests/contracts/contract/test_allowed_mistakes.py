@@ -41,7 +41,7 @@ AUTO = "auto_flags:\n"
     ],
 )  # fmt: skip
 def test_what_is_allowed_in_interactive_is_checked(option: str, at: str, message: str) -> None:
-    """A use says which values are allowed, rests on evidence, and never lets the engine act without asking."""
+    """An allowed use needs values and evidence, and must not let the engine act without asking."""
     flags = (
         "  - {flag: --act, unverified: true}\n  - {flag: --mode, safe_values: [ask], unverified: true}\n"
         "  - {flag: --set, keys: [{key: ask, safe_values: [always]}], unverified: true}\n"
@@ -58,7 +58,7 @@ def test_what_is_allowed_in_interactive_is_checked(option: str, at: str, message
 
 
 def test_a_change_is_checked_with_the_releases_that_it_holds_for() -> None:
-    """A flag that begins to widen makes the use wrong from there on, at its place in the change."""
+    """A flag that starts to widen at a release makes the use an error from there on, reported in that change."""
     option = (
         "  - flag: --say\n    value: required\n    interactive: {values: [a], evidence: [{observed: seen}]}\n"
         "    unverified: true\n    changes:\n"

@@ -13,19 +13,19 @@ OBSERVED = [{"observed": "it was so"}]
 
 
 def document(**sections: Any) -> Document:
-    """The contract of codex with these sections instead of its own."""
+    """Return the contract of codex with these sections replaced."""
     data = load.parse(CODEX, "codex.yaml").data | sections
     return load.parse(yaml.safe_dump(data, default_style='"', sort_keys=False), "mine.yaml")
 
 
 def wrong(**sections: Any) -> list[str]:
-    """Every error, as `path: message`."""
+    """Return every error, as `path: message`."""
     return [f"{error.path}: {error.message}" for error in claim_errors(document(**sections))]
 
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_the_packaged_contracts_are_clean(engine: str) -> None:
-    """All evidence shows something, and nothing is said twice."""
+    """In packaged contracts all evidence is useful, and no entries overlap."""
     assert list(claim_errors(load.contract(engine).document)) == []
 
 
@@ -39,7 +39,7 @@ def test_the_packaged_contracts_are_clean(engine: str) -> None:
     ({"recording": "codex/main-first"}, "'codex/main-first' isn't a recording of codex"),
 ])  # fmt: skip
 def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
-    """At its own place, next to evidence that does."""
+    """Useless evidence is reported at its own place, also next to good evidence."""
     volatile = [{"pattern": "a", "placeholder": "b", "evidence": [*OBSERVED, evidence]}]
     assert wrong(volatile=volatile) == [f"$.volatile[0].evidence[1]: {message}"]
 
@@ -60,7 +60,7 @@ MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
     ("approval_signs", {"tools": ["t", "u"], "evidence": OBSERVED}, {"tools": ["u"], "evidence": OBSERVED}),
 ])  # fmt: skip
 def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, second: Any) -> None:
-    """The second is pointed at, and the first named."""
+    """Of two overlapping entries the second is reported, and the error names the first."""
     (message,) = wrong(**{section: [first, second]})
     assert message.startswith(f"$.{section}[1]: makes a claim about ")
     assert "as entry 0 does" in message
@@ -76,12 +76,12 @@ def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, 
     ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "t"}),
 ])  # fmt: skip
 def test_entries_that_speak_of_different_things_are_not(section: str, first: Any, second: Any) -> None:
-    """By range, by name, or by what they match."""
+    """Entries with separate ranges, names or matches don't overlap."""
     assert wrong(**{section: [first, second]}) == []
 
 
 def test_the_claims_that_a_clause_shows_are_found() -> None:
-    """By their evidence, by the deviation that excuses it, else by the section that it is called by; in their range."""
+    """A clause's claims are found by evidence, by its deviations, or else by its section, within their range."""
     mine = document(
         deviations=[{"clause": "stdin.open", "symptom": "s", "since": "2.0.0"}],
         volatile=[{"pattern": "a", "evidence": [{"clause": "prompt.large"}]}],
@@ -94,7 +94,7 @@ def test_the_claims_that_a_clause_shows_are_found() -> None:
 
 
 def test_recordings_that_are_evidence_are_listed() -> None:
-    """With their place."""
+    """Recordings that are evidence are listed with their place in the contract."""
     volatile = [{"pattern": "a", "evidence": [*OBSERVED, {"recording": "codex/1.0.0/main-first"}]}]
     recordings = {dotted(path): name for path, name in recordings_named(document(volatile=volatile))}
     assert recordings["$.volatile[0].evidence[1]"] == "codex/1.0.0/main-first"

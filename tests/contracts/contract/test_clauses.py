@@ -22,7 +22,7 @@ CATALOGUE = Catalogue({clause.id: clause for clause in (HELP, HERMETIC, LIVE)})
 
 
 def test_clauses_of_some_levels_keep_their_order() -> None:
-    """Any number of levels can be asked for; reports list them as the catalogue does."""
+    """Clauses of several levels are listed in the catalogue's order."""
     assert CATALOGUE.at_level("live", "static") == (HELP, LIVE)
     assert CATALOGUE.at_level() == ()
 
@@ -36,7 +36,7 @@ BASELINES = {
 }
 
 
-# breaking, since the loop is the server's whole use, and a server that does not even start would pass else
+# breaking, since the loop is the server's purpose; else a server that doesn't start would pass
 SERVER = {
     "server.waits",
     "server.survives-kill",
@@ -52,7 +52,7 @@ SERVER = {
 }
 
 
-# the others of their level are degraded: going back is not promised
+# the other clauses of their level are degraded, since going back is not promised
 CROSSED = {"upgrade.resume"}
 
 
@@ -144,23 +144,23 @@ CLAUSES = tuple(load.catalogue().values())
     "severity, ids", [(Severity.BREAKING, BREAKING), (Severity.DEGRADED, DEGRADED), (Severity.INFORMATIVE, INFORMATIVE)]
 )
 def test_fixed_clauses_have_their_severity(severity: Severity, ids: set[str]) -> None:
-    """The clauses that others rely on are in the catalogue, at the severity that the design gives them."""
+    """Clauses that other parts rely on exist with the severity listed here."""
     assert {clause.id for clause in CLAUSES if clause.severity is severity} >= ids
     assert not {clause.id for clause in CLAUSES if clause.severity is not severity} & ids
 
 
 def test_new_clauses_are_degraded_unless_listed() -> None:
-    """No clause becomes breaking or informative by the way."""
+    """Any other clause is degraded, so no new one becomes breaking or informative by accident."""
     assert {clause.id for clause in CLAUSES if clause.severity is not Severity.DEGRADED} == BREAKING | INFORMATIVE
 
 
 def test_baselines_are_the_five() -> None:
-    """Exactly these clauses take neither range nor deviation."""
+    """Exactly these five clauses accept neither range nor deviation."""
     assert {clause.id for clause in CLAUSES if clause.baseline} == BASELINES
 
 
 def test_levels_of_the_fixed_clauses() -> None:
-    """Only version and help are asked without running a turn."""
+    """Only the clauses of version and help need no turn."""
     assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
         (BREAKING | DEGRADED | INFORMATIVE) - STATIC - SERVER - CROSSED
@@ -169,7 +169,7 @@ def test_levels_of_the_fixed_clauses() -> None:
 
 
 def test_clauses_say_what_and_why() -> None:
-    """Each clause is one sentence, and says what breaks in an orchestrator."""
+    """Each clause is one sentence, with the consequence for an orchestrator."""
     for clause in CLAUSES:
         for text in (clause.sentence, clause.why):
             assert re.fullmatch(r"[A-Z][^\n]+\.", text), clause.id
@@ -177,7 +177,7 @@ def test_clauses_say_what_and_why() -> None:
 
 
 def test_clauses_need_what_stands_before_them() -> None:
-    """Needs are clauses further up, so that none waits for itself, and none needs what a lesser level lacks."""
+    """A clause needs only clauses before it in the catalogue, so there are no cycles."""
     before = set[str]()
     for clause in CLAUSES:
         assert set(clause.needs) <= before, clause.id
@@ -186,13 +186,13 @@ def test_clauses_need_what_stands_before_them() -> None:
 
 
 def test_clauses_have_a_check() -> None:
-    """Each clause that a probe asks has a function that answers it."""
+    """Each clause of a probe has a check function."""
     for clause in load.catalogue().at_level("static", "hermetic"):
         assert CHECKS[clause.id].run.__doc__, clause.id
 
 
 def test_declared_symptoms_are_those_that_checks_report() -> None:
-    """A deviation names a symptom that the clause's check can say, else it would excuse nothing."""
+    """A deviation names a symptom that the clause's check can report; else it would never apply."""
     for engine, clause, symptom in sorted({(c.engine, d.clause, d.symptom) for c in RELEASES for d in c.deviations}):
         assert symptom in SYMPTOMS[clause], engine
         source = getsource(getmodule(CHECKS[clause].run) or pytest.fail("no module"))
@@ -200,7 +200,7 @@ def test_declared_symptoms_are_those_that_checks_report() -> None:
 
 
 def test_known_symptoms_are_all_there_are() -> None:
-    """Each symptom that some check names in its source is listed here, and each of these is named there."""
+    """The symptoms listed here are exactly those in the source of the checks."""
     sources = {getsource(getmodule(check.run) or pytest.fail("no module")) for check in CHECKS.values()}
     listed = set.union(*SYMPTOMS.values()) - SYMPTOMS["backend.failure-told"]
     assert set.union(*map(_named, sources)) == listed

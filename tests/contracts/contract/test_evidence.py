@@ -14,13 +14,13 @@ TURN = {
 
 
 def read(value: Any) -> Any:
-    """Read a list of evidence, as a report holds it."""
+    """Read a list of evidence from JSON, as in a report."""
     return msgspec.convert([value], tuple[Evidence, ...], dec_hook=decode_hook)[0]
 
 
 @pytest.mark.parametrize("value, kind", [("main/first", str), (TURN, TurnEvidence), (CALL, CallEvidence)])
 def test_evidence_round_trips(value: Any, kind: type) -> None:
-    """The name of a turn, a turn and a call are told apart, and are written as they were read."""
+    """A turn's name, a turn and a request are distinguished, and written as they were read."""
     evidence = read(value)
     assert isinstance(evidence, kind)
     assert msgspec.json.decode(msgspec.json.encode(evidence)) == value
@@ -36,13 +36,13 @@ def test_evidence_round_trips(value: Any, kind: type) -> None:
     ],
 )
 def test_wrong_evidence_is_refused_with_its_place(value: Any, message: str) -> None:
-    """What is none of the three kinds is an error that says where it stands."""
+    """Evidence of an unknown kind is an error with its place."""
     with pytest.raises(msgspec.ValidationError, match=message) as raised:
         read(value)
     assert "$[" in str(raised.value)
 
 
 def test_hook_knows_evidence_alone() -> None:
-    """Any other class is left to msgspec."""
+    """The hook decodes only evidence; msgspec handles all other classes."""
     with pytest.raises(NotImplementedError):
         decode_hook(bytes, b"")

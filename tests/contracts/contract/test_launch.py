@@ -17,5 +17,5 @@ PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
     ],
 )
 def test_names_are_looked_for_as_whole_words(printed: str, absent: tuple[str, ...]) -> None:
-    """A name that is a part of another word is missing, however it is set off."""
+    """A name that occurs only as a part of another word counts as missing."""
     assert PAGE.missing(printed) == absent

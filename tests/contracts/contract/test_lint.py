@@ -14,7 +14,7 @@ from turngate.model import Mode
 
 
 def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
-    """Return a packaged contract of which every release has another template."""
+    """Return a packaged contract with another template at every release."""
     document = deepcopy(load.contract(engine).document)
     launch = document.data["launch"]
     for claim in (launch, *(change["set"] for change in launch.get("changes", ()))):
@@ -31,7 +31,7 @@ def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
     ],
 )
 def test_a_resume_without_the_session_id_is_reported_and_never_built(engine: str, template: list[str]) -> None:
-    """A resume of whatever was last is an error of the contract, by whichever way it is met."""
+    """A resume template without a session id is reported by the lint, and building a turn from it fails."""
     wrong = launched(engine, "resume", template)
     reported = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
     assert reported == {("resume", "has no slot for the session id")}
@@ -67,7 +67,7 @@ AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: str, path: str, message: str) -> None:
-    """A slot that is missing, doubled or out of place, and a flag that widens, are reported with line and remedy."""
+    """A slot that is missing, doubled or misplaced, or a flag that widens approval, is reported with its place."""
     assert SMALL.count(old) == 1
     (error,) = mistakes_in(SMALL.replace(old, new))
     assert error.path == f"$.launch[0].{path}"
@@ -77,13 +77,13 @@ def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: s
 
 
 def test_text_of_a_prompt_that_goes_by_standard_input_is_no_token() -> None:
-    """A prompt travels one way: an argument that held it too would send it twice."""
+    """If the prompt goes to stdin, its tokens must not hold it too, else it would be sent twice."""
     (error,) = mistakes_in(SMALL.replace('tokens: ["-"]', 'tokens: ["{text}"]'))
     assert (error.path, error.message) == ("$.launch[1].prompt[0].tokens[0]", "can't hold the prompt")
 
 
 def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
-    """What a flag does is asked at the releases that have the launch, and at no others."""
+    """A flag is checked only at the releases of the launch that uses it."""
     named = SMALL.replace("new, ", "new, --late, ")
     widening = "auto_flags:\n  - {flag: --late, UNTIL, unverified: true}\n"
     assert mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.140.0"))) == []
@@ -93,7 +93,7 @@ def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
 
 @pytest.mark.parametrize("key", ["start", "resume"])
 def test_a_prompt_that_has_no_place_is_never_left_out(key: str) -> None:
-    """Where the prompt is an argument, a template without a place for it is not filled."""
+    """Building a turn fails if the prompt is an argument and the template has no slot for it."""
     known = launched("iflow", key, ["{options}", "--resume", "{handle}"]).at()
     by_argument = tuple(channel for channel in known.launch.prompt if channel.via == "argument")
     contract: EngineContract = replace(known, launch=replace(known.launch, prompt=by_argument))
@@ -114,7 +114,7 @@ KEPT = """\
 
 
 def test_a_kept_engine_that_says_all_is_valid() -> None:
-    """The sample from which the others are made is in order."""
+    """The complete sample, from which the other tests are made, has no errors."""
     assert NONE in SMALL
     assert mistakes_in(SMALL.replace(NONE, KEPT)) == []
 
@@ -132,7 +132,7 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
     ],
 )
 def test_what_is_wrong_with_a_kept_engine_is_reported(old: str, new: str, path: str, message: str) -> None:
-    """Each mistake is reported with its place."""
+    """Each error in a sticky section is reported with its place."""
     assert KEPT.count(old) == 1
     (error, *_) = mistakes_in(SMALL.replace(NONE, KEPT.replace(old, new)))
     assert error.path == path
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_kept_engine_is_reported(old: str, new: str, path: 
 
 
 def test_small_contract_is_valid() -> None:
-    """The contract that the other tests break is whole."""
+    """The small contract that the other tests edit has no errors."""
     assert mistakes_in(SMALL) == []
 
 
@@ -216,7 +216,7 @@ def test_small_contract_is_valid() -> None:
     ],
 )
 def test_what_a_schema_can_not_say_is_reported(old: str, new: str, path: str, message: str) -> None:
-    """Ranges that meet, names that nobody declared and misshapen values are reported with place and remedy."""
+    """Overlapping ranges, undeclared names and malformed values are reported with place and remedy."""
     assert SMALL.count(old) == 1
     error = mistakes_in(SMALL.replace(old, new))[0]
     assert error.path == path
@@ -226,7 +226,7 @@ def test_what_a_schema_can_not_say_is_reported(old: str, new: str, path: str, me
 
 
 def test_shape_that_admits_a_flag_is_reported() -> None:
-    """A shape that `--x` has is none."""
+    """A shape that matches `--x` is an error."""
     broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
     assert any(
         error.path == "$.handle[0].shape" and "look like flags" in error.message for error in mistakes_in(broken)
@@ -246,7 +246,7 @@ WITH_STORE = SMALL.replace("locations: [SMALL_HOME]", "locations: [SMALL_HOME, S
 
 
 def test_a_store_and_a_probe_that_agree_are_valid() -> None:
-    """A default may use those before it, and the probe any variable of the store that holds where it does."""
+    """A default may use the variables before it, and a probe the store's variables at its releases."""
     assert mistakes_in(WITH_STORE) == []
     probe = "{command: {argv: [resume, --help], names: [ID]}, unverified: true}"
     late = '{since: 0.140.0, directory: "{SMALL_DATA}/x", unverified: true}'
@@ -264,7 +264,7 @@ def test_a_store_and_a_probe_that_agree_are_valid() -> None:
     ],
 )
 def test_a_store_that_nothing_else_agrees_with_is_reported(old: str, new: str, path: str, message: str) -> None:
-    """Unknown slots, wildcards of other kinds and variables that a resume would not keep are errors."""
+    """Unknown slots, unsupported wildcards and variables that a resume would not keep are errors."""
     assert WITH_STORE.count(old) == 1
     error = only_mistake(WITH_STORE.replace(old, new))
     assert (error.path, bool(error.hint)) == (path, True)
@@ -273,7 +273,7 @@ def test_a_store_that_nothing_else_agrees_with_is_reported(old: str, new: str, p
 
 @pytest.mark.parametrize("key", ["auto", "interactive", "model"])
 def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
-    """Whatever is passed must be declared, under its name or another, with its value glued to it or not."""
+    """Every option in a launch must be declared by name or alias, with or without an attached value."""
     declared = SMALL.replace("flag: --late,", "flag: --late, aliases: [-l],")
     for token in ("--late", "-l", "--late=1", "word"):
         assert mistakes_in(declared.replace("    model: []", f"    {key}: [{token}]", 1).replace(*_twice(key))) == []
@@ -283,14 +283,14 @@ def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
 
 
 def _twice(key: str) -> tuple[str, str, int]:
-    """Return what to replace in the first launch of the small contract, so that each key stands there once."""
+    """Return the replacement that writes each key of the small contract's first launch twice."""
     old = "    auto: [--auto]\n"
     return (old, "    model: []\n", 1) if key == "auto" else (old, old + "    model: []\n" * (key != "model"), 1)
 
 
 @pytest.mark.parametrize("dead", ["s00000001", "s12345678"])
 def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
-    """An id that recordings can't number is reported where it stands; one with six zeros in a row can hold a number."""
+    """A nonexistent id needs six zeros in a row, which recordings replace by a number; else it is reported."""
     errors = mistakes_in(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
     said = [(error.path, error.message, bool(error.hint)) for error in errors]
     assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "has no room for a number", True)])
@@ -305,7 +305,7 @@ def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
     ],
 )
 def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: str | None) -> None:
-    """The shape of session ids is tried with a numbered id and with a flag, which is written in small letters."""
+    """The shape of session ids must match a numbered id, and must not match a flag in lower case."""
     errors = mistakes_in(SMALL.replace("shape: 's[0-9]{8}'", f"shape: '{shape}'"))
     assert [error.message for error in errors] == ([message] if message else [])
 
@@ -332,11 +332,11 @@ def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: s
     ],
 )
 def test_what_is_reported_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:
-    """Each error that no schema finds says what to write instead."""
+    """Each error that a schema can't find says what to write instead."""
     assert SMALL.count(old) == 1
     assert mistakes_in(SMALL.replace(old, new))[0].hint == hint
 
 
 def test_contract_without_deviations_is_whole() -> None:
-    """A section that may be empty may be absent."""
+    """A section that may be empty may be left out."""
     assert mistakes_in(SMALL[: SMALL.index("deviations:")]) == []

@@ -54,7 +54,7 @@ from turngate.files import contract_files
     ],
 )
 def test_scalar_is_read_as_written(written: str, value: object) -> None:
-    """Only null, true, false and plain integers are more than text: a version never loses its last zero."""
+    """Only null, true, false and plain integers are not text, so a version keeps its last zero."""
     read = parse(f"a: {written}\n", "f").data["a"]
     assert (read, type(read)) == (value, type(value))
 
@@ -70,7 +70,7 @@ def test_scalar_is_read_as_written(written: str, value: object) -> None:
     )
 )
 def test_data_round_trips(data: Any) -> None:
-    """Data that is written as YAML is read back as it was."""
+    """Data written as YAML is read back unchanged."""
     assert parse(yaml.safe_dump({"data": data}, allow_unicode=True), "f").data == {"data": data}
 
 
@@ -107,7 +107,7 @@ def test_data_round_trips(data: Any) -> None:
     )
 )
 def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
-    """No text makes the reader raise anything but an error about the contract."""
+    """The reader raises only contract errors, whatever the text."""
     with suppress(ContractError):
         assert parse(text, "some.yaml").file == "some.yaml"
 
@@ -133,7 +133,7 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
     ],
 )
 def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: str) -> None:
-    """A syntax error, a key that occurs twice and what else is no contract are reported by file, line and column."""
+    """A syntax error, a duplicate key or an unsupported construct is reported with file, line and column."""
     with pytest.raises(ContractError) as raised:
         parse(text, "f")
     assert str(raised.value).startswith(f"{place}: ")
@@ -142,7 +142,7 @@ def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: 
 
 
 def test_file_that_is_no_utf_8_is_a_contract_error(tmp_path: Path) -> None:
-    """A file of other bytes is reported as what it is."""
+    """A file that isn't valid UTF-8 is a contract error that says so."""
     file = tmp_path / "latin.yaml"
     file.write_bytes(b"title: caf\xe9\n")
     with pytest.raises(ContractError, match=r"latin\.yaml"):
@@ -150,7 +150,7 @@ def test_file_that_is_no_utf_8_is_a_contract_error(tmp_path: Path) -> None:
 
 
 def test_claims_are_chosen_by_version() -> None:
-    """Each release gets the claims that hold for it; without a version the newest."""
+    """Each release gets the claims of its range; without a version the newest claims are used."""
     contract = small()
     assert contract.at("0.139.9").launch.start[0] == "old"
     assert contract.at("0.140.0").launch.start[0] == "new"
@@ -161,27 +161,27 @@ def test_claims_are_chosen_by_version() -> None:
 
 
 def test_a_section_of_one_entry_may_be_that_entry() -> None:
-    """It says the same as a list of one."""
+    """A section with one entry may be written without a list."""
     plain = SMALL.replace("end:\n  - {", "end:\n  {")
     assert mistakes_in(plain) == []
     assert Contract(parse(plain, "f")).at("1.0.0") == small().at("1.0.0")
 
 
 def test_claims_that_nobody_saw_hold_are_listed() -> None:
-    """A section is unverified at a release if a claim that holds there is."""
+    """A section is unverified at a release if one of its claims there is."""
     assert "launch" in small().at("0.1.0").unverified
     assert "launch" not in small().at("0.140.0").unverified
 
 
 @pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
 def test_release_that_is_no_version_is_reported(version: str) -> None:
-    """What no release can be called is an error of turngate's own, with what to write instead."""
+    """An invalid version is an error with a hint of what to write."""
     with pytest.raises(NoVersionError, match=r"isn't a version of small \(write the version"):
         small().at(version)
 
 
 def test_optional_section_may_be_absent() -> None:
-    """Without a store the handle can't be looked up beforehand, and that is no error."""
+    """A contract without a store is valid; session ids can't be looked up then."""
     assert small().at().store is None
 
 
@@ -198,25 +198,25 @@ with patch("typing._eval_type", side_effect=AssertionError("a class was learned 
 
 
 def test_classes_are_learned_by_prepare() -> None:
-    """After it no conversion reads a class, which two threads at once would not survive."""
+    """After `prepare` no conversion inspects a class, which would not be thread-safe."""
     done = subprocess.run((sys.executable, "-c", LEARNED), check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("path, shown", [((), "$"), (("a", 0, "b"), "$.a[0].b"), ((3,), "$[3]")])
 def test_path_is_shown_as_people_write_it(path: tuple[str | int, ...], shown: str) -> None:
-    """A path in a document reads as in JSONPath."""
+    """Paths in a document are written as in JSONPath."""
     assert load.dotted(path) == shown
 
 
 def test_error_points_at_the_innermost_part_that_is_there() -> None:
-    """Of the parts of a path the deepest one in the file gives the line; an empty file is reported at its start."""
+    """The line of an error is that of the deepest existing part of the path; an empty file has line 1."""
     assert str(parse("a:\n  b:\n    c: 1\n", "f").error(("a", "b", "d"), "absent")) == "f:3:5: $.a.b.d: absent"
     assert str(parse("", "f").error(("a",), "absent")) == "f:1:1: $.a: absent"
 
 
 def test_errors_name_what_they_are_about() -> None:
-    """An unknown engine and an uncovered release are named, the latter with its file and known ranges."""
+    """The error names the unknown engine, or the uncovered release with its file and known ranges."""
     with pytest.raises(ContractError) as unknown:
         load.contract("kodex")
     assert str(unknown.value) == "no contract for engine 'kodex' (did you mean codex?)"
@@ -231,13 +231,13 @@ def test_errors_name_what_they_are_about() -> None:
 
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
-    """Data and places are those that the thorough reader gives."""
+    """The fast reader gives the same data and positions as the thorough one."""
     assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")
 
 
 @pytest.mark.parametrize("section", ["title", "launch", "sticky"])
 def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) -> None:
-    """A contract that nobody validated fails as `turngate contracts check` would have it fail."""
+    """An incomplete contract that was not validated fails with the same error as in `turngate contracts check`."""
     document = parse(re.sub(rf"^{section}:.*\n([ -].*\n)*", "", SMALL, flags=re.MULTILINE), "small.yaml")
     with pytest.raises(ContractError) as raised:
         Contract(document).at()
@@ -246,7 +246,7 @@ def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) 
 
 
 def test_a_release_that_no_claim_covers_has_no_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor has one whose version can't be read; any other has the one of its version."""
+    """A release without claims, or with an unreadable version, has no contract."""
     ranged = SMALL.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n")
     contract = Contract(parse(ranged, "small.yaml"))
     monkeypatch.setattr(load, "contract", lambda _: contract)

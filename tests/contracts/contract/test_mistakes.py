@@ -1,4 +1,4 @@
-"""What somebody who writes a first contract gets wrong, and what `turngate contracts check` says of it."""
+"""Typical errors of a first contract, and the messages of `turngate contracts check`."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from turngate.files import simulation_files
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: list[str]) -> None:
-    """Every mistake has a line of the file and a hint."""
+    """Every error has a line of the file and a hint."""
     assert old in SMALL
     errors = mistakes_in(SMALL.replace(old, new, 1))
     assert all(error.line and error.hint for error in errors), [str(error) for error in errors]
@@ -37,7 +37,7 @@ def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: 
 
 
 def test_all_mistakes_are_found_at_once() -> None:
-    """What the schema refuses in one section hides nothing in the others."""
+    """A schema error in one section doesn't hide errors in others."""
     broken = SMALL
     for old, new in (
         ("record: first", "record: last"),
@@ -56,7 +56,7 @@ def test_all_mistakes_are_found_at_once() -> None:
 
 
 def test_mistakes_in_a_simulation_are_all_reported() -> None:
-    """Wrong keys and values; then wrong evidence and order."""
+    """First wrong keys and values are reported, then wrong evidence and order."""
     text = simulation_files()["codex"].read_text()
     reported = []
     for old, new in (
@@ -77,7 +77,7 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
 def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
-    """An empty file or one that is a list is a schema error at its beginning."""
+    """An empty file, or one with a list, is a schema error at its start."""
     error = only_mistake(text)
     assert (error.line, error.path) == (2 if text.startswith("#") and error.line == 2 else 1, "$")
     assert "is not of type 'object'" in error.message
@@ -139,7 +139,7 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     ],
 )
 def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
-    """A value that the schema refuses is reported with file, line, column and path (line 0: any)."""
+    """A value that violates the schema is reported with file, line, column and path (line 0: any)."""
     assert SMALL.count(old) == 1
     errors = mistakes_in(SMALL.replace(old, new))
     at = [error for error in errors if error.path.startswith(path) and message in error.message]
@@ -160,20 +160,20 @@ def test_schema_error_points_at_its_place(old: str, new: str, line: int, column:
     ],
 )
 def test_pattern_that_is_none_is_reported(section: str, path: str) -> None:
-    """Wherever a regular expression may stand, one that Python can't read is an error of its place."""
+    """An invalid regular expression is reported at its place."""
     (error,) = mistakes_in(f"{SMALL}{section}\n")
     assert error.path == f"$.{path}"
     assert "is not a 'regex'" in error.message
 
 
 def test_schema_error_says_what_is_meant() -> None:
-    """The description of the place in the schema is the hint, also in the printed line."""
+    """The hint is the schema's description of that place, also in the printed line."""
     error = only_mistake(SMALL.replace("executable: small", "executable: a/b"))
     assert str(error).startswith("small.yaml:7:13: $.executable: ")
     assert str(error).endswith("(The command's name on PATH.)")
 
 
 def test_every_error_is_reported_at_once() -> None:
-    """Two mistakes are two errors, in the order of their paths."""
+    """Several errors are reported together, in the order of their paths."""
     broken = SMALL.replace("vendor: Nobody", "vendor: 1").replace("title: Small", "title: 2")
     assert [error.path for error in mistakes_in(broken)] == ["$.title", "$.vendor"]

@@ -4,7 +4,10 @@ from turngate.contract.session_ids import filled, folder_word, names_in, slots
 
 
 def test_variables_have_their_values_else_their_defaults() -> None:
-    """A default may use HOME and the variables before it; an empty variable counts as unset."""
+    """Variables have their values, else their defaults; a default may use HOME and earlier variables.
+
+    Empty means unset.
+    """
     locations = {"A": "{HOME}/a", "B": "{A}/b"}
     assert slots(locations, {"HOME": "/h"}) == {"HOME": "/h", "A": "/h/a", "B": "/h/a/b"}
     assert slots(locations, {"HOME": "/h", "A": "/x", "B": ""}) == {"HOME": "/h", "A": "/x", "B": "/x/b"}
@@ -12,7 +15,7 @@ def test_variables_have_their_values_else_their_defaults() -> None:
 
 
 def test_values_are_filled_in_as_they_are() -> None:
-    """A value that looks like a slot stays what it is, a slot may be cut, and a missing value is an error."""
+    """Slots in a value are not filled; a slot may be cut; a missing value is an error."""
     assert filled("{A}/{handle:3}-{handle}", {"A": "{handle}", "handle": "abcdef"}) == "{handle}/abc-abcdef"
     with pytest.raises(KeyError):
         filled("{B}", {"A": ""})
@@ -20,5 +23,5 @@ def test_values_are_filled_in_as_they_are() -> None:
 
 
 def test_a_directory_becomes_one_word() -> None:
-    """Everything but letters and digits is a dash."""
+    """Everything except letters and digits becomes a dash."""
     assert folder_word("/a b/ć.d") == "-a-b---d"

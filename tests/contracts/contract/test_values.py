@@ -27,5 +27,5 @@ STORE = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
     ],
 )
 def test_schema_accepts_only_what_the_rule_says(rule: Any, value: Any, valid: bool) -> None:  # noqa: FBT001
-    """Each helper writes a JSON Schema that accepts and refuses as its name says."""
+    """Each helper returns a JSON Schema that accepts and rejects what its name says."""
     assert Draft202012Validator(rule).is_valid(value) is valid

@@ -31,12 +31,12 @@ HANG, QUIET = Deviation("resume.dead-handle", "hang", "bound it"), Deviation("re
 
 
 def clause(severity: Severity = BREAKING, id_: str = "resume.dead-handle", *, baseline: bool = False) -> Clause:
-    """Make a clause that needs nothing."""
+    """Return a clause without prerequisites."""
     return Clause(id_, "It holds.", "It matters.", "hermetic", severity, baseline=baseline)
 
 
 def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") -> ClauseResult:
-    """Make the result of such a clause."""
+    """Return the result of such a clause."""
     return ClauseResult.of(clause(severity, id_), came, "as seen")
 
 
@@ -68,7 +68,7 @@ def fail(*symptoms: str) -> Finding:
     ],
 )
 def test_one_result_beside_a_good_one(severity: Severity, came: Result, expected: Verdict) -> None:
-    """What each result of each severity makes of a release that is otherwise fine."""
+    """Each result at each severity leads to this verdict for a release that is otherwise good."""
     assert verdict([result(BREAKING, Result.PASS), result(severity, came)]) is expected
 
 
@@ -83,12 +83,12 @@ def test_worst_result_decides_whatever_the_order(pairs: list[tuple[Severity, Res
 
 
 def test_nothing_judged_is_no_answer() -> None:
-    """Without a single result the contract doesn't cover a release."""
+    """Without any result the verdict is unanswered."""
     assert verdict([]) is Verdict.UNANSWERED
 
 
 def test_recordings_are_weighed_by_what_they_can_answer() -> None:
-    """From recordings alone an open breaking clause is left out; a failed one still breaks."""
+    """With recordings only, an open breaking clause is ignored, but a failed one breaks."""
     open_, good = result(BREAKING, Result.NOT_RUN), result(BREAKING, Result.PASS)
     assert verdict([open_, good], recordings_only=True) is Verdict.COMPATIBLE
     assert verdict([open_, result(BREAKING, Result.FAIL)], recordings_only=True) is Verdict.BROKEN
@@ -108,7 +108,7 @@ def test_recordings_are_weighed_by_what_they_can_answer() -> None:
 def test_each_selected_clause_that_could_not_run_is_a_question_left_open(
     severity: Severity, came: Result, expected: Verdict
 ) -> None:
-    """A user who selects a clause wants its answer, whatever its severity."""
+    """Each selected clause that could not run leaves the release unanswered, whatever its severity."""
     assert verdict_of_selected([result(BREAKING, Result.PASS), result(severity, came)]) is expected
     assert verdict_of_selected([result(BREAKING, Result.FAIL), result(severity, came)]) is Verdict.BROKEN
 
@@ -128,7 +128,7 @@ def test_each_selected_clause_that_could_not_run_is_a_question_left_open(
     ],
 )
 def test_exit_code(verdicts: list[Verdict], fail_on: FailOn, caveats: bool, stale: bool) -> None:  # noqa: FBT001
-    """1 is broken, or what `fail_on` includes; 2 is a question without an answer; else 0."""
+    """The exit code is 1 for broken or what `fail_on` includes, 2 for unanswered, else 0."""
     code = exit_code(verdicts, fail_on, stale=stale, caveats=caveats)
     assert code == exit_code(verdicts[::-1], fail_on, stale=stale, caveats=caveats)
     if Verdict.BROKEN in verdicts:
@@ -142,13 +142,13 @@ def test_exit_code(verdicts: list[Verdict], fail_on: FailOn, caveats: bool, stal
 
 
 def test_undeclared_failure_fails() -> None:
-    """A failure that no deviation excuses is a fail that names its symptom."""
+    """An undeclared failure fails and names its symptom."""
     came = judge(fail("hang"))
     assert (came.result, came.detail, came.evidence) == (Result.FAIL, "it hung [hang]", ("bad-handles/dead",))
 
 
 def test_declared_symptom_deviates_and_says_what_to_do() -> None:
-    """The declared symptom is excused, and the compensation is what an orchestrator must do."""
+    """A declared symptom deviates, and its compensation says what an orchestrator must do."""
     came = judge(fail("hang"), HANG)
     assert came.result is Result.DEVIATES
     assert (came.detail, came.action) == ("it hung", "bound it")
@@ -156,13 +156,13 @@ def test_declared_symptom_deviates_and_says_what_to_do() -> None:
 
 
 def test_another_symptom_is_not_excused() -> None:
-    """A deviation excuses only its own symptom, and none excuses a failure without a name."""
+    """A deviation excuses only its own symptom, and no failure without a symptom."""
     assert judge(fail("quiet"), HANG).result is Result.FAIL
     assert judge(fail(), HANG).result is Result.FAIL
 
 
 def test_every_symptom_must_be_declared() -> None:
-    """Of several symptoms at once one that is not declared fails the clause, and it alone is named."""
+    """If one of several symptoms isn't declared, the clause fails and names only that one."""
     came = judge(fail("hang", "quiet"), HANG)
     assert (came.result, came.detail) == (Result.FAIL, "it hung [quiet]")
     both = judge(fail("hang", "quiet"), HANG, QUIET)
@@ -171,12 +171,12 @@ def test_every_symptom_must_be_declared() -> None:
 
 
 def test_deviation_of_another_clause_excuses_nothing() -> None:
-    """A deviation holds for the clause that it names."""
+    """A deviation applies only to the clause that it names."""
     assert judge(fail("hang"), Deviation("stdin.open", "hang", "close it")).result is Result.FAIL
 
 
 def test_deviation_that_no_longer_occurs_is_stale() -> None:
-    """A pass in spite of a declared deviation is marked stale, in its detail too."""
+    """A pass despite a declared deviation is marked stale, in its detail too."""
     came = judge(Finding(ok=True, detail="refused"), HANG)
     assert (came.result, came.stale) == (Result.PASS, True)
     assert "stale" in came.detail
@@ -184,7 +184,7 @@ def test_deviation_that_no_longer_occurs_is_stale() -> None:
 
 
 def test_deviation_by_chance_is_never_stale() -> None:
-    """What occurs now and then is excused when it does, and missed by nobody when it does not."""
+    """A flaky deviation is excused when it occurs, and not stale when it doesn't."""
     chance = structs.replace(QUIET, flaky=True)
     assert not judge(Finding(ok=True, detail="refused"), chance).stale
     assert judge(fail("quiet"), chance).result is Result.DEVIATES
@@ -193,21 +193,21 @@ def test_deviation_by_chance_is_never_stale() -> None:
 
 
 def test_one_of_two_deviations_gone_is_stale() -> None:
-    """Where one declared symptom still occurs the other one's absence is marked."""
+    """If one of two declared symptoms doesn't occur, it is marked stale."""
     came = judge(fail("hang"), HANG, QUIET)
     assert (came.result, came.stale) == (Result.DEVIATES, True)
     assert "quiet did not occur" in came.detail
 
 
 def test_baseline_takes_no_deviation() -> None:
-    """A baseline that fails is a fail whatever a contract declares, and its pass is never stale."""
+    """A baseline fails even if a contract declares a deviation, and its pass is never stale."""
     assert judge(fail("hang"), HANG, baseline=True).result is Result.FAIL
     assert not judge(Finding(ok=True, detail="fine"), HANG, baseline=True).stale
 
 
 @pytest.mark.parametrize("came", [Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED])
 def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
-    """A clause is not asked where what it needs failed, did not run, or is not there."""
+    """A clause is not run if a prerequisite failed, did not run, or is missing."""
     dependent = replace(clause(), needs=("handle.present",))
     judgement = fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")})
     assert judgement is not None
@@ -222,7 +222,7 @@ def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
     )
 )
 def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Reason | None, frozenset[int]]]) -> None:
-    """Step by step from what explains itself: what can't be reached so, rings of needs included, has no reason."""
+    """The reason is found through the prerequisites; unreachable clauses and cycles have none."""
     results = [
         structs.replace(result(BREAKING, came, f"a.{i}"), reason=reason, needs=tuple(f"a.{need}" for need in needs))
         for i, (came, reason, needs) in enumerate(made)
@@ -240,7 +240,7 @@ def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Re
 
 
 def test_need_that_nobody_judged_is_not_met() -> None:
-    """A need without a result counts as absent."""
+    """A prerequisite without a result is not met."""
     judgement = fallen(clause(), ("handle.present",), {})
     assert judgement is not None
     assert judgement.detail == "needs handle.present, which is absent"
@@ -248,7 +248,7 @@ def test_need_that_nobody_judged_is_not_met() -> None:
 
 @pytest.mark.parametrize("came", [Result.PASS, Result.DEVIATES])
 def test_clause_whose_need_held_is_asked(came: Result) -> None:
-    """A need that passed, or deviates as declared, is met."""
+    """A prerequisite that passed or deviates as declared is met."""
     dependent = replace(clause(), needs=("handle.present",))
     assert fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")}) is None
 
@@ -259,7 +259,7 @@ def test_clause_whose_need_held_is_asked(came: Result) -> None:
     [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False)],
 )
 def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, supported: bool) -> None:  # noqa: FBT001
-    """Capability, and the profile kind that it earns, follow the clauses of handle and resume."""
+    """Capability and profile follow the clauses of handle and resume."""
     judgement = capability([result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, came, prefix)])
     assert judgement
     assert judgement.supported is supported
@@ -269,7 +269,7 @@ def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, s
 
 @pytest.mark.parametrize("came", [None, Result.NOT_RUN])
 def test_resume_that_was_not_tested_is_neither_supported_nor_refuted(came: Result | None) -> None:
-    """Without an answer about sessions nothing is said; a failure is an answer, and so is a missing facility."""
+    """Without a result about sessions, capability is unknown; a failure or a missing feature is a result."""
     untested = [result(BREAKING, came, "resume.accepted")] if came else []
     assert capability([*untested, result(BREAKING, Result.FAIL, "prompt.not-a-flag")]) is None
     failed = capability([*untested, result(BREAKING, Result.FAIL, "handle.present")])
@@ -280,7 +280,7 @@ def test_resume_that_was_not_tested_is_neither_supported_nor_refuted(came: Resul
 
 
 def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
-    """A broken prompt says nothing of sessions."""
+    """A failed clause about prompts doesn't affect the resume capability."""
     good, bad = result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, Result.FAIL, "prompt.not-a-flag")
     able = capability([good, bad])
     assert able
@@ -291,13 +291,13 @@ def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
 @pytest.mark.parametrize("declared", [(), (HANG,), (HANG, QUIET)])
 @pytest.mark.parametrize("finding", [fail("hang"), Finding(ok=True, detail="fine", evidence=("good/first",))])
 def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tuple[Deviation, ...]) -> None:
-    """Whatever a finding came to, the turns that show it stand with it, and the clause that it is about."""
+    """A result keeps the clause and evidence of its finding."""
     came = judge(finding, *declared)
     assert (came.id, came.evidence) == (clause().id, finding.evidence)
 
 
 def test_each_gone_deviation_and_each_symptom_is_reported_apart() -> None:
-    """Several of either are listed one after the other, and a failure without a symptom names none."""
+    """Several stale deviations or symptoms are all listed, and a failure without a symptom lists none."""
     stale = judge(Finding(ok=True, detail="fine"), HANG, QUIET).detail
     notes = [f"; stale: the declared deviation {symptom} did not occur" for symptom in ("hang", "quiet")]
     assert stale == "fine" + "".join(notes)
@@ -306,7 +306,7 @@ def test_each_gone_deviation_and_each_symptom_is_reported_apart() -> None:
 
 
 def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
-    """The result that says that a need is not met is that of the clause, not of the need."""
+    """A clause that is not run is reported under its own id, not that of its prerequisite."""
     dependent = replace(clause(), needs=("handle.present",))
     judgement = fallen(dependent, dependent.needs, {})
     assert judgement
@@ -314,7 +314,7 @@ def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
 
 
 def test_exit_code_is_lenient_unless_asked() -> None:
-    """By default only what is broken fails."""
+    """By default only broken releases fail."""
     assert exit_code([Verdict.DEGRADED]) == 0
     assert exit_code([Verdict.DEGRADED], stale=True, caveats=True) == 0
     assert exit_code([Verdict.COMPATIBLE], FailOn.CAVEAT) == 0
@@ -328,14 +328,14 @@ def test_exit_code_is_lenient_unless_asked() -> None:
     ],
 )
 def test_capability_says_how_it_was_found_and_why(came: Result, said: str) -> None:
-    """Resume is probed by running the command; the detail is the profile's reason as well."""
+    """Resume is probed by running the command, and the profile's reason is the same detail."""
     judgement = capability([result(BREAKING, came)])
     assert judgement
     assert (judgement.probe_method, judgement.detail, profile(judgement).reason) == ("command", said, said)
 
 
 def test_what_a_clause_needs_and_does_not_hold_is_found_behind_other_needs() -> None:
-    """The nearest first; a need that holds, and one that no result tells of, is none."""
+    """Failed prerequisites are found through others, the nearest first; met ones and those without a result are not."""
     first = result(BREAKING, Result.FAIL, "resume.accepted")
     second = structs.replace(result(BREAKING, Result.NOT_RUN, "resume.other"), needs=("resume.accepted", "resume.gone"))
     third = result(BREAKING, Result.UNSUPPORTED, "resume.third")

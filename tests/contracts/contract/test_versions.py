@@ -22,13 +22,13 @@ EVERY = tuple(f"{a}.{b}.{c}" for a, b, c in product(range(5), repeat=3))
 
 
 def test_since_is_included_and_until_excluded() -> None:
-    """A range holds its first release and not the one at which it ends."""
+    """A range includes its first release and excludes the one at which it ends."""
     held = Range("0.9.0", "0.10.0")
     assert [held.covers(v) for v in ("0.8.9", "0.9.0", "0.9.99", "0.10.0")] == [False, True, True, False]
 
 
 def test_versions_are_ordered_as_numbers() -> None:
-    """0.100.0 is newer than 0.99.0, which sorting as text would deny."""
+    """Versions are compared as numbers: 0.100.0 is newer than 0.99.0."""
     assert Range(since="0.99.0").covers("0.100.0")
 
 
@@ -36,12 +36,12 @@ def test_versions_are_ordered_as_numbers() -> None:
     "version, covered", [("1.0.0-rc.1", False), ("1.0.0", True), ("2.0.0-rc.1", True), ("2.0.0", False)]
 )
 def test_prerelease_comes_before_its_release(version: str, covered: bool) -> None:  # noqa: FBT001
-    """A pre-release belongs to what was before the release that it announces."""
+    """A pre-release belongs to the range before the release that it announces."""
     assert Range("1.0.0", "2.0.0").covers(version) is covered
 
 
 def test_newest_lies_in_open_ranges_alone() -> None:
-    """Without a version the newest release is meant, which no range with an end can hold."""
+    """Without a version the newest release is meant, which only an open range includes."""
     assert Range().covers(None)
     assert Range("1.0.0").covers(None)
     assert not Range(None, "9.9.9").covers(None)
@@ -49,14 +49,14 @@ def test_newest_lies_in_open_ranges_alone() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "0.14", "v1.0.0", "1.0.0\n", "1.0.0 ", "01.0.0", "latest", "1.0.0.0"])
 def test_what_is_no_semantic_version_is_refused(text: str) -> None:
-    """A version that could be read in two ways raises instead of being guessed at."""
+    """An ambiguous version raises an error."""
     with pytest.raises(ValueError, match="SemVer"):
         parse(text)
 
 
 @given(RANGES, RANGES)
 def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
-    """Two ranges overlap exactly where some release lies in both."""
+    """Two ranges overlap if and only if some release is in both."""
     shared = any(one.covers(v) and other.covers(v) for v in EVERY)
     empty = any(not any(held.covers(v) for v in EVERY) for held in (one, other))
     assert empty or one.overlaps(other) == shared
@@ -73,7 +73,7 @@ def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
     ],
 )
 def test_range_is_reported_in_words(held: Range, said: str) -> None:
-    """A range reads as a person would say it."""
+    """A range is described in plain words."""
     assert str(held) == said
 
 
@@ -87,7 +87,7 @@ CLAIM = {
 
 
 def test_a_change_replaces_adds_and_removes_keys() -> None:
-    """Each stretch ends where the next begins, the last where the claim ends; evidence and note are its own."""
+    """A change replaces, adds and removes keys until the next change; it has its own evidence and note."""
     assert [claim.data for claim in stretches(CLAIM)] == [
         {"a": 1, "b": 2, "note": "old", "evidence": [1], "until": "1.0.0"},
         {"a": 1, "c": 3, "since": "1.0.0", "evidence": [2], "until": "2.0.0"},
@@ -98,7 +98,7 @@ def test_a_change_replaces_adds_and_removes_keys() -> None:
 
 
 def test_a_place_is_where_the_key_was_written() -> None:
-    """In the change that set it last, else in the entry."""
+    """A key's place is in the change that set it last, else in the entry."""
     later = stretches(CLAIM, ("help", 0))[2]
     assert later.path == ("help", 0, "changes", 1)
     assert later.at("a", 7) == ("help", 0, "a", 7)
@@ -123,7 +123,7 @@ CHANGED = """\
 
 
 def test_an_entry_may_say_what_changed() -> None:
-    """Each change replaces keys from its release on, and says what itself rests on."""
+    """Each change replaces keys from its release on, and has its own evidence."""
     text = SMALL.replace(LISTED, CHANGED)
     assert mistakes_in(text) == []
     contracts = [load.Contract(load.parse(text, "f")).at(version) for version in ("0.9.0", "1.5.0", "2.0.0")]
@@ -150,7 +150,7 @@ def test_an_entry_may_say_what_changed() -> None:
     ],
 )
 def test_what_is_wrong_with_a_change_is_reported_where_it_stands(old: str, new: str, path: str, message: str) -> None:
-    """What an entry becomes is held to what an entry is held to, and each mistake is reported once."""
+    """A changed entry is validated like any other, and each error is reported once, at its place."""
     assert CHANGED.count(old) == 1
     error = mistakes_in(SMALL.replace(LISTED, CHANGED.replace(old, new)))[0]
     assert (error.path, bool(error.hint)) == (f"$.sticky.{path}", True)
@@ -159,6 +159,6 @@ def test_what_is_wrong_with_a_change_is_reported_where_it_stands(old: str, new: 
 
 
 def test_a_mistake_in_an_entry_is_not_repeated_for_each_of_its_changes() -> None:
-    """Though it is made at each release."""
+    """An error in an entry is not repeated for each of its changes."""
     text = CHANGED.replace("transport: none\n  unver", "transport: acp\n  options: [--x]\n  unver")
     assert [error.path for error in mistakes_in(SMALL.replace(LISTED, text))].count("$.sticky.options[0]") == 1

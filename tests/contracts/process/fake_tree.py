@@ -1,4 +1,4 @@
-"""A tree for tests with pytest-subprocess, whose fake processes have pids that belong to real ones."""
+"""A process tree for pytest-subprocess, whose fake processes have pids of real ones."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from turngate.process import Leftover, ProcessTree
 
 
 class FakeTree(ProcessTree):
-    """Does by the fake `Popen` alone what `ProcessTree` does by pid, so that nothing real is signalled.
+    """Uses only the fake `Popen` where `ProcessTree` uses pids, so that nothing real is signalled.
 
     The pipes of the fake are complete from the start, so register it without `wait=`.
     """
@@ -25,7 +25,7 @@ class FakeTree(ProcessTree):
         self.process.wait()
 
     def settle(self) -> tuple[Leftover, ...]:
-        """A fake leaves nothing."""
+        """Return no leftovers, since a fake has no children."""
         return ()
 
     def end(self) -> tuple[Leftover, ...]:
@@ -34,12 +34,12 @@ class FakeTree(ProcessTree):
         return ()
 
     def reap(self) -> tuple[int | None, float]:
-        """Return its exit code; it needs no time."""
+        """Return the fake's exit code at once."""
         return self.process.returncode, 0.0
 
 
 class HangingTree(FakeTree):
-    """The tree of a fake that has printed all it has and goes on until it is ended; `on_hang` hears of that."""
+    """The tree of a fake that has printed everything and runs until it is ended; `on_hang` is called then."""
 
     def __init__(self, tag: str, on_hang: Callable[[], None] = lambda: None) -> None:
         super().__init__(tag)
@@ -58,7 +58,7 @@ class HangingTree(FakeTree):
 
 
 def forbid_signals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail whatever would signal a real process by the pid of a fake."""
+    """Fail any attempt to signal a real process by the pid of a fake."""
     kill, killpg = os.kill, os.killpg
 
     def refused(send: Callable[[int, int], None]) -> Callable[[int, int], None]:

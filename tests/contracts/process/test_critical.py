@@ -1,4 +1,4 @@
-"""Nothing slow is done while others wait."""
+"""Slow operations are forbidden while other threads wait."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from turngate.process.critical import critical, refuse_in_critical
 
 
 def test_no_process_is_started_or_ended_in_a_critical_section() -> None:
-    """The attempt is refused, and allowed again after the section."""
+    """Starting or ending a process in a critical section raises an error; after the section it works."""
     request = ProcessRequest(("true",), Path("/"), {"PATH": os.defpath})
     with critical("a transaction"):
         with pytest.raises(RuntimeError, match="process is started in a transaction"):
@@ -22,7 +22,7 @@ def test_no_process_is_started_or_ended_in_a_critical_section() -> None:
 
 
 def test_a_section_is_that_of_its_thread_and_of_the_innermost_block() -> None:
-    """Other threads go on meanwhile, and an inner section gives way to the outer one."""
+    """Other threads are not affected, and the error names the innermost section."""
     with critical("outer"):
         with critical("inner"), pytest.raises(RuntimeError, match="work in inner"):
             refuse_in_critical("work")

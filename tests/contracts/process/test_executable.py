@@ -1,4 +1,4 @@
-"""Executables are found, asked for their version, known as simulated, and watched for changes."""
+"""Executables are found, asked for their version, recognized as simulated, and watched for changes."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from turngate.process.executable import (
 
 @pytest.fixture(name="codex")
 def _codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A codex on PATH that prints its version, if it may know HOME and nothing secret."""
+    """Put a codex on PATH that prints its version if its environment has HOME and no secret."""
     codex = tmp_path / "codex"
     codex.write_text('#!/bin/sh\n[ -n "$HOME" ] && [ -z "$SECRET" ] && echo "codex-cli 0.169.0"\n')
     codex.chmod(0o755)
@@ -33,12 +33,12 @@ def _codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_engine_is_found_on_path(codex: Path) -> None:
-    """By the name that its contract gives."""
+    """The engine is found by the name of its executable in the contract."""
     assert find_executable(NEWEST["codex"]) == codex
 
 
 def test_an_engine_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path, codex: Path) -> None:
-    """Install it from npm, or put it on PATH."""
+    """The hint says to install the engine from npm or put it on PATH."""
     codex.unlink()
     with pytest.raises(EnvironmentFailed, match=r"no codex on PATH \(install it: npm install --global @openai/codex\)"):
         find_executable(NEWEST["codex"])
@@ -48,7 +48,7 @@ def test_an_engine_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Pa
 
 
 def test_an_executable_says_its_version(codex: Path) -> None:
-    """In the environment that engines get, or in a given one; None if it prints anything else."""
+    """The version is asked in the environment of engines, or in a given one; other output gives None."""
     assert engine_version(NEWEST["codex"], codex) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/"}) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/", "SECRET": "s"}) is None
@@ -57,7 +57,7 @@ def test_an_executable_says_its_version(codex: Path) -> None:
 
 
 def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Path) -> None:
-    """The marker is found wherever the file is reached from."""
+    """A simulated engine is recognized by its marker, also through links and in copies."""
     engine = tmp_path / "engine"
     engine.write_bytes(b"#!/bin/sh\n" + MARKER + b"\nexec true\n")
     (tmp_path / "link").symlink_to(engine)
@@ -66,7 +66,7 @@ def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Pa
 
 
 def test_anything_else_is_not(tmp_path: Path) -> None:
-    """Neither a program that mentions the marker, nor one that says it late, nor what can't be read is simulated."""
+    """A program that mentions the marker elsewhere and an unreadable file are not simulated."""
     mentions, late, binary = tmp_path / "mentions", tmp_path / "late", tmp_path / "binary"
     mentions.write_bytes(b"#!/bin/sh\necho '" + MARKER + b"'\n")
     late.write_bytes(b"#\n" * 4096 + MARKER + b"\n")
@@ -76,7 +76,7 @@ def test_anything_else_is_not(tmp_path: Path) -> None:
 
 @pytest.fixture(name="installed")
 def _installed(tmp_path: Path) -> Path:
-    """An npm installation: a linked executable and another package."""
+    """Create an npm installation: a linked executable and another package."""
     for name in ("engine/cli.js", "engine/vendor/bin", "helper/index.js"):
         file = tmp_path / "node_modules" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -88,12 +88,12 @@ def _installed(tmp_path: Path) -> Path:
 
 
 def test_nothing_changed(installed: Path) -> None:
-    """Looking twice at the same files shows no difference."""
+    """Comparing unchanged files reports nothing."""
     assert difference(fingerprint(installed), installed) == ""
 
 
 def test_the_executable_changed(tmp_path: Path) -> None:
-    """Other content of the executable is a change, even at the same size and time."""
+    """New content of the executable is a change, even with the same size and time."""
     executable = tmp_path / "engine"
     executable.write_text("engine")
     before, times = fingerprint(executable), executable.stat()
@@ -104,7 +104,7 @@ def test_the_executable_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["touched", "added", "removed"])
 def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None:
-    """A changed, new or missing file of any package installed with it is a change."""
+    """A changed, new or missing file in any package of the installation is a change."""
     before, helper = fingerprint(installed), installed.parents[1] / "helper/index.js"
     if change == "touched":
         helper.write_text("newer, and longer")
@@ -117,14 +117,14 @@ def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None
 
 
 def test_the_executable_is_gone(installed: Path) -> None:
-    """An executable that vanished is a change, not an exception."""
+    """A missing executable is a change and raises no exception."""
     before = fingerprint(installed)
     installed.resolve().unlink()
     assert difference(before, installed) == "the executable can no longer be read: No such file or directory"
 
 
 def test_neighbours_outside_an_installation_do_not_count(tmp_path: Path) -> None:
-    """Of an executable that npm did not install only itself counts."""
+    """Without an npm installation only the executable itself is compared."""
     executable = tmp_path / "engine"
     executable.write_text("engine")
     before = fingerprint(executable)

@@ -30,18 +30,18 @@ ENV = {"PATH": os.defpath}
 
 
 def shell(script: str, *arguments: str, **options: object) -> ProcessRequest:
-    """Return the request that runs a line of shell."""
+    """Return the request that runs a shell command."""
     return ProcessRequest(("sh", "-c", script, "sh", *arguments), Path("/"), ENV, **options)  # type: ignore[arg-type]
 
 
 def run_until_ready(request: ProcessRequest) -> ProcessOutcome:
-    """Run and stop as soon as anything is written to standard output."""
+    """Run, and stop at the first output on stdout."""
     stop = Stop()
     return run(request, stop=stop, on_output=lambda name, _: stop.set() if name == "stdout" else None)
 
 
 def test_exit_code_and_streams() -> None:
-    """The exit code and both streams are returned apart."""
+    """The exit code and both streams are returned separately."""
     outcome = run(shell("echo out; echo err >&2; exit 7"))
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 7)
     assert (outcome.stdout, outcome.stderr, outcome.dropped) == (b"out\n", b"err\n", 0)
@@ -50,12 +50,12 @@ def test_exit_code_and_streams() -> None:
 
 
 def test_arguments_are_not_read_by_a_shell() -> None:
-    """What a shell would read specially arrives as it is."""
+    """Arguments reach the process unchanged, without a shell."""
     assert run(shell('printf "%s" "$1"', "$(id) `id` ; * 'x\n")).stdout == b"$(id) `id` ; * 'x\n"
 
 
 def test_environment_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process gets the environment of the request and the tag, and nothing of ours."""
+    """The process gets only the request's environment and the tag."""
     monkeypatch.setenv("SECRET", "x")
     request = ProcessRequest(("env",), Path("/"), {**ENV, "A": "b"})
     names = {line.partition(b"=")[0] for line in run(request).stdout.splitlines()}
@@ -63,13 +63,13 @@ def test_environment_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tag_of_an_enclosing_run_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run within a run carries both tags, so that the outer one finds what the inner one starts."""
+    """A nested run has both tags, so the outer run finds the processes of the inner one."""
     monkeypatch.setenv("TURNGATE_RUN", "/outer")
     assert run(shell("echo $TURNGATE_RUN")).stdout.startswith(b"/outer/")
 
 
 def test_working_directory(tmp_path: Path) -> None:
-    """The process starts in the directory of the request."""
+    """The process starts in the request's directory."""
     assert run(ProcessRequest(("pwd", "-P"), tmp_path, ENV)).stdout == f"{tmp_path.resolve()}\n".encode()
 
 
@@ -80,23 +80,23 @@ def test_input_is_written_whole() -> None:
 
 
 def test_empty_input_is_closed() -> None:
-    """No bytes at all are an input that ends at once."""
+    """An empty input is closed at once."""
     assert run(ProcessRequest(("cat",), Path("/"), ENV, stdin=b"")).exit_code == 0
 
 
 def test_unread_input_is_no_error() -> None:
-    """A process that exits without reading a megabyte of input has simply exited."""
+    """A process that exits without reading a megabyte of input ends normally."""
     outcome = run(shell("exit 0", stdin=b"x" * MEBI))
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
 
 
 def test_closed_stdin_ends_at_once() -> None:
-    """A process that reads a closed standard input sees its end."""
+    """Reading a closed stdin returns its end at once."""
     assert run(unruly("read")).stdout == b"reading\nend of input\n"
 
 
 def test_open_stdin_stays_open() -> None:
-    """A process that reads an open standard input to its end hangs until its deadline."""
+    """Reading an open stdin to its end hangs until the deadline."""
     outcome = run(unruly("read", stdin=Stdin.OPEN, timeout=0.5))
     assert outcome.ended is Ended.TIMEOUT
     assert outcome.exit_code == -signal.SIGTERM
@@ -109,13 +109,13 @@ def test_bytes_are_not_decoded() -> None:
 
 
 def test_death_by_signal_is_negative() -> None:
-    """A process that a signal killed has the negative number as its exit code."""
+    """After death by a signal, the exit code is the negative signal number."""
     outcome = run(unruly("die"))
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, -signal.SIGKILL)
 
 
 def test_process_that_stays_after_its_work_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once its listener says that the work is done, the limit for the exit counts instead of the deadline."""
+    """Once its listener says that the work is done, the process has only the exit limit left, not the deadline."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
     outcome = run(shell("echo done; sleep 60", timeout=60.0), on_output=lambda _, chunk: chunk == b"done\n")
     assert (outcome.ended, outcome.exit_code, outcome.stdout) == (Ended.LINGERED, -signal.SIGTERM, b"done\n")
@@ -124,7 +124,7 @@ def test_process_that_stays_after_its_work_is_ended(monkeypatch: pytest.MonkeyPa
 
 
 def test_process_that_exits_after_its_work_is_timed() -> None:
-    """The limit for the exit replaces a deadline that would have come first."""
+    """The exit limit replaces even a deadline that would come first."""
     outcome = run(shell("echo done; sleep 0.4", timeout=0.2), on_output=lambda *_: True)
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
     assert outcome.exit_seconds is not None
@@ -132,7 +132,7 @@ def test_process_that_exits_after_its_work_is_timed() -> None:
 
 
 def test_process_whose_work_goes_on_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listener that takes its word back lets the deadline count again; nobody measures the exit then."""
+    """If the listener takes back that the work is done, the deadline applies again and the exit isn't timed."""
     said: list[bytes] = []
 
     def heard(_stream: str, chunk: bytes) -> bool:
@@ -145,7 +145,7 @@ def test_process_whose_work_goes_on_is_not_ended(monkeypatch: pytest.MonkeyPatch
 
 
 def test_flood_is_bounded() -> None:
-    """Of 200 MB of output the first megabyte is kept, the rest is counted, and memory stays small."""
+    """Of 200 MB of output the first megabyte is kept and the rest counted, with little memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     outcome = run(unruly("flood", "200", max_output=MEBI))
     assert outcome.stdout == b"x" * MEBI
@@ -154,7 +154,7 @@ def test_flood_is_bounded() -> None:
 
 
 def test_output_is_told_as_it_arrives() -> None:
-    """Each chunk is passed on, dropped ones too, while the process still runs."""
+    """The callback gets each chunk while the process runs, including chunks that aren't kept."""
     seen: list[tuple[str, bytes]] = []
     stop = Stop()
 
@@ -170,7 +170,7 @@ def test_output_is_told_as_it_arrives() -> None:
 
 
 def test_failing_callback_ends_the_process() -> None:
-    """What the caller's function raises is raised by run, after the process has ended."""
+    """If the caller's callback raises, the process is ended and run raises the exception."""
     pids: list[int] = []
 
     def fail(name: str, chunk: bytes) -> None:
@@ -184,7 +184,7 @@ def test_failing_callback_ends_the_process() -> None:
 
 
 def test_callback_that_fails_late_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the caller's function raises after the process has exited is raised all the same."""
+    """If the callback raises after the process has exited, run still raises the exception."""
     exited = threading.Event()
 
     class Observed(ProcessTree):
@@ -202,7 +202,7 @@ def test_callback_that_fails_late_is_heard(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
-    """With a stop already set the process is never started."""
+    """If the stop is already set, the process is not started."""
     stop = Stop()
     stop.set()
     outcome = run(shell("touch $1", str(tmp_path / "started")), stop=stop)
@@ -212,7 +212,7 @@ def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_stop_works_from_a_signal_handler() -> None:
-    """A signal handler of the thread that waits in run can stop it."""
+    """A signal handler can stop the run while its own thread waits in it."""
     stop = Stop()
     before = signal.signal(signal.SIGUSR1, lambda *_: stop.set())
     try:
@@ -223,7 +223,7 @@ def test_stop_works_from_a_signal_handler() -> None:
 
 
 def test_interrupt_ends_the_process() -> None:
-    """A KeyboardInterrupt passes through run, but not before the process has ended."""
+    """A KeyboardInterrupt leaves run only after the process has ended."""
     pids: list[int] = []
 
     def interrupt(name: str, chunk: bytes) -> None:
@@ -237,7 +237,7 @@ def test_interrupt_ends_the_process() -> None:
 
 
 def test_interrupt_before_everything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt between the starts of two threads leaves neither the process nor a pipe behind."""
+    """An interrupt between starting two threads leaves neither the process nor a pipe open."""
     run(shell("exit 0"))
     before = threading.active_count(), set(Path("/proc/self/fd").iterdir())
     start = threading.Thread.start
@@ -254,7 +254,7 @@ def test_interrupt_before_everything_is_started(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_stop_ends_every_run() -> None:
-    """A stop that several runs hold ends them all, each with its process."""
+    """One stop shared by several runs ends all of them."""
     stop = Stop()
     all_ready = threading.Barrier(4, action=stop.set)
     pids: list[int] = []
@@ -273,7 +273,7 @@ def test_one_stop_ends_every_run() -> None:
 
 
 def test_many_at_once() -> None:
-    """Runs on many threads neither mix their output nor end each other's processes."""
+    """Parallel runs neither mix their output nor end each other's processes."""
 
     def echo(number: int) -> ProcessOutcome:
         return run(shell("cat; exit $1", str(number), stdin=b"%d" % number * 1000))
@@ -287,7 +287,7 @@ def test_many_at_once() -> None:
 
 @pytest.mark.parametrize("stdin", [Stdin.CLOSED, Stdin.OPEN, b"x" * MEBI])
 def test_nothing_is_kept_open(stdin: Stdin | bytes) -> None:
-    """After a run there are as many threads and open files as before."""
+    """A run leaves no threads and no open files."""
     run(shell("exit 0"))
     before = threading.active_count(), set(Path("/proc/self/fd").iterdir())
     run(shell("exit 0", stdin=stdin))
@@ -295,22 +295,22 @@ def test_nothing_is_kept_open(stdin: Stdin | bytes) -> None:
 
 
 def test_cpu_time_of_reaped_children_counts() -> None:
-    """What a child used whom the process reaped is part of the sum."""
+    """CPU time includes that of children that the process reaped."""
     assert run(unruly("burn-in-child", "reap")).cpu_seconds >= 0.2
 
 
 def test_cpu_time_of_ended_children_counts() -> None:
-    """What a child used that was ended with the process, and never reaped by it, is part of the sum."""
+    """CPU time includes that of children ended together with the process."""
     assert run_until_ready(unruly("keep", "warm-child")).cpu_seconds >= 0.2
 
 
 def test_cpu_time_of_children_counts_once() -> None:
-    """What a child used that was seen alive and was then reaped by the process is not counted twice."""
+    """CPU time of a child that was seen alive, and then reaped by the process, is counted once."""
     assert 0.2 <= run_until_ready(unruly("burn-in-child", "keep")).cpu_seconds < 0.39
 
 
 def test_cpu_time_of_leftovers_counts() -> None:
-    """What a child used that outlived the process is part of the sum."""
+    """CPU time includes that of children that outlived the process."""
     assert run(unruly("leave", "warm-child")).cpu_seconds >= 0.2
 
 
@@ -318,7 +318,7 @@ REQUEST = ProcessRequest(("engine", "exec"), Path("/"), {}, stdin=b"prompt")
 
 
 def test_run_reads_a_fake_process(fp: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake process with in-memory pipes is run like a real one."""
+    """A fake process with in-memory pipes runs like a real one."""
     fp.register(["engine", "exec"], stdout=b"out", stderr=b"err", returncode=5)
     monkeypatch.setattr(execution, "ProcessTree", FakeTree)
     outcome = run(REQUEST)
@@ -327,7 +327,7 @@ def test_run_reads_a_fake_process(fp: FakeProcess, monkeypatch: pytest.MonkeyPat
 
 
 def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop reaches the fake alone: it gets the signal, and no real process does."""
+    """A stop signals only the fake process, and no real one."""
     stop, told = Stop(), threading.Event()
 
     def hang(_: object) -> None:
@@ -346,7 +346,7 @@ def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: 
 
 
 def test_a_slow_reader_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes in the output may take longer than the readers have once the process has ended."""
+    """A slow callback gets all output, even if it takes longer than the readers' time limit."""
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
     heard: list[bytes] = []
 
@@ -359,7 +359,7 @@ def test_a_slow_reader_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stop_does_not_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who wants it to end is not kept waiting by what can't be handed on."""
+    """A stop doesn't wait for a callback that is slow to take output."""
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
     stop, stuck = Stop(), threading.Event()
 

@@ -13,26 +13,26 @@ ENV = {"PATH": os.defpath}
 
 
 def failure(*argv: str, cwd: Path = Path("/"), env: dict[str, str] = ENV) -> EnvironmentFailed:
-    """Return the error with which a start fails."""
+    """Return the error of a failed start."""
     with pytest.raises(EnvironmentFailed) as caught:
         run(ProcessRequest(argv, cwd, env))
     return caught.value
 
 
 def test_missing_executable() -> None:
-    """A program that is not there is named, with where to look."""
+    """The error names the missing program, and the hint says where to look."""
     error = failure("no-such-program")
     assert "'no-such-program' could not be started: No such file" in error.what
     assert "PATH" in error.hint
 
 
 def test_executable_is_looked_up_on_the_path_of_the_request(tmp_path: Path) -> None:
-    """The PATH of the request decides what is started, not ours."""
+    """The program is looked up on the request's PATH, not on ours."""
     assert "'true'" in failure("true", env={"PATH": str(tmp_path)}).what
 
 
 def test_file_that_is_not_executable(tmp_path: Path) -> None:
-    """The error names a file that may not be executed differently from a missing one."""
+    """A file without execute permission has a different error from a missing one."""
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     error = failure(str(program))
@@ -41,7 +41,7 @@ def test_file_that_is_not_executable(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_program(tmp_path: Path) -> None:
-    """The error names an executable file of no known format."""
+    """The error names an executable file of unknown format."""
     program = tmp_path / "program"
     program.write_text("echo\n")
     program.chmod(0o755)
@@ -49,7 +49,7 @@ def test_file_that_is_no_program(tmp_path: Path) -> None:
 
 
 def test_missing_interpreter(tmp_path: Path) -> None:
-    """A script whose interpreter is missing points at its first line."""
+    """If a script's interpreter is missing, the error points at the script's first line."""
     program = tmp_path / "program"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
@@ -57,14 +57,14 @@ def test_missing_interpreter(tmp_path: Path) -> None:
 
 
 def test_missing_directory(tmp_path: Path) -> None:
-    """A working directory that is not there is blamed itself, not the program."""
+    """The error names the missing working directory, not the program."""
     error = failure("true", cwd=tmp_path / "gone")
     assert "working directory" in error.what
     assert "gone" in error.what
 
 
 def test_long_argument_names_the_limit() -> None:
-    """An argument of 200 KB is refused with its size, the limit and the way round it."""
+    """An argument of 200 KB is rejected with its size, the limit and an alternative."""
     error = failure("true", "x" * 200_000)
     assert "one argument is 200001 bytes long" in error.what
     assert str(32 * os.sysconf("SC_PAGE_SIZE")) in error.what
@@ -72,25 +72,25 @@ def test_long_argument_names_the_limit() -> None:
 
 
 def test_long_variable_is_told_from_an_argument() -> None:
-    """A variable that is too long is not called an argument."""
+    """The error distinguishes a long variable from a long argument."""
     assert "one environment variable is 200003 bytes" in failure("true", env={**ENV, "A": "x" * 200_000}).what
 
 
 def test_long_list_names_the_total() -> None:
-    """The error names the total size of arguments that are too long together."""
+    """If all arguments together are too long, the error names their total size."""
     count = os.sysconf("SC_ARG_MAX") // 100_000 * 4
     assert "arguments and environment are" in failure("true", *["x" * 100_000] * count).what
 
 
 def test_nul_in_an_argument() -> None:
-    """An argument with a NUL can't be passed, and the error says where it could go."""
+    """An argument with a NUL byte is rejected with an alternative."""
     error = failure("true", "a\0b")
     assert "null byte" in error.what
     assert "standard input" in error.hint
 
 
 def test_ignored_child_signal() -> None:
-    """Where SIGCHLD is ignored exit codes are lost, so nothing is started."""
+    """If SIGCHLD is ignored nothing is started, since exit codes would be lost."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert "SIGCHLD" in failure("true").what
@@ -99,7 +99,7 @@ def test_ignored_child_signal() -> None:
 
 
 def busy_program(folder: Path) -> Path:
-    """Return a program that does nothing."""
+    """Return the path of a program that does nothing."""
     program = folder / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -109,7 +109,7 @@ def busy_program(folder: Path) -> Path:
 def test_a_file_that_is_still_being_written_is_started_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread may have started a process while it was written, which holds the file open for a moment."""
+    """The start is retried while another process holds the new program file open."""
     program = busy_program(tmp_path)
     with program.open("a") as writer:
         monkeypatch.setattr(launch, "sleep", lambda _: writer.close())
@@ -117,7 +117,7 @@ def test_a_file_that_is_still_being_written_is_started_afterwards(
 
 
 def test_a_file_that_stays_busy_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last attempt fails, and the hint names what to wait for."""
+    """After the last attempt the start fails, and the hint names what to wait for."""
     pauses: list[float] = []
 
     def popen(*_: object, **__: object) -> None:

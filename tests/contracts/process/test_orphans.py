@@ -1,4 +1,4 @@
-"""Processes that leave a tree by forking twice, with a session of their own and an empty environment."""
+"""Processes that leave a tree: forked twice, in their own session, with an empty environment."""
 
 import os
 import sys
@@ -37,13 +37,13 @@ time.sleep({seconds})
 
 
 def leaving(*, once: bool = False, seconds: float = 0.2) -> tuple[str, ...]:
-    """Write the command of a process that leaves another one behind; `once`: as `setsid --fork` does."""
+    """Return the command of a process that leaves another one; `once`: with one fork, as `setsid --fork`."""
     return sys.executable, "-c", LEAVES.format(once=once, seconds=seconds)
 
 
 @pytest.mark.parametrize("once", [True, False])
 def test_a_process_that_left_is_ended_with_the_tree(tmp_path: Path, *, once: bool) -> None:
-    """It is reported as left over, ended, and reaped."""
+    """The process is reported as left over, ended, and reaped."""
     with adopting_orphans():
         outcome = run(ProcessRequest(leaving(once=once), tmp_path, {}))
     pid = int((tmp_path / "pid").read_text())
@@ -52,7 +52,7 @@ def test_a_process_that_left_is_ended_with_the_tree(tmp_path: Path, *, once: boo
 
 
 def test_nothing_is_adopted_any_more_afterwards(tmp_path: Path) -> None:
-    """When the block is over, orphans go to whom they went before, and are left alone."""
+    """After the block, orphans go to the previous parent again and are not ended."""
     with adopting_orphans():
         pass
     outcome = run(ProcessRequest(leaving(), tmp_path, {}))
@@ -62,7 +62,7 @@ def test_nothing_is_adopted_any_more_afterwards(tmp_path: Path) -> None:
 
 
 def test_what_two_trees_may_have_left_is_ended_with_the_later_one(tmp_path: Path) -> None:
-    """While an older tree runs, nobody knows whose it is."""
+    """While an older tree runs too, an orphan of unknown origin stays until the later tree ends."""
     with adopting_orphans():
         older = ProcessTree("older")
         process = older.start(("/bin/sleep", "600"), tmp_path, {}, stdin=False)
@@ -79,7 +79,7 @@ def test_what_two_trees_may_have_left_is_ended_with_the_later_one(tmp_path: Path
 
 
 def test_a_process_of_this_session_is_no_orphan(tmp_path: Path) -> None:
-    """What a program starts beside its trees in its own session is neither ended nor reaped."""
+    """Other children in the program's own session are neither ended nor reaped."""
     with adopting_orphans():
         pid = os.posix_spawn("/bin/sleep", ["sleep", "600"], {})
         run(ProcessRequest(("/bin/true",), tmp_path, {}))
@@ -91,7 +91,7 @@ def test_a_process_of_this_session_is_no_orphan(tmp_path: Path) -> None:
 
 
 def test_a_main_process_that_was_just_started_is_no_orphan(tmp_path: Path) -> None:
-    """Trees that start and end side by side leave each other's main processes alone."""
+    """Parallel trees don't end each other's main processes."""
     request = ProcessRequest(("/bin/sh", "-c", "sleep 0.05; exit 7"), tmp_path, {"PATH": "/usr/bin:/bin"})
     with adopting_orphans(), ThreadPoolExecutor(8) as pool:
         outcomes = [*pool.map(run, [request] * 60)]

@@ -11,7 +11,7 @@ CHUNKS = st.lists(st.binary(min_size=1, max_size=20))
 
 
 class Stream:
-    """An output that arrives in chunks."""
+    """An output stream that arrives in chunks."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         self._chunks = [*chunks, b""]
@@ -29,7 +29,7 @@ class Stream:
 
 @given(CHUNKS, CHUNKS, st.integers(0, 100))
 def test_the_beginning_of_each_output_is_kept(out: list[bytes], err: list[bytes], limit: int) -> None:
-    """However the bytes arrive, the first `limit` of each stream are kept, the others counted, and all passed on."""
+    """The first `limit` bytes of each stream are kept, the rest is counted, and everything is passed on."""
     heard: dict[str, bytes] = {"stdout": b"", "stderr": b""}
 
     def on_output(name: str, chunk: bytes) -> None:

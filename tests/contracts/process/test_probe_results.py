@@ -1,4 +1,4 @@
-"""What a probe leaves is read back for that very executable alone, and never trusted."""
+"""A probe's result is read back only for its executable, and its file is not trusted."""
 
 import json
 import os
@@ -27,12 +27,12 @@ def _executable(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="cache")
 def _cache(tmp_path: Path) -> Path:
-    """A cache that is not there yet."""
+    """Return the path of a cache that doesn't exist yet."""
     return tmp_path / "cache"
 
 
 def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") -> ProbeResult:
-    """Make what a probe said."""
+    """Return the result of a probe."""
     able = EngineResumeCapability(supported=True, probe_method="command", detail=detail)
     return ProbeResult(
         engine=engine, executable=os.path.realpath(executable), identity=identity(executable), version="0.169.0",
@@ -42,13 +42,13 @@ def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") 
 
 
 def only_file(cache: Path) -> Path:
-    """Return the one file that a cache holds."""
+    """Return the only file in a cache."""
     (file,) = (cache / "verdicts").iterdir()
     return file
 
 
 def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
-    """What was kept comes back whole, by any name of the executable; the last one counts."""
+    """The saved result is read back, by any path of the executable; the last one wins."""
     assert last_result(ProbeResult, "codex", executable, cache) is None
     save_result(result(executable, detail="before"), cache)
     save_result(result(executable), cache)
@@ -60,7 +60,7 @@ def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
 
 
 def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> None:
-    """A copy, a changed file, and another engine that the same program stands for have no result."""
+    """A copy, a changed file, and the same program as another engine have no result."""
     save_result(result(executable), cache)
     copy = executable.with_name("copy")
     copy.write_text("engine")
@@ -73,7 +73,7 @@ def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> 
 
 
 def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
-    """Whatever an engine printed, the file stays small and can be read."""
+    """A long detail is cut, so that the file stays small enough to read."""
     save_result(result(executable, detail="é" * 10**6), cache)
     saved = last_result(ProbeResult, "codex", executable, cache)
     assert saved
@@ -81,11 +81,11 @@ def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
 
 
 def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as promised stay."""
+    """Only the newest results are kept."""
     monkeypatch.setattr(probe_results, "KEPT", 2)
     for i, engine in enumerate(("codex", "gemini", "qwen")):
         save_result(result(executable, engine=engine), cache)
-        # files written at once may have one time
+        # files written in one moment may have the same time
         newest = max((cache / "verdicts").iterdir(), key=lambda path: path.stat().st_mtime_ns)
         os.utime(newest, (i, i))
     assert last_result(ProbeResult, "codex", executable, cache) is None
@@ -94,7 +94,7 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
 
 
 def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Path) -> None:
-    """A probe does not fail for what only saves time, and leaves nothing half done."""
+    """An unwritable cache is no error, since it only saves time, and no partial file stays."""
     cache.write_text("a file")
     save_result(result(executable), cache)
     assert last_result(ProbeResult, "codex", executable, cache) is None
@@ -108,18 +108,18 @@ def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Pa
 
 
 def changed(**changes: Any) -> Callable[[Path], object]:
-    """Change members of the file."""
+    """Change fields of the file."""
     return lambda file: file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def piped(file: Path) -> None:
-    """Put a pipe in the file's place, which nobody writes to."""
+    """Replace the file by a pipe without a writer."""
     file.unlink()
     os.mkfifo(file, 0o600)
 
 
 def linked(file: Path) -> None:
-    """Put a link in the file's place."""
+    """Replace the file by a link."""
     file.rename(file.with_name("elsewhere"))
     file.symlink_to("elsewhere")
 
@@ -153,21 +153,21 @@ def linked(file: Path) -> None:
     ],
 )
 def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable: Path, cache: Path) -> None:
-    """Anything but our own file, about this executable and writable by nobody else, is ignored."""
+    """A file that is malformed, about another executable, or writable by others is ignored."""
     save_result(result(executable), cache)
     harm(only_file(cache))
     assert last_result(ProbeResult, "codex", executable, cache) is None
 
 
 def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who shares a directory with others does not believe them."""
+    """A file that another user owns is ignored."""
     save_result(result(executable), cache)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert last_result(ProbeResult, "codex", executable, cache) is None
 
 
 def test_an_identity_changes_with_the_file(executable: Path) -> None:
-    """Other content, and another file of the same content, size and time, have another identity."""
+    """The identity changes with the content, and with a replaced file of the same content, size and time."""
     before = identity(executable)
     assert identity(executable) == before
     times, other = executable.stat(), executable.with_name("other")

@@ -1,4 +1,4 @@
-"""Whether a session is there is asked of real directories and databases."""
+"""Session lookups in real directories and databases."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ SESSIONS = {
 
 
 def written(home: Path, name: str) -> Path:
-    """Write a session's file."""
+    """Create a session's file."""
     file = home / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
@@ -34,13 +34,13 @@ def written(home: Path, name: str) -> Path:
 
 
 def asked(engine: str, handle: str, home: Path, **variables: str | None) -> bool | None:
-    """Ask the store of an engine."""
+    """Look up a session in the store of an engine."""
     return session_exists(NEWEST[engine].store, handle, {"HOME": str(home), **variables}, "/work")
 
 
 @pytest.mark.parametrize("engine, name", SESSIONS.items())
 def test_a_file_is_found_where_the_engine_keeps_it(engine: str, name: str, tmp_path: Path) -> None:
-    """The file of the session counts, that of another one and an empty home do not."""
+    """Only the session's own file counts, not that of another one or an empty home."""
     assert asked(engine, ID, tmp_path) is False
     written(tmp_path, name.format(id=ID[::-1]))
     assert asked(engine, ID, tmp_path) is False
@@ -50,7 +50,7 @@ def test_a_file_is_found_where_the_engine_keeps_it(engine: str, name: str, tmp_p
 
 
 def test_variables_say_where(tmp_path: Path) -> None:
-    """The engine's own variables move the store, by way of those that others rest on too."""
+    """The engine's variables select the store, including variables that depend on others."""
     written(tmp_path / "q", f"projects/-work/chats/{ID}.jsonl")
     assert asked("qwen", ID, tmp_path, QWEN_HOME=str(tmp_path / "q")) is True
     assert asked("qwen", ID, tmp_path, QWEN_RUNTIME_DIR=str(tmp_path / "q")) is True
@@ -59,7 +59,7 @@ def test_variables_say_where(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", sorted(NEWEST))
 def test_without_a_place_nothing_can_be_told(engine: str) -> None:
-    """No store, no home, or a place that depends on a directory nobody knows: the question stays open."""
+    """Without a store, a home or a known directory, the answer is unknown."""
     contract: EngineContract = NEWEST[engine]
     handle, store = session_of(contract), contract.store
     assert session_exists(store, handle, {}, "/work") is None
@@ -69,7 +69,7 @@ def test_without_a_place_nothing_can_be_told(engine: str) -> None:
 
 @pytest.mark.parametrize("home", ["[a]", "a*", "?", "{handle}", "a b", "é\n", "%41#?x"])
 def test_a_home_may_have_any_name(home: str, tmp_path: Path) -> None:
-    """What means something in a pattern or an address means nothing in a directory's name."""
+    """Wildcard and URL characters in a home's name are taken literally."""
     for decoy in ("a", "ab", "x", "h"):
         written(tmp_path / decoy, SESSIONS["codex"].format(id=ID))
     (tmp_path / home).mkdir()
@@ -80,14 +80,14 @@ def test_a_home_may_have_any_name(home: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("handle", ["*", "?" * 36, "[1]" + ID[1:], f"../-work/{ID}", "", "\0", "x" * 5000])
 def test_a_handle_is_a_name_and_no_pattern(handle: str, tmp_path: Path) -> None:
-    """A handle that means more than itself finds nothing, though a session is there."""
+    """Wildcard characters in a handle match nothing, even if a session exists."""
     for engine in ("codex", "claude"):
         written(tmp_path, SESSIONS[engine].format(id=ID))
         assert not asked(engine, handle, tmp_path)
 
 
 def test_a_directory_may_stand_in_the_path(tmp_path: Path) -> None:
-    """A store may keep sessions by their directory's name."""
+    """A store may group sessions by the name of their directory."""
     store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/{cwd}/{handle}"))
     written(tmp_path, "-my-work/h")
     assert session_exists(store, "h", {"HOME": str(tmp_path)}, Path("/my work")) is True
@@ -95,7 +95,7 @@ def test_a_directory_may_stand_in_the_path(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_read_leaves_the_question_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A closed directory may hide the session, unless it is found elsewhere."""
+    """If a directory can't be read the answer is unknown, unless the session is found elsewhere."""
     closed = written(tmp_path, SESSIONS["claude"].format(id="other")).parent
     really = os.listdir
 
@@ -118,7 +118,7 @@ def test_what_can_not_be_read_leaves_the_question_open(tmp_path: Path, monkeypat
 
 @pytest.fixture(name="database")
 def _database(tmp_path: Path) -> Path:
-    """A store as OpenCode keeps it, in write-ahead mode, with one session and a home that must be quoted."""
+    """Create a database as OpenCode does, in write-ahead mode, with one session and a home that needs quoting."""
     file = tmp_path / "h%41#?" / ".local/share/opencode/opencode.db"
     file.parent.mkdir(parents=True)
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -130,12 +130,12 @@ def _database(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="here")
 def _here(database: Path) -> Here:
-    """Ask OpenCode's store."""
+    """Look up a session in OpenCode's store."""
     return lambda handle, **more: asked("opencode", handle, database.parents[3], **more)
 
 
 def test_a_row_is_found(here: Here, database: Path) -> None:
-    """The session's row counts; the handle is a value and never a part of the query."""
+    """The session's row is found; the handle is passed as a value, so it can't change the query."""
     assert here("ses_1") is True
     assert here("ses_2") is False
     assert here("' OR 1=1 --") is False
@@ -145,12 +145,12 @@ def test_a_row_is_found(here: Here, database: Path) -> None:
 
 @pytest.mark.parametrize("place", [":memory:", "relative.db"])
 def test_a_database_somewhere_else_is_not_guessed_at(here: Here, place: str) -> None:
-    """A path relative to a place that the contract does not name can't be looked up."""
+    """A database at a relative path can't be looked up if the contract doesn't name its folder."""
     assert here("ses_1", OPENCODE_DB=place) is None
 
 
 def test_a_database_is_only_read(here: Here, database: Path) -> None:
-    """Asking leaves the file as it is, and an absent one absent."""
+    """A lookup doesn't change the file, and doesn't create a missing one."""
     before = database.read_bytes(), database.stat().st_mtime_ns
     here("ses_1")
     assert (database.read_bytes(), database.stat().st_mtime_ns) == before
@@ -160,7 +160,7 @@ def test_a_database_is_only_read(here: Here, database: Path) -> None:
 
 
 def test_a_database_in_use_is_read_or_left_open(here: Here, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer does not stop a reader in write-ahead mode; a lock on everything leaves the question open."""
+    """In write-ahead mode a writer doesn't block the lookup; an exclusive lock makes the answer unknown."""
     monkeypatch.setattr("turngate.process.session_store._BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(database, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
@@ -173,7 +173,7 @@ def test_a_database_in_use_is_read_or_left_open(here: Here, database: Path, monk
 
 @pytest.mark.parametrize("damage", ["other", "text", "empty", "folder", "pipe"])
 def test_a_database_of_another_kind_tells_nothing(here: Here, database: Path, damage: str) -> None:
-    """Another schema, no database at all, or what would make the reader wait: the question stays open."""
+    """With another schema, another file type, or a path that would block, the answer is unknown."""
     for file in database.parent.iterdir():
         file.unlink()
     match damage:

@@ -1,4 +1,4 @@
-"""Signals are handled in a separate thread, whichever thread received them and whatever the main thread does."""
+"""Signals are handled in a separate thread, whichever thread received them."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ PATIENCE = 30
 
 
 class Ear:
-    """Notes each signal and its thread; `again` is set at the second one."""
+    """Records each signal and its thread; `again` is set at the second signal."""
 
     def __init__(self) -> None:
         self.told: list[signal.Signals] = []
@@ -20,7 +20,7 @@ class Ear:
         self.once, self.again = threading.Event(), threading.Event()
 
     def tell(self, number: signal.Signals) -> None:
-        """Take a signal."""
+        """Record a signal."""
         self.told.append(number)
         self.threads.add(threading.current_thread())
         (self.again if self.once.is_set() else self.once).set()
@@ -28,7 +28,7 @@ class Ear:
 
 @pytest.mark.parametrize("number", BOTH)
 def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
-    """Each of the named signals is passed on, as often as it comes."""
+    """Each of the named signals is passed on, as often as it arrives."""
     ear = Ear()
     with heard(BOTH, ear.tell):
         signal.raise_signal(number)
@@ -40,11 +40,11 @@ def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
 
 
 def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() -> None:
-    """Nothing wakes the main thread then, and no handler in Python runs; the signal is passed on all the same."""
+    """A signal that another thread received is passed on while the main thread waits and runs no Python handlers."""
     waiting = threading.Condition()
 
     def take_it() -> None:
-        with waiting:  # had only once the main thread waits
+        with waiting:  # arrives only once the main thread waits
             signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     def tell(_: signal.Signals) -> None:
@@ -57,7 +57,7 @@ def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() ->
 
 
 def test_all_is_as_before_afterwards() -> None:
-    """Handlers and wakeup descriptor are restored, the thread ends, and each signal of the block was passed on."""
+    """After the block, handlers and wakeup descriptor are restored, the thread has ended, and no signal was lost."""
     handlers = [signal.getsignal(number) for number in BOTH]
     ear = Ear()
     with heard(BOTH, ear.tell):
@@ -69,7 +69,7 @@ def test_all_is_as_before_afterwards() -> None:
 
 
 def test_other_signals_are_none_of_its_business() -> None:
-    """A handler of another signal is called as ever, and nothing is passed on."""
+    """Handlers of other signals are called as usual."""
     ear, seen = Ear(), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: seen.append(number))
     try:

@@ -15,12 +15,12 @@ FOUND_AFTERWARDS = ["child", "deaf-child", "setsid-child", "bare-child", "double
 
 
 def pids(outcome: ProcessOutcome) -> list[int]:
-    """Return the pids that the processes of a run have written."""
+    """Return the pids that the processes of a run have printed."""
     return [int(line) for line in outcome.stdout.split()]
 
 
 def run_until(lines: int, *verb: str) -> ProcessOutcome:
-    """Run a verb and stop it once that many lines are on standard output."""
+    """Run a verb and stop it once this many lines are on stdout."""
     stop, seen = Stop(), bytearray()
 
     def on_output(name: str, chunk: bytes) -> None:
@@ -33,19 +33,19 @@ def run_until(lines: int, *verb: str) -> ProcessOutcome:
 
 
 def test_deaf_process_is_killed() -> None:
-    """A process that ignores SIGTERM is killed after the grace."""
+    """A process that ignores SIGTERM is killed after the grace period."""
     outcome = run_until(1, "deaf")
     assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
 
 
 def test_process_without_its_first_thread_is_reaped() -> None:
-    """A process whose first thread has ended looks like a zombie, is killed all the same, and has an exit code."""
+    """A process whose first thread has ended looks like a zombie; it is still killed and has an exit code."""
     outcome = run_until(1, "headless")
     assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
 
 
 def test_polite_process_has_its_last_word() -> None:
-    """A process that ends itself on SIGTERM keeps its exit code and what it still writes."""
+    """A process that exits on SIGTERM keeps its exit code and its last output."""
     outcome = run_until(1, "polite")
     assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, 3)
     assert outcome.stdout.endswith(b"\nbye\n")
@@ -53,7 +53,7 @@ def test_polite_process_has_its_last_word() -> None:
 
 @pytest.mark.parametrize("kind", [*FOUND_AFTERWARDS, "bare-setsid-child"])
 def test_stop_ends_the_whole_tree(kind: str) -> None:
-    """Nothing of the tree is alive after a stop, wherever it hides; that is no leftover."""
+    """A stop ends every process of the tree, and reports none as left over."""
     outcome = run_until(2, "keep", kind)
     assert outcome.ended is Ended.STOPPED
     assert len(pids(outcome)) == 2
@@ -63,7 +63,7 @@ def test_stop_ends_the_whole_tree(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FOUND_AFTERWARDS)
 def test_what_outlives_the_process_is_ended_and_told(kind: str) -> None:
-    """What is alive after the process has exited is reported, ended, and does not hold its pipes for ever."""
+    """Processes that outlive the main one are reported and ended, and don't keep its pipes open."""
     outcome = run(unruly("leave", kind))
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
     [pid] = pids(outcome)
@@ -74,7 +74,7 @@ def test_what_outlives_the_process_is_ended_and_told(kind: str) -> None:
 
 
 def test_child_that_is_about_to_end_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that ends by itself just after the process is waited for, with its output."""
+    """A child that ends just after the process is waited for, with its output."""
     monkeypatch.setattr(tree, "SETTLE_GRACE", 30)
     outcome = run(unruly("late"))
     assert (outcome.stdout, outcome.leftovers) == (b"late\n", ())
@@ -88,7 +88,7 @@ def test_end_of_output_is_not_the_end() -> None:
 
 
 def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What can't be ended is reported as a survivor, and run returns although it holds the pipe."""
+    """A process that can't be ended is reported as a survivor, and run returns although it holds the pipe."""
     monkeypatch.setattr(scan, "KILL_GRACE", 0.02)
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
     with monkeypatch.context() as powerless:
@@ -129,14 +129,14 @@ def test_process_that_cannot_be_ended_has_no_exit_code(monkeypatch: pytest.Monke
 
 
 def test_exit_is_seen_without_waitid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system has no waitid the exit is seen all the same."""
+    """Without waitid the exit is still noticed."""
     monkeypatch.delattr(os, "waitid")
     assert run(unruly("die")).exit_code == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("pid", [1, 2**22 + 1])
 def test_foreign_process_is_refused(pid: int) -> None:
-    """A pid that is no child of ours, as fakes have them, is refused before anything is signalled."""
+    """A pid that is not a child of ours is rejected before anything is signalled."""
     fake = cast(subprocess.Popen[bytes], SimpleNamespace(pid=pid))
     with pytest.raises(RuntimeError, match=str(pid)):
         ProcessTree("tag").adopt(fake)

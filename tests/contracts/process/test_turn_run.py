@@ -21,7 +21,7 @@ STDOUT = transcript(CODEX, IDS["codex"], "Done.")[0]
 
 
 def engine(folder: Path, *then: str) -> Path:
-    """Write an engine that prints a good turn and a warning, and then runs lines of shell."""
+    """Write an engine that prints a successful turn and a warning, and then runs a shell script."""
     (folder / "stdout").write_bytes(STDOUT)
     path = folder / "engine"
     lines = ("#!/bin/sh", f"cat {shlex.quote(str(folder / 'stdout'))}", "echo careful >&2", *then)
@@ -31,12 +31,12 @@ def engine(folder: Path, *then: str) -> Path:
 
 
 def request(folder: Path, *then: str, turn: Invocation = TURN, timeout: float = 60) -> ProcessRequest:
-    """Return the process of a turn on such an engine."""
+    """Return the process request for a turn of this engine."""
     return process_request(turn, engine(folder, *then), folder, env={"PATH": os.defpath}, timeout=timeout)
 
 
 def test_a_turn_is_run_and_read(tmp_path: Path) -> None:
-    """The run has the result, the session, and how the process ended; whoever listens gets what it prints."""
+    """A turn returns its result, its session and how it ended, and listeners get its output."""
     heard: list[tuple[str, bytes]] = []
     started: list[int] = []
     run = run_turn(
@@ -52,7 +52,7 @@ def test_a_turn_is_run_and_read(tmp_path: Path) -> None:
 
 
 def test_a_resumed_turn_must_come_back_in_the_same_session(tmp_path: Path) -> None:
-    """The reader of a resumed turn knows which session it expects."""
+    """A resumed turn checks that the engine reports the expected session id."""
     other = IDS["codex"].translate(str.maketrans("0123456789", "9876543210"))
     for session, outcome in ((IDS["codex"], Outcome.FINAL), (other, Outcome.ERROR)):
         turn = resumed_turn(CODEX, "go on", Mode.AUTO, session)
@@ -61,7 +61,7 @@ def test_a_resumed_turn_must_come_back_in_the_same_session(tmp_path: Path) -> No
 
 
 def test_a_turn_ends_at_its_deadline(tmp_path: Path) -> None:
-    """As an error of its own, whatever the engine has printed."""
+    """At the deadline a turn ends with its own error, whatever the engine has printed."""
     engine(tmp_path)
     (tmp_path / "engine").write_text("#!/bin/sh\nexec sleep 600\n")
     asked = process_request(TURN, tmp_path / "engine", tmp_path, env={"PATH": os.defpath}, timeout=0.1)
@@ -71,7 +71,7 @@ def test_a_turn_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_a_turn_can_be_stopped(tmp_path: Path) -> None:
-    """From whatever thread."""
+    """A turn can be stopped from any thread."""
     stop = Stop()
     run = run_turn(
         request(tmp_path, "exec sleep 600"), TurnReader.for_turn(TURN), stop=stop, on_output=lambda *_: stop.set()
@@ -80,7 +80,7 @@ def test_a_turn_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_output_is_heard_even_if_a_listener_to_texts_fails(tmp_path: Path) -> None:
-    """What `on_text` raises is raised, and the trace of the turn is complete up to there."""
+    """If `on_text` raises, the exception is raised, and the listener has all output up to there."""
 
     def fail(_text: str) -> None:
         raise LookupError("nobody listens")
@@ -94,7 +94,7 @@ def test_output_is_heard_even_if_a_listener_to_texts_fails(tmp_path: Path) -> No
 
 
 def test_the_request_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths are absolute, PWD is the workspace, and only what engines may get is taken from this environment."""
+    """Paths are absolute, PWD is the workspace, and only allowed variables are passed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
@@ -109,7 +109,7 @@ def test_the_request_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_turns_run_at_the_same_time_on_an_event_loop(tmp_path: Path) -> None:
-    """Each waits until the other has started, and the loop goes on meanwhile."""
+    """Several turns run in parallel on an event loop, which stays responsive."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         os.mkfifo(tmp_path / name / "other")
@@ -126,7 +126,7 @@ def test_turns_run_at_the_same_time_on_an_event_loop(tmp_path: Path) -> None:
 
 
 def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
-    """The engine and what it started have ended once the task has."""
+    """When the task has been cancelled, the engine and its child processes have ended."""
     engine(tmp_path)
     (tmp_path / "engine").write_text("#!/bin/sh\nsleep 600 &\necho $! $$\nwait\n")
     asked = process_request(TURN, tmp_path / "engine", tmp_path, env={"PATH": os.defpath})
@@ -151,7 +151,7 @@ def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """Of the environment, in both ways to run a turn."""
+    """A missing engine is an environment error, in both ways to run a turn."""
     asked = process_request(TURN, tmp_path / "none", tmp_path, env={})
     with pytest.raises(EnvironmentFailed, match="could not be started"):
         run_turn(asked, TurnReader.for_turn(TURN))

@@ -1,4 +1,4 @@
-"""How the tests run the program of that name."""
+"""Requests that run the unruly program."""
 
 import os
 import sys
@@ -11,6 +11,6 @@ PROGRAM = Path(__file__).with_name("programs") / "unruly.py"
 
 
 def unruly(*verb: str, **options: Any) -> ProcessRequest:
-    """Return the request that runs a verb of the program."""
+    """Return the request for a verb of the program."""
     argv = (sys.executable, "-I", "-S", str(PROGRAM), *verb)
     return ProcessRequest(argv, cwd=Path("/"), env={"PATH": os.defpath}, **options)

@@ -48,7 +48,7 @@ PROSE = st.text(max_size=30).filter(lambda text: "{" not in text)
 
 
 def detail(text: str) -> str:
-    """Read a text that must hold a bad envelope; give what is wrong with it."""
+    """Read a text that must hold an invalid envelope; return what is wrong with it."""
     envelope = read_envelope(text)
     assert isinstance(envelope, BadEnvelope), envelope
     return envelope.detail
@@ -62,27 +62,27 @@ def test_question_in_full() -> None:
 
 @given(st.dictionaries(TEXT, VALUES, max_size=4), st.sampled_from((None, 1)), st.booleans())
 def test_final_data_comes_through(data: dict[str, Any], indent: int | None, ascii_: bool) -> None:  # noqa: FBT001
-    """Final data of any kind is read as it was written."""
+    """Final data of any kind is read unchanged."""
     text = json.dumps({"outcome": "final", "final_data": data}, indent=indent, ensure_ascii=ascii_)
     assert read_envelope(text) == Envelope(None, data, Repair.NONE)
 
 
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}```", " \n```JSON  \n{}\n  ```\n "])
 def test_fence_is_stripped(fence: str) -> None:
-    """A fence that is the whole answer is taken off, and that is reported."""
+    """A code fence around the whole answer is removed, and that is reported."""
     assert read_envelope(fence.replace("{}", SAID)) == Envelope(None, FINAL["final_data"], Repair.FENCE_STRIPPED)
 
 
 @given(PROSE, PROSE)
 def test_envelope_is_found_in_prose(before: str, after: str) -> None:
-    """An envelope among other words is found, once or repeated word for word."""
+    """An envelope within prose is found, also if it occurs several times unchanged."""
     expected = Envelope(None, FINAL["final_data"], Repair.EMBEDDED_OBJECT)
     assert read_envelope(f"a{before}{SAID}{after}") == expected
     assert read_envelope(f"a{before}{SAID}{after}{SAID}") == expected
 
 
 def test_same_envelope_written_differently_is_one() -> None:
-    """Two envelopes are equal whatever the order of their keys and the space between them."""
+    """Envelopes are equal whatever the order of their keys and the space between them."""
     again = json.dumps(dict(reversed(FINAL.items())), indent=3)
     assert isinstance(read_envelope(f"{SAID} and {again}"), Envelope)
 
@@ -92,13 +92,13 @@ def test_same_envelope_written_differently_is_one() -> None:
     [ASKED, SAID.replace("blue", "red"), '{"outcome": "final"}', '{"outcome": null}', SAID.replace('"blue"', "1")],
 )
 def test_differing_envelopes_are_an_error(other: str) -> None:
-    """Several different envelopes are an error, a valid one next to a broken one too, in any order."""
+    """Several different envelopes are an error, also a valid one next to an invalid one, in any order."""
     assert "differ" in detail(f"{SAID} or {other}")
     assert "differ" in detail(f"{other} or {SAID}")
 
 
 def test_one_and_true_differ() -> None:
-    """Values that Python takes for equal are not the same data."""
+    """Values that are equal in Python, such as 1 and true, are different data."""
     one = json.dumps({"outcome": "final", "final_data": {"yes": 1}})
     assert "differ" in detail(f"{one} {one.replace('1', 'true')}")
 
@@ -122,7 +122,7 @@ def test_one_and_true_differ() -> None:
     ],
 )
 def test_text_without_envelope_holds_none(text: str) -> None:
-    """Words, other data, an envelope within data or cut short are no envelope."""
+    """Prose, other data, a nested envelope and a truncated one are not envelopes."""
     assert read_envelope(text) is None
 
 
@@ -159,7 +159,7 @@ def test_text_without_envelope_holds_none(text: str) -> None:
     ],
 )
 def test_wrong_value_in_a_question_is_an_error(place: str, value: object) -> None:
-    """A mistyped, unknown or empty field makes a question an error, alone or in prose."""
+    """A mistyped, unknown or empty field of a question is an error, in prose too."""
     broken = json.loads(ASKED)
     parent, _, key = place.rpartition(".")
     (broken[parent] if parent else broken)[key] = value
@@ -169,7 +169,7 @@ def test_wrong_value_in_a_question_is_an_error(place: str, value: object) -> Non
 
 @pytest.mark.parametrize("field", ["kind", "prompt", "options", "required_fields", "context"])
 def test_missing_field_of_a_question_is_an_error(field: str) -> None:
-    """Every field of an interaction must be there, and the one that is not is named."""
+    """A question without one of its required fields is an error that names the field."""
     broken = json.loads(ASKED)
     del broken["interaction"][field]
     assert f"'{field}' is a required property" in detail(json.dumps(broken))
@@ -177,7 +177,7 @@ def test_missing_field_of_a_question_is_an_error(field: str) -> None:
 
 @given(st.data())
 def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
-    """What needs no validator to be found valid is what the schema admits: no less, and no more."""
+    """The hand-written check accepts exactly the envelopes that the schema accepts."""
     asked = {**QUESTION["interaction"], "kind": data.draw(st.sampled_from(KINDS))}
     for field in data.draw(st.sets(st.sampled_from([*FIELDS, "id"]), max_size=2)):
         asked[field] = data.draw(FIELDS.get(field, VALUES))
@@ -192,7 +192,7 @@ def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
 def test_each_kind_of_question_is_known(kind: str) -> None:
-    """All five kinds pass with options and fields."""
+    """All five kinds of question are accepted, with options and fields."""
     asked = {**QUESTION["interaction"], "kind": kind, "required_fields": ["name"], "context": {"a": {"b": [1]}}}
     envelope = read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
     assert isinstance(envelope, Envelope)
@@ -201,13 +201,13 @@ def test_each_kind_of_question_is_known(kind: str) -> None:
 
 
 def test_form_without_fields_is_an_error() -> None:
-    """A form must name what is to be filled in."""
+    """A form without fields is an error."""
     assert "$.interaction.required_fields" in detail(ASKED.replace("choose_one", "fill_fields"))
 
 
 @pytest.mark.parametrize("data", ["null", "[]", '"text"', "1", "true"])
 def test_final_data_is_an_object(data: str) -> None:
-    """Final data of another type is an error."""
+    """Final data that is no object is an error."""
     assert "$.final_data" in detail(f'{{"outcome": "final", "final_data": {data}}}')
 
 
@@ -227,7 +227,7 @@ def test_final_data_is_an_object(data: str) -> None:
     ],
 )
 def test_data_that_can_not_be_passed_on_is_an_error(data: str, why: str) -> None:
-    """What no JSON could carry on, or what reads in two ways, is an error and never raises."""
+    """Data that is ambiguous or can't be written as JSON is an error, and raises nothing."""
     envelope = f'{{"outcome": "final", "final_data": {data}}}'
     assert why in detail(envelope)
     assert why in detail(f"So: {envelope}.")
@@ -235,12 +235,12 @@ def test_data_that_can_not_be_passed_on_is_an_error(data: str, why: str) -> None
 
 
 def test_outcome_that_stands_twice_is_an_error() -> None:
-    """An envelope that names two outcomes is neither."""
+    """An envelope with two outcomes is an error."""
     assert "occurs twice" in detail('{"outcome": "final", "outcome": "ask_user", "final_data": {}}')
 
 
 def test_escaped_key_is_the_same_key() -> None:
-    """An envelope whose key is spelled with an escape is an envelope."""
+    """An envelope is recognized even if its key is spelled with an escape."""
     assert isinstance(read_envelope(SAID.replace("outcome", "\\u006futcome")), Envelope)
 
 
@@ -262,7 +262,7 @@ def test_escaped_key_is_the_same_key() -> None:
     ids=lambda text: text[:16],
 )
 def test_hostile_text_is_read_in_time(text: str) -> None:
-    """Text made to be dear to read is no envelope, within seconds and without an exception."""
+    """Text that is made to slow the reader down is rejected within seconds, without an exception."""
     assert not isinstance(read_envelope(text), Envelope)
 
 
@@ -295,7 +295,7 @@ def test_hostile_text_is_read_in_time(text: str) -> None:
     )
 )
 def test_no_text_makes_the_reader_raise(text: str) -> None:
-    """Any text is an envelope, a bad one, or none."""
+    """Any text is a valid envelope, an invalid one, or none; nothing is raised."""
     envelope = read_envelope(text)
     assert envelope is None or isinstance(envelope, Envelope | BadEnvelope)
     assert json_object(text) is None or "{" in text
@@ -315,12 +315,12 @@ def test_no_text_makes_the_reader_raise(text: str) -> None:
     ],
 )
 def test_json_object_is_the_whole_answer(text: str, data: dict[str, int] | None) -> None:
-    """An answer that is one JSON object, fenced or not, is that object; anything else is text."""
+    """An answer that is one JSON object, with or without a fence, becomes that object; any other is text."""
     assert json_object(text) == data
 
 
 def test_answer_may_be_as_long_as_the_limit() -> None:
-    """An envelope in a text of exactly the allowed length is found, and a character more is too long."""
+    """An envelope in a text of exactly the maximum length is found; with one more character it is too long."""
     assert isinstance(read_envelope(SAID.ljust(MAX_TEXT)), Envelope)
     assert (
         detail(SAID.ljust(MAX_TEXT + 1)) == f"an answer of {MAX_TEXT + 1} characters is too long to contain an envelope"
@@ -329,7 +329,7 @@ def test_answer_may_be_as_long_as_the_limit() -> None:
 
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"x":', "}")])
 def test_data_may_be_nested_as_deep_as_the_limit(opening: str, closing: str) -> None:
-    """What stands within as many objects or arrays as are allowed is read, and one level more is an error."""
+    """Data nested to exactly the maximum depth is read; one level more is an error."""
     for levels, deep in ((MAX_DEPTH - 2, False), (MAX_DEPTH - 1, True)):
         data = f'{{"x": {opening * levels}1{closing * levels}}}'
         envelope = read_envelope(f'{{"outcome": "final", "final_data": {data}}}')
@@ -337,12 +337,12 @@ def test_data_may_be_nested_as_deep_as_the_limit(opening: str, closing: str) -> 
 
 
 def test_envelope_far_into_a_long_answer_is_found() -> None:
-    """Prose of any length before an envelope, with braces that open nothing, does not hide it."""
+    """An envelope after long prose is found, even if the prose holds braces."""
     assert isinstance(read_envelope('{"not json} ' * 5_000 + "so: " + SAID), Envelope)
 
 
 @pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {}"])
 @pytest.mark.parametrize("data", ['{"note": "caf\\u00e9"}', '{"note": "no \\"outcome\\" yet"}'])
 def test_object_without_outcome_is_no_envelope(form: str, data: str) -> None:
-    """Data that only looks as if it could name an outcome is left alone, in a fence or out of it."""
+    """Data that only resembles an envelope is ignored, with or without a fence."""
     assert read_envelope(form.replace("{}", data)) is None

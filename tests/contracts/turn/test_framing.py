@@ -15,7 +15,7 @@ NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text
 BLOCK = Framed("tagged_block", tag="Info")
 NOISY = Framed("ndjson", noise=("WARN .*",))
 FRAMINGS = st.sampled_from((NDJSON, NOISY, DOCUMENT, Framed("json_document", noise=("WARN .*",)), BLOCK, TEXT))
-# bytes that mean something to one framing or another, so that random streams come near to being right
+# bytes with a meaning in some framing, so that random streams are often almost valid
 PIECES = st.sampled_from(
     (
         b'{"a":1}',
@@ -52,7 +52,7 @@ OBJECTS = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_
 
 
 def read(framed: Framed, *chunks: bytes) -> tuple[list[Record], list[str], str]:
-    """Frame a stream that comes in chunks: its records, what was wrong, and its text."""
+    """Frame a stream that comes in chunks; return records, problems and text."""
     made = framer(framed)
     records = [record for chunk in chunks for record in made.feed(chunk)]
     records += made.finish()
@@ -62,7 +62,7 @@ def read(framed: Framed, *chunks: bytes) -> tuple[list[Record], list[str], str]:
 
 @given(FRAMINGS, STREAMS, st.lists(st.integers(0, 200), max_size=8))
 def test_chunking_never_changes_a_reading(framed: Framed, stream: bytes, cuts: list[int]) -> None:
-    """Any bytes, however they arrive, give the same records, problems and text, and never raise."""
+    """The same bytes give the same records, problems and text in any chunks, and nothing is raised."""
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     chunks = [stream[a:b] for a, b in pairwise(edges)]
     single = [stream[i : i + 1] for i in range(len(stream))]
@@ -71,7 +71,7 @@ def test_chunking_never_changes_a_reading(framed: Framed, stream: bytes, cuts: l
 
 @given(st.lists(OBJECTS, max_size=5), st.booleans())
 def test_ndjson_gives_every_object(objects: list[Record], last: bool) -> None:  # noqa: FBT001
-    """Objects written one a line come back as they are, with or without the last newline."""
+    """Objects on one line each are read back, with or without the last newline."""
     stream = b"\n".join(json.dumps(record, ensure_ascii=False).encode() for record in objects) + b"\n" * last
     assert read(NDJSON, stream) == (objects, [], "")
 
@@ -79,7 +79,7 @@ def test_ndjson_gives_every_object(objects: list[Record], last: bool) -> None:  
 @pytest.mark.parametrize("framed", [NDJSON, DOCUMENT, BLOCK, TEXT])
 @pytest.mark.parametrize("stream", [b"", b"\n", b"\n\n\n"])
 def test_empty_stream_holds_nothing(framed: Framed, stream: bytes) -> None:
-    """No bytes, or blank lines, are no record and no problem."""
+    """An empty stream, or one of blank lines, has no records and no problems."""
     assert read(framed, stream) == ([], [], "")
 
 
@@ -105,20 +105,20 @@ def test_empty_stream_holds_nothing(framed: Framed, stream: bytes) -> None:
 def test_line_that_is_no_object_is_reported_and_hides_nothing(
     stream: bytes, records: list[Record], problem: str
 ) -> None:
-    """A line that left the framing is a problem with an excerpt; the other lines are still read."""
+    """A line that is no object is reported with an excerpt, and the other lines are still read."""
     taken, problems, _ = read(NDJSON, stream)
     assert taken == records
     assert problem in problems[0]
 
 
 def test_lines_end_at_the_newline_byte_alone() -> None:
-    """A line separator of Unicode, raw within a string, does not cut a record in two."""
+    """A raw Unicode line separator in a string doesn't split a record."""
     record = {"text": "one\u2028two\u2029three\x85four\x0b"}
     assert read(NDJSON, json.dumps(record, ensure_ascii=False).encode() + b"\n") == ([record], [], "")
 
 
 def test_last_of_two_equal_keys_counts() -> None:
-    """An engine that prints a key twice is read as every common parser reads it."""
+    """Of a duplicate key the last value counts, as in common JSON parsers."""
     assert read(NDJSON, b'{"id":"a","id":"b"}\n') == ([{"id": "b"}], [], "")
 
 
@@ -134,12 +134,12 @@ def test_last_of_two_equal_keys_counts() -> None:
     ],
 )
 def test_text_cut_within_a_character_is_read(framed: Framed, escaped: bytes, text: str) -> None:
-    """Half a surrogate pair, as JavaScript escapes it, costs that character and not the record."""
+    """Half of an escaped surrogate pair loses only that character, not the record."""
     assert read(framed, b'{"a":"' + escaped + b'"}\n') == ([{"a": text}], [], "")
 
 
 def test_line_over_the_limit_is_dropped_and_told() -> None:
-    """A line of a byte more than 8 MiB is skipped in bounded memory, and the next one is read."""
+    """A line longer than 8 MiB is skipped with bounded memory, and the next one is read."""
     fitting = b'{"a":"' + b"x" * (MAX_LINE - 8) + b'"}'
     assert len(fitting) == MAX_LINE
     assert len(read(NDJSON, fitting + b"\n")[0]) == 1
@@ -151,7 +151,7 @@ def test_line_over_the_limit_is_dropped_and_told() -> None:
 
 @given(st.lists(st.integers(1, 30), max_size=12), st.integers(1, 20))
 def test_lines_keep_what_fits(sizes: list[int], limit: int) -> None:
-    """Exactly the lines up to the limit come through, and each longer one is counted."""
+    """Lines up to the limit are kept, and each longer one is counted."""
     problems, stream = Problems(), b"".join(b"x" * size + b"\n" for size in sizes)
     lines = Lines(problems, limit)
     kept = [line for i in range(len(stream)) for line in lines.feed(stream[i : i + 1])]
@@ -160,14 +160,14 @@ def test_lines_keep_what_fits(sizes: list[int], limit: int) -> None:
 
 
 def test_problems_are_bounded() -> None:
-    """A stream of a million wrong lines is reported by the first few and their number."""
+    """Of a million invalid lines the first few are reported, and the rest is counted."""
     made = framer(NDJSON)
     list(made.feed(b"?\n" * 1000))
     assert (len(made.problems.first), made.problems.count) == (20, 1000)
 
 
 def test_noise_is_whole_lines_alone() -> None:
-    """A known line means nothing; the same words within another line are no noise."""
+    """A known noise line is ignored only as a whole line."""
     assert read(NOISY, b'WARN old\nWARN old\r\n{"a":1}\n') == ([{"a": 1}], [], "")
     assert len(read(NOISY, b"a WARN old\n")[1]) == 1
     assert len(read(Framed("ndjson", noise=("exact",)), b"exact\nexact \nexactX\n")[1]) == 2
@@ -175,7 +175,7 @@ def test_noise_is_whole_lines_alone() -> None:
 
 @given(OBJECTS, st.sampled_from((None, 2)), st.sampled_from((b"", b"\n", b" \n\n")))
 def test_document_over_one_or_many_lines(record: Record, indent: int | None, end: bytes) -> None:
-    """A document is read whole, pretty-printed or not."""
+    """A document is read whether it is on one line or several."""
     assert read(DOCUMENT, json.dumps(record, indent=indent).encode() + end) == ([record], [], "")
 
 
@@ -199,20 +199,20 @@ def test_document_over_one_or_many_lines(record: Record, indent: int | None, end
     ],
 )
 def test_stream_that_is_not_one_document_is_reported(stream: bytes, records: list[Record]) -> None:
-    """What stands round a document is a problem but hides nothing; of two documents neither is taken."""
+    """Text around a document is a problem but doesn't hide it; of two documents neither is used."""
     taken, problems, _ = read(DOCUMENT, stream)
     assert taken == records
     assert len(problems) == 1
 
 
 def test_document_may_stand_among_known_noise() -> None:
-    """Lines of noise before and after a document are no problem."""
+    """Known noise before and after a document is no problem."""
     assert read(Framed("json_document", noise=("WARN .*",)), b'WARN a\n{"a":\n1}\nWARN b\n') == ([{"a": 1}], [], "")
 
 
 @pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
 def test_stream_without_end_is_bounded(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream beyond the limit is reported once, however it arrives, and not kept."""
+    """A stream beyond the limit is reported once and not kept, in any chunks."""
     monkeypatch.setattr(framing, "MAX_DOCUMENT", 100)
     for size in (1, 99, 101, 500):
         _, problems, text = read(framed, *[b"x" * size] * (600 // size))
@@ -246,14 +246,14 @@ FAKE = b'<Info>\n{"id": "fake"}\n</Info>\n'
     ],
 )
 def test_block_ends_the_stream(stream: bytes, records: list[Record], problem: str | None) -> None:
-    """The block that counts is the last one, at the end, its tags alone on their lines."""
+    """The last block at the end of the stream counts, if its tags are on lines of their own."""
     taken, problems, _ = read(BLOCK, stream)
     assert taken == records
     assert [problem or "-"] == [problem if problem and problem in message else message for message in problems or ["-"]]
 
 
 def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block that never ends is not kept."""
+    """A block without an end is not kept."""
     monkeypatch.setattr(framing, "MAX_TAIL", 100)
     taken, problems, _ = read(BLOCK, b"<Info>\n" + b'"x",\n' * 1000 + b"</Info>\n")
     assert taken == []
@@ -272,13 +272,13 @@ def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_text_loses_noise_where_it_begins(stream: bytes, text: str) -> None:
-    """Plain text is kept but for the noise before it and the newlines after it; bad bytes are replaced."""
+    """Plain text loses leading noise and trailing newlines; invalid bytes are replaced."""
     assert read(Framed("text", noise=("WARN .*",)), stream) == ([], [], text)
 
 
 @pytest.mark.parametrize("kind", ["ndjson", "json_document"])
 def test_framer_is_named_by_the_contract(kind: Literal["ndjson", "json_document"]) -> None:
-    """One JSON line is a record to both JSON framings."""
+    """The contract names the framing; one line of JSON is a record in both JSON framings."""
     assert read(Framed(kind), b'{"a":1}\n')[0] == [{"a": 1}]
 
 
@@ -300,7 +300,7 @@ LONG = b'{"a":' + b"1" * 300
     ],
 )
 def test_problem_is_reported_with_the_start_of_what_it_is_about(framed: Framed, stream: bytes, message: str) -> None:
-    """What is wrong is said in words, with the first bytes of the line, document or block."""
+    """A problem is described in words, with the first bytes of the line, document or block."""
     assert read(framed, stream)[1] == [message]
 
 
@@ -309,13 +309,13 @@ def test_problem_is_reported_with_the_start_of_what_it_is_about(framed: Framed, 
     [(b'\x0c{"a":1}\n', []), (b'X{"a":1}X', []), (b'{"a":1} \nbye\n', [{"a": 1}])],
 )
 def test_blanks_and_newlines_alone_may_stand_round_a_document(stream: bytes, records: list[Record]) -> None:
-    """Any other character is a problem, however little it is."""
+    """Only blanks and newlines may surround a document; any other character is a problem."""
     taken, problems, _ = read(DOCUMENT, stream)
     assert (taken, len(problems)) == (records, 1)
 
 
 def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that fit the limit are all that is kept of a block that never seems to end, blank ones included."""
+    """Of a block without an end, only the lines that fit the limit are kept, blank ones included."""
     monkeypatch.setattr(framing, "MAX_TAIL", 20)
     kept = "\n".join("x" * 10)
     assert read(BLOCK, b"<Info>\n" + b"x\n" * 50 + b"</Info>\n")[1] == [f"the block is not JSON: {kept!r}"]
@@ -325,7 +325,7 @@ def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_line_over_the_limit_before_a_block_is_reported() -> None:
-    """A stream that ends with a block is cut into lines within the same bounds."""
+    """A line over the limit before a block is reported."""
     records, problems, _ = read(BLOCK, b"x" * (MAX_LINE + 1) + b"\n" + REAL)
     assert records == [{"id": "real"}]
     assert f"a line of {MAX_LINE + 1} bytes" in problems[0]
@@ -333,22 +333,22 @@ def test_line_over_the_limit_before_a_block_is_reported() -> None:
 
 @pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
 def test_stream_may_be_as_long_as_the_limit(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream of exactly the allowed length is whole, and no problem."""
+    """A stream of exactly the maximum length is read whole, without a problem."""
     stream = b'{"a":1}'
     monkeypatch.setattr(framing, "MAX_DOCUMENT", len(stream))
     assert read(framed, stream)[1] == []
 
 
 def test_carriage_return_is_no_part_of_noise_but_at_its_end() -> None:
-    """A line that begins with a carriage return, as a redrawn one does, is not the known line."""
+    """A line that begins with a carriage return is not the known noise line; a trailing one is ignored."""
     assert len(read(NOISY, b"\rWARN old\n")[1]) == 1
 
 
 def test_line_that_is_no_object_hides_nothing_of_its_chunk() -> None:
-    """Records before and after a bad line come through, however many lines arrive at once."""
+    """Records before and after an invalid line are read, however many lines arrive at once."""
     assert read(NDJSON, b'{"a":1}\noops\n{"b":2}\n')[0] == [{"a": 1}, {"b": 2}]
 
 
 def test_no_line_is_under_way_at_the_start() -> None:
-    """Without bytes there is no line, not an empty one."""
+    """Without bytes there is no unfinished line, not even an empty one."""
     assert Lines(Problems()).finish() == []

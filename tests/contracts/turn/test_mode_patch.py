@@ -8,19 +8,19 @@ BAN = re.compile(r"(do not|don't|never|not) ask|nobody can answer|decide alone",
 
 
 def test_only_auto_bans_asking() -> None:
-    """The text of mode auto forbids questions; that of mode interactive has no ban in it."""
+    """Only the prompt of mode auto forbids questions."""
     assert BAN.search(mode_patch(Mode.AUTO))
     assert not BAN.search(mode_patch(Mode.INTERACTIVE))
     assert "You may ask the user" in mode_patch(Mode.INTERACTIVE)
 
 
 def test_a_schema_is_shown_to_the_agent() -> None:
-    """What final data must look like stands in the mode's part."""
+    """The schema of final data is in the prompt."""
     assert '{"type": "object"}' in mode_patch(Mode.AUTO, {"type": "object"})
 
 
 def test_the_example_of_a_question_is_a_valid_envelope() -> None:
-    """An agent that copies the example asks a valid question."""
+    """The example of a question in the prompt is a valid envelope."""
     text = mode_patch(Mode.INTERACTIVE)
     example = text[text.index('{"outcome": "ask_user"') : text.index(", where kind")]
     envelope = read_envelope(example)
@@ -29,5 +29,5 @@ def test_the_example_of_a_question_is_a_valid_envelope() -> None:
 
 
 def test_every_kind_of_question_is_named() -> None:
-    """An agent learns of all kinds that an envelope may have."""
+    """The prompt names every kind of question."""
     assert f"kind is one of {', '.join(KINDS)}." in mode_patch(Mode.INTERACTIVE)

@@ -29,7 +29,7 @@ from turngate.turn.read import FinalText, TurnReader, read_turn
 
 @four
 def test_good_turn_is_read_in_full(contract: EngineContract) -> None:
-    """A question comes back with the session's handle, the end proven, and nothing left over."""
+    """A question is read with its session id, a proven end, and no problems."""
     reading = read(contract, ASKED, turn_index=3, resumed=IDS[contract.engine])
     assert reading.result.outcome is Outcome.ASK_USER
     assert reading.result.interaction
@@ -43,7 +43,7 @@ def test_good_turn_is_read_in_full(contract: EngineContract) -> None:
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("code", [1, 2, 42, -9, -15, None])
 def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, code: int | None) -> None:
-    """A good-looking turn of an engine that failed is an error, named by the turn, with its handle kept."""
+    """If the engine fails, a good answer becomes an error that names the turn and keeps the session id."""
     streams = transcript(contract, IDS[contract.engine], ASKED)
     first = read_turn(contract, mode, *streams, code)
     again = read_turn(contract, mode, *streams, code, turn_index=2, resumed=IDS[contract.engine])
@@ -55,7 +55,7 @@ def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, 
 
 @four
 def test_first_of_several_failures_names_it(contract: EngineContract) -> None:
-    """Timeout comes before the engine's failure, that before a missing id, that before the envelope."""
+    """A timeout is named before the engine's failure, that before a missing id, that before the envelope."""
     stdout, stderr = transcript(contract, None, "no envelope")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1, ended=Ended.TIMEOUT)).startswith("TURN_TIMEOUT")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1)).startswith("ENGINE_FAILED")
@@ -79,20 +79,20 @@ def test_first_of_several_failures_names_it(contract: EngineContract) -> None:
 def test_failure_that_the_engine_reports_is_an_error(
     contract: EngineContract, records: list[object], said: str
 ) -> None:
-    """An engine that reports a failure and exits with 0 failed."""
+    """A failure that the engine reports is an error, even with exit code 0."""
     stdout, _ = transcript(contract, IDS[contract.engine], SAID)
     reading = read_turn(contract, AUTO, stdout + lines(*records).encode(), b"", 0)
     assert why(reading) == f"ENGINE_FAILED: the engine reported a failure: {said}"
 
 
 def test_failure_of_a_document_is_an_error() -> None:
-    """A document of Gemini with an error is a failure, although it has an answer."""
+    """Gemini's document with an error is a failure, even with an answer."""
     stdout = json.dumps({"session_id": IDS["gemini"], "response": SAID, "error": {"message": "quota"}}).encode()
     assert why(read_turn(GEMINI, AUTO, stdout, b"", 0)) == "ENGINE_FAILED: the engine reported a failure: quota"
 
 
 def test_retries_and_notices_are_no_failure() -> None:
-    """Codex prints `error` for each retry, and items of that type in good turns."""
+    """Codex's `error` events for retries, and items of that type in good turns, are no failures."""
     stdout, _ = transcript(CODEX, IDS["codex"], SAID)
     retried = stdout.replace(b'{"type": "turn.started"}', b'{"type": "error", "message": "Reconnecting"}')
     assert read_turn(CODEX, INTERACTIVE, retried, b"", 0).result.outcome is Outcome.FINAL
@@ -101,7 +101,7 @@ def test_retries_and_notices_are_no_failure() -> None:
 @four
 @pytest.mark.parametrize("mode", Mode)
 def test_turn_cut_short_is_an_error(contract: EngineContract, mode: Mode) -> None:
-    """Without the record that proves the end a turn failed, exit code 0 or not."""
+    """Without the record that proves its end, a turn is an error, whatever the exit code."""
     stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
     if contract.end.stream == "stdout":
         cut = stdout[: stdout.rstrip().rindex(b"\n")], stderr
@@ -116,14 +116,14 @@ def test_turn_cut_short_is_an_error(contract: EngineContract, mode: Mode) -> Non
 
 
 def test_opencode_turn_that_ends_on_a_tool_call_is_unfinished() -> None:
-    """A last step for another reason than `stop` proves nothing."""
+    """An OpenCode turn whose last step has a reason other than `stop` is unfinished."""
     stdout, _ = transcript(OPENCODE, IDS["opencode"], SAID)
     reading = read_turn(OPENCODE, AUTO, stdout.replace(b'"reason": "stop"', b'"reason": "tool-calls"'), b"", 0)
     assert "proves that the turn ended" in why(reading)
 
 
 def test_turn_without_answer_is_an_error() -> None:
-    """With exit code 0 iFlow proves an end although its backend was away; it answered nothing."""
+    """A turn without an answer, as iFlow ends without a backend, is an error despite exit code 0."""
     _, stderr = transcript(IFLOW, IDS["iflow"], "")
     reading = read_turn(IFLOW, AUTO, b"Model x does not support thinking mode\n\n", stderr, 0)
     assert (reading.ended, why(reading)) == (True, "ENGINE_FAILED: the engine gave no answer")
@@ -133,13 +133,13 @@ def test_turn_without_answer_is_an_error() -> None:
     "record", [{}, {"response": None}, {"response": 7}, {"response": ["text"]}, {"answer": "text"}]
 )
 def test_answer_of_another_type_is_none(record: dict[str, object]) -> None:
-    """A document whose answer is no text has no answer."""
+    """If the answer in a document is no text, the turn has no answer."""
     stdout = json.dumps({"session_id": IDS["gemini"], **record}).encode()
     assert why(read_turn(GEMINI, AUTO, stdout, b"", 0)) == "ENGINE_FAILED: the engine gave no answer"
 
 
 def test_last_text_is_the_answer() -> None:
-    """Of several messages of Codex the last one counts, an empty one too."""
+    """Of several Codex messages the last one is the answer, even if it is empty."""
     stdout, _ = transcript(CODEX, IDS["codex"], ASKED)
     message = lines({"type": "item.completed", "item": {"type": "agent_message", "text": SAID}}).encode()
     head, end = stdout.rsplit(b"\n", 2)[0], stdout.rsplit(b"\n", 2)[1] + b"\n"
@@ -149,7 +149,7 @@ def test_last_text_is_the_answer() -> None:
 
 
 def test_texts_of_one_message_are_joined() -> None:
-    """OpenCode prints parts of a message one by one; parts of an earlier message are not the answer."""
+    """OpenCode's parts of the last message are joined; parts of an earlier one are not in the answer."""
     session = IDS["opencode"]
 
     def part(message: str | None, text: str) -> dict[str, object]:
@@ -175,7 +175,7 @@ def test_texts_of_one_message_are_joined() -> None:
     ],
 )
 def test_auto_needs_no_envelope(contract: EngineContract, text: str, data: object) -> None:
-    """In auto an answer without envelope is final: its JSON object, else its text."""
+    """In auto an answer without envelope is final: its JSON object, or else its text."""
     result = read(contract, text, AUTO).result
     assert (result.outcome, result.final_data, result.failure_reason) == (Outcome.FINAL, data, None)
 
@@ -184,7 +184,7 @@ def test_auto_needs_no_envelope(contract: EngineContract, text: str, data: objec
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("text", [f"{ASKED} {SAID}", '{"outcome": "ask_user"}', ASKED.replace("confirm", "choice")])
 def test_bad_envelope_is_an_error_in_both_modes(contract: EngineContract, mode: Mode, text: str) -> None:
-    """An envelope that is wrong never waits and never passes for a result."""
+    """An invalid envelope is an error in both modes."""
     reading = read(contract, text, mode)
     assert why(reading).startswith("ENVELOPE_INVALID: ")
     assert (reading.result.interaction, reading.result.final_data) == (None, None)
@@ -192,7 +192,7 @@ def test_bad_envelope_is_an_error_in_both_modes(contract: EngineContract, mode: 
 
 
 def test_a_mode_can_be_written_as_text() -> None:
-    """An interactive turn needs an envelope, however its mode is written."""
+    """The mode may be text: an interactive turn needs an envelope either way."""
     streams = transcript(CODEX, IDS["codex"], "no envelope")
     assert "ENVELOPE_INVALID" in why(read_turn(CODEX, "interactive", *streams, 0))
     assert read_turn(CODEX, "auto", *streams, 0) == read_turn(CODEX, Mode.AUTO, *streams, 0)
@@ -201,7 +201,7 @@ def test_a_mode_can_be_written_as_text() -> None:
 
 
 def test_control_signal_comes_before_the_result() -> None:
-    """In auto, too, a question is a question; how it was found is reported."""
+    """A question in mode auto is still a question, and how it was found is reported."""
     result = read(CODEX, f"Well:\n```json\n{ASKED}\n```", AUTO).result
     assert (result.outcome, result.repair_level) == (Outcome.ASK_USER, Repair.EMBEDDED_OBJECT)
 
@@ -213,7 +213,7 @@ STARTED = lines({"type": "thread.started", "thread_id": IDS["codex"]}).encode()
 
 
 def answers(*texts: str) -> bytes:
-    """Write messages of Codex, one after the other."""
+    """Return Codex messages, one after the other."""
     items = [{"type": "agent_message", "text": text} for text in texts]
     return lines(*({"type": "item.completed", "item": item} for item in items)).encode()
 
@@ -230,7 +230,7 @@ def answers(*texts: str) -> bytes:
 def test_texts_are_reported_as_they_come(
     contract: EngineContract, streams: tuple[bytes, bytes], expected: list[str]
 ) -> None:
-    """Each text of the agent is handed on once, and nothing is where it says nothing."""
+    """Each text of the agent is passed on once; events without a text pass nothing on."""
     heard: list[str] = []
     reader = TurnReader(contract, AUTO, on_text=heard.append)
     reader.feed("stdout", streams[0])
@@ -240,7 +240,7 @@ def test_texts_are_reported_as_they_come(
 
 
 def test_failures_are_bounded_in_number_and_length() -> None:
-    """An engine that fails a thousand times at length is reported in part."""
+    """Of a thousand long failures only some are reported, each shortened."""
     failed = {"type": "turn.failed", "error": {"message": "x" * 2000}}
     reading = read_turn(CODEX, AUTO, lines(*[failed] * 150).encode(), b"", 1)
     assert reading.failures == ("x" * 1000,) * 100
@@ -278,14 +278,14 @@ def test_failures_are_bounded_in_number_and_length() -> None:
     ],
 )
 def test_reason_says_what_failed(stdout: bytes, code: int, late: bool, resumed: str | None, said: str) -> None:  # noqa: FBT001
-    """The reason is the code of the failure and what was seen, in words."""
+    """The reason has the code of the failure and describes the observation."""
     ended = Ended.TIMEOUT if late else Ended.EXIT
     assert why(read_turn(CODEX, INTERACTIVE, stdout, b"", code, ended=ended, resumed=resumed)) == said
 
 
 @four
 def test_turn_is_over_with_its_terminal_event(contract: EngineContract) -> None:
-    """Byte by byte, a turn is over once its last event is whole, and until another one follows."""
+    """A turn is over when its last event is complete, until another one follows."""
     stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
     reader, seen = TurnReader(contract, AUTO), []
     streams: list[tuple[Stream, bytes]] = [("stdout", stdout), ("stderr", stderr)]
@@ -293,13 +293,13 @@ def test_turn_is_over_with_its_terminal_event(contract: EngineContract) -> None:
         reader.feed(name, byte)
         seen.append(reader.over)
     assert seen[-1]
-    assert seen.index(True) >= len(seen) - 2  # a document is whole without its last newline
+    assert seen.index(True) >= len(seen) - 2  # a document is complete without its last newline
     reader.feed(contract.end.stream, b'{"type": "step_start"}\n')
     assert not reader.over
 
 
 def test_turn_is_over_with_its_failure() -> None:
-    """A failure that the engine reports is a last word as well: by an event, by a document, or by a field in one."""
+    """A failure that the engine reports also ends the turn: as an event, a document, or a field in one."""
     claude = load.contract("claude").at()
     for contract, printed in (
         (CODEX, lines({"type": "turn.failed", "error": {"message": "no"}})),
@@ -312,7 +312,7 @@ def test_turn_is_over_with_its_failure() -> None:
 
 
 def test_turn_that_never_ends_is_looked_at_few_times() -> None:
-    """A stream that looks like a whole document again and again costs no more than a few looks."""
+    """A stream that repeatedly looks like a complete document is parsed only a few times."""
     reader = TurnReader(GEMINI, AUTO)
     for _ in range(MAX_LOOKS):
         reader.feed("stdout", b"}")
@@ -323,20 +323,20 @@ def test_turn_that_never_ends_is_looked_at_few_times() -> None:
 
 @four
 def test_turn_of_a_process_that_lingers_counts(contract: EngineContract) -> None:
-    """What was printed decides, whatever exit code the process got when it was ended; a turn cut short stays one."""
+    """If a turn is complete, the exit code of its lingering process doesn't matter; a truncated turn is an error."""
     stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
     assert read_turn(contract, AUTO, stdout, stderr, -15, ended=Ended.LINGERED).result.outcome is Outcome.FINAL
     assert why(read_turn(contract, AUTO, stdout[:9], b"", -15, ended=Ended.LINGERED)).startswith("ENGINE_FAILED")
 
 
 def test_failure_without_a_place_for_its_reason_gives_none() -> None:
-    """A contract may know a sign of failure without knowing where the engine says why."""
+    """If the contract doesn't say where the engine gives its reason, a failure has none."""
     silent = altered("codex", lambda data: [sign.pop("message") for sign in data["failures"]])
     assert read_turn(silent, AUTO, lines({"type": "turn.failed"}).encode(), b"", 0).failures == ("no reason given",)
 
 
 def test_empty_answer_is_an_answer() -> None:
-    """An agent that ends with an empty text said just that."""
+    """An empty final text is an empty answer."""
     assert read(CODEX, "", AUTO).result.final_data == {"text": ""}
 
 
@@ -344,13 +344,13 @@ PARTS = 200_000
 
 
 class Counted(str):
-    """A text that counts the characters that are touched when it is joined to others."""
+    """A text that counts the characters copied when it is joined to others."""
 
     __slots__ = ()
     touched = 0
 
     def __radd__(self, before: str) -> str:
-        """Join it to a text, all of which is copied."""
+        """Join it to a text, and count the characters copied."""
         Counted.touched += len(before) + len(self)
         return str(before) + str(self)
 
@@ -361,12 +361,12 @@ class Counted(str):
 
 
 def part(text: str, message: str = "m") -> dict[str, object]:
-    """Return a record of OpenCode that holds a part of a message."""
+    """Return an OpenCode record with a part of a message."""
     return {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": message, "text": text}}
 
 
 def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joining costs what the parts are long, not that times their number."""
+    """Joining parts takes linear time."""
     monkeypatch.setattr(Counted, "touched", 0)
     reader = TurnReader(NEWEST["opencode"], Mode.AUTO)
     for number in range(2000):
@@ -377,7 +377,7 @@ def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.long
 def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
-    """Two hundred thousand parts of one message are the answer, in the order in which they came."""
+    """Two hundred thousand parts of one message are joined in order."""
     reader = TurnReader(NEWEST["opencode"], Mode.AUTO)
     for first in range(0, PARTS, 1000):
         reader.feed("stdout", lines(*(part(f"{number:06}|") for number in range(first, first + 1000))).encode())
@@ -401,7 +401,7 @@ def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
 def test_an_answer_is_bounded_in_bytes(
     texts: list[tuple[str, str | None]], kept: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts are kept up to the limit, which never leaves half a character; another group begins anew."""
+    """An answer is cut at the limit, never within a character; the next message starts anew."""
     monkeypatch.setattr(answer, "MAX_FINAL", 7)
     collected = FinalText()
     for text, group in texts:

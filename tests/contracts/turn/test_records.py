@@ -10,7 +10,7 @@ Seen = list[tuple[int, Record]]
 def looked(
     match: Match | None, *batches: list[Record], field: str | None, counted: bool
 ) -> tuple[Seen, RecordDispatch]:
-    """Show records in batches to somebody interested; give what was handed on, and the watch."""
+    """Pass records in batches to an observer; return the records that it got, and the counter."""
     seen: Seen = []
     made = RecordDispatch(
         [RecordHandler(match, lambda record, index: seen.append((index, record)))], field, counted=counted
@@ -23,7 +23,7 @@ def looked(
 @pytest.mark.parametrize("field, counted", [("type", True), ("type", False), (None, True), (None, False)])
 @pytest.mark.parametrize("match", [None, {"type": "a"}, {"n": 1}, {"type": "a", "n": 1}, {"n": 1, "deep.type": "a"}])
 def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field: str | None, *, counted: bool) -> None:
-    """Whether kinds are counted or not, the same records are handed on, numbered over all batches."""
+    """An observer gets the same matching records, numbered across batches, whether or not kinds are counted."""
     records: list[Record] = [
         *({"type": kind, "n": n, "deep": {"type": kind}} for kind in "aba" for n in (1, 2)),
         {"n": 1, "deep": {"type": "a"}},
@@ -46,27 +46,27 @@ def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field
     ],
 )
 def test_census_counts_kinds_or_keys(field: str | None, census: dict[str, int], *, counted: bool) -> None:
-    """Records are counted by the text of their field's value, by their keys where there is no field, or not at all."""
+    """Records are counted by a field's text, by their keys if there is no such field, or not at all."""
     records: list[Record] = [{"type": "a"}, {"type": 7, "deep": {"type": "b"}}, {"n": 1}, {"type": "a"}]
     assert looked(None, records[:1], records[1:], field=field, counted=counted)[1].census == census
 
 
 def test_census_of_endless_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kinds beyond the limit are counted together, and those before it still by themselves."""
+    """Kinds beyond the limit are counted together, earlier ones still separately."""
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     _, made = looked(None, [{"type": kind} for kind in "abcdaca"], field="type", counted=True)
     assert made.census == {"a": 3, "b": 1, "…": 3}
 
 
 def test_a_kind_beyond_the_limit_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many kinds came before, a record is handed to whom it interests."""
+    """A record of a kind beyond the limit is still passed to its observer."""
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     seen, _ = looked({"type": "d"}, [{"type": kind} for kind in "abcdd"], field="type", counted=True)
     assert [index for index, _ in seen] == [3, 4]
 
 
 def test_long_kinds_are_counted_in_short_and_not_remembered() -> None:
-    """A kind of megabytes is counted by its beginning, and still handed to whom it interests."""
+    """A very long kind is counted by its beginning, and its record is still passed to its observer."""
     long = "k" * 10**6
     seen, made = looked({"type": long}, [{"type": long}, {"type": long + "x"}], field="type", counted=True)
     assert (made.census, [index for index, _ in seen]) == ({"k" * 100 + "…": 2}, [0])
@@ -74,7 +74,7 @@ def test_long_kinds_are_counted_in_short_and_not_remembered() -> None:
 
 
 def test_a_kind_that_reads_as_a_shortened_one_is_looked_at_by_itself() -> None:
-    """What a long kind was counted as says nothing of the records whose kind is written so."""
+    """A kind that equals the shortened form of a longer one is treated separately."""
     short = "k" * 99
     kinds = ["k" * 101, short, "k" * 101, short]
     seen, _ = looked({"type": short}, [{"type": kind} for kind in kinds], field="type", counted=True)
@@ -82,7 +82,7 @@ def test_a_kind_that_reads_as_a_shortened_one_is_looked_at_by_itself() -> None:
 
 
 def test_census_of_endless_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no field keys are counted, as many and as long as kinds are."""
+    """Without a field, keys are counted, within the same limits as kinds."""
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     _, made = looked(None, [{"a": 1, "b" * 101: 1, "c": 1, "d": 1}, {"a": 1}], field=None, counted=True)
     assert made.census == {"a": 2, "b" * 100 + "…": 1, "…": 2}

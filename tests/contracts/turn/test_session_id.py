@@ -22,7 +22,7 @@ Seen = tuple[Stream, Record]
 
 
 def look(place: HandlePlace, *seen: Seen) -> HandleReading:
-    """Show records of streams to a finder, as a turn's reader does, and give its reading."""
+    """Pass records of streams to a finder, as a turn's reader does, and return its reading."""
     finder, count = HandleFinder(place), Counter[Stream]()
     for stream, record in seen:
         if place.record == "every" or matches(record, place.match):
@@ -36,7 +36,7 @@ def _said(record: Record) -> Seen:
 
 
 def test_id_in_its_place() -> None:
-    """The id of the first record is taken, with the place in words."""
+    """The id comes from the first record, and the reading describes its place."""
     reading = look(FIRST, ("stdout", STARTED), ("stdout", {"type": "text", "id": OTHER}))
     assert (reading.value, reading.problem) == (CODEX_ID, None)
     assert reading.detail == "id of record 1 of stdout"
@@ -70,40 +70,40 @@ def test_id_in_its_place() -> None:
     ],
 )
 def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], problem: str) -> None:
-    """An id that is missing, misplaced, contradicted or misshapen is reported as such, and not handed out."""
+    """An id that is missing, misplaced, contradicted or malformed is reported and not returned."""
     reading = look(place, *seen)
     assert (reading.value, reading.problem) == (None, HandleProblem[problem])
     assert reading.detail
 
 
 def test_every_record_may_repeat_the_id() -> None:
-    """The same id in each record is one sighting; records of the other stream need none."""
+    """If each record has the id, equal ids count once, and records of the other stream need none."""
     reading = look(EVERY, *[_said({"id": CODEX_ID})] * 200, ("stderr", {}))
     assert (reading.value, len(reading.sightings)) == (CODEX_ID, 1)
 
 
 def test_later_mention_of_the_same_id_is_no_contradiction() -> None:
-    """An engine may name its session again."""
+    """An engine may repeat its session id."""
     assert look(FIRST, ("stdout", STARTED), ("stdout", STARTED), ("stderr", STARTED)).value == CODEX_ID
 
 
 @pytest.mark.parametrize("other", [CODEX_ID, OTHER])
 def test_interleaving_of_the_streams_says_nothing(other: str) -> None:
-    """Records of two streams give one reading in whatever order they arrive."""
+    """The order in which records of the two streams arrive doesn't matter."""
     seen: list[Seen] = [("stdout", STARTED), ("stderr", {**STARTED, "id": other}), ("stderr", {"type": "x"})]
     readings = [look(FIRST, *order) for order in permutations(seen)]
     assert len({(reading.value, reading.problem) for reading in readings}) == 1
 
 
 def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
-    """A thousand different ids are reported by the first few."""
+    """Of a thousand different ids the first few are reported."""
     reading = look(EVERY, *[_said({"id": str(i)}) for i in range(1000)])
     assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
 
 
 @pytest.mark.parametrize("place", [FIRST, EVERY])
 def test_a_long_id_is_never_kept_whole_and_never_given(place: HandlePlace) -> None:
-    """Of a value of megabytes only the beginning is kept, however often it changes, and no shape admits it."""
+    """Of a very long value only the beginning is kept, and it is never returned as an id."""
     anything = replace(place, shape="(?s:.*)")
     long = [_said({"type": "started", "id": "s" * 10**6 + str(i)}) for i in range(60)]
     reading = look(anything, *long)
@@ -114,7 +114,7 @@ def test_a_long_id_is_never_kept_whole_and_never_given(place: HandlePlace) -> No
 
 
 def test_an_id_of_many_values_is_none() -> None:
-    """A list is no id, and of a long one no more is kept than of a text."""
+    """A list is no id, and only its beginning is kept."""
     many: tuple[object, ...] = (["s"] * 10**5, {"s": [{}] * 10**5})
     for odd in many:
         reading = look(EVERY, _said({"id": odd}))
@@ -130,7 +130,7 @@ def test_an_id_of_many_values_is_none() -> None:
     )
 )
 def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) -> None:
-    """Whatever else the records hold, an id that is given stood in the first one and nowhere differently."""
+    """An id that is returned was in the first record, and no other record contradicts it."""
     reading = look(FIRST, *map(_said, records))
     if reading.value is not None:
         assert records[0] == records[0] | {"type": "started", "id": reading.value}
@@ -148,7 +148,7 @@ def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) 
     ],
 )
 def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -> None:
-    """A number is written into the last long run of zeros, so that the id's length stays."""
+    """A number replaces the end of the last long run of zeros, so the id keeps its length."""
     assert numbered_like(dead, number) == made
 
 
@@ -168,12 +168,12 @@ def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -
     ],
 )
 def test_reading_says_what_was_seen_where(place: HandlePlace, seen: list[Seen], detail: str) -> None:
-    """The detail names field, stream and record as a person counts them."""
+    """The detail names field, stream and record, counted from 1."""
     assert look(place, *seen).detail == detail
 
 
 def test_record_that_does_not_match_lacks_the_id_that_every_one_must_hold() -> None:
-    """Where each record must match and hold the id, one of another kind counts as lacking it, id or not."""
+    """If every record must match and hold the id, a record of another kind counts as lacking it."""
     place = HandlePlace("session_id", "stdout", "every", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
     assert look(place, _said(STARTED)).value == CODEX_ID
     reading = look(place, _said({"type": "other", "id": CODEX_ID}), _said(STARTED))

@@ -19,13 +19,13 @@ def say(text: object) -> None:
 
 
 def wait() -> None:
-    """Wait for ever."""
+    """Wait forever."""
     while True:
         signal.pause()
 
 
 def spawn(*verb: str, env: dict[str, str] | None = None, setsid: bool = False) -> int:
-    """Start this file with another verb and return its pid once it has written a line, which is passed on."""
+    """Start this file with another verb; pass on its first line and return its pid."""
     argv = [sys.executable, "-I", "-S", __file__, *verb]
     child = subprocess.Popen(argv, env=env, start_new_session=setsid, stderr=subprocess.PIPE)
     if child.stderr:
@@ -34,7 +34,7 @@ def spawn(*verb: str, env: dict[str, str] | None = None, setsid: bool = False) -
 
 
 def idle() -> None:
-    """Tell its pid on standard output and a line on standard error, then stay."""
+    """Print its pid to stdout and a line to stderr, then keep running."""
     say(os.getpid())
     os.write(2, b"ready\n")
     wait()
@@ -47,7 +47,7 @@ def deaf() -> None:
 
 
 def polite() -> None:
-    """Ends on SIGTERM with a last word and exit code 3."""
+    """Prints a last line on SIGTERM and exits with 3."""
 
     def bye(*_: object) -> None:
         say("bye")
@@ -58,7 +58,7 @@ def polite() -> None:
 
 
 def headless() -> None:
-    """Ignores SIGTERM and ends its first thread while another goes on: it looks like a zombie, and is none."""
+    """Ignores SIGTERM and ends its first thread while another runs, so that it looks like a zombie but isn't."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=threading.Event().wait).start()
     say(os.getpid())
@@ -66,7 +66,7 @@ def headless() -> None:
 
 
 def double_fork() -> None:
-    """Starts a grandchild in a session of its own, and reaps the child between: the usual daemon."""
+    """Starts a grandchild in its own session and reaps the child between, as a daemon does."""
     child = os.fork()
     if not child:
         spawn("idle", setsid=True)
@@ -86,18 +86,18 @@ STARTS: dict[str, Callable[[], object]] = {
 
 
 def leave(kind: str) -> None:
-    """Starts something and exits without it."""
+    """Starts a process and exits without it."""
     STARTS[kind]()
 
 
 def keep(kind: str) -> None:
-    """Starts something and stays with it."""
+    """Starts a process and keeps running."""
     STARTS[kind]()
     idle()
 
 
 def late() -> None:
-    """Exits before its child, which ends by itself as soon as it sees that."""
+    """Exits before its child, which then ends by itself."""
     reading, writing = os.pipe()
     if os.fork():
         os.close(reading)
@@ -108,7 +108,7 @@ def late() -> None:
 
 
 def mute() -> None:
-    """Closes its output and lives on."""
+    """Closes its output and keeps running."""
     say("closing")
     os.close(1)
     os.close(2)
@@ -116,7 +116,7 @@ def mute() -> None:
 
 
 def flood(megabytes: str) -> None:
-    """Writes that much to standard output."""
+    """Writes the given number of bytes to stdout."""
     for _ in range(int(megabytes)):
         rest = memoryview(b"x" * 2**20)
         while rest:
@@ -137,7 +137,7 @@ def burn() -> None:
 
 
 def warm() -> None:
-    """Uses CPU time before it prints its pid and stays."""
+    """Uses CPU time before it prints its pid and keeps running."""
     burn()
     idle()
 
@@ -155,7 +155,7 @@ def burn_in_child(after: str) -> None:
 
 
 def die() -> None:
-    """Kills itself."""
+    """Kills itself with a signal."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
