@@ -1,4 +1,4 @@
-"""Shell completion, tested through the protocol that shells use."""
+"""Shell completion, tested through the protocol that shells use, with the lines of docs/completion.md."""
 
 import os
 import shutil
