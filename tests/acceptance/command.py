@@ -1,4 +1,4 @@
-"""The turngate command in a separate process, with a separate cache."""
+"""The turngate command in a separate process, with its own cache."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 REAL = "from turngate.cli import main; main()"
-# the case of the later minute is played in the same one
+# the case of the later minute then runs in the same one
 HURRIED = (
     "from turngate_probes.harness.driver import EngineDriver; EngineDriver.until_later_minute = lambda *_: None; "
     + REAL

@@ -1,4 +1,4 @@
-"""Conversations with the real engines and the stub model backend: at a terminal alone, and on a run of a server."""
+"""Conversations with real engines and the stub model backend, at a terminal or with runs of a server."""
 
 import json
 import re
@@ -30,20 +30,20 @@ PATIENCE = 300
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A person with one real engine on PATH, whose model is the stub backend."""
+    """A user's sandbox with one real engine on PATH, whose model is the stub backend."""
 
     contract: EngineContract
     box: Sandbox
     env: dict[str, str]
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run `turngate` with these words, and check that it succeeds."""
+        """Run `turngate` with these arguments, and check that it succeeds."""
         done = self.try_to(*words)
         assert done.returncode == 0, done.stderr
         return done
 
     def try_to(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Type `turngate` and these words."""
+        """Run `turngate` with these arguments."""
         return subprocess.run(
             [TURNGATE, *words],
             env=self.env,
@@ -57,7 +57,7 @@ class Table:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """Serve for a block; return the address."""
+        """Run a server for the block; return its address."""
         passed = [word for name in sorted(self.env) for word in ("--pass-env", name)]
         command = [TURNGATE, "serve", "--port", "0", *passed]
         with subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True) as server:
@@ -79,7 +79,7 @@ class Table:
 
 
 def call(url: str, body: Any = None) -> dict[str, Any]:
-    """Send a request, as POST if it has a body; return the answer, also that of a refusal."""
+    """Send a GET, or a POST if there is a body; return the response, also an error response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
@@ -105,7 +105,7 @@ def _table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Table]:
 
 
 def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> None:
-    """Start, resume, resume: the request of the third turn holds the marks of all three messages."""
+    """The third turn's model request holds the marks of all three messages."""
     marks = [new_nonce() for _ in range(3)]
     backend = table.box.backend
     backend.script(Rule(Text(QUESTION)))
@@ -123,12 +123,12 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
 
 
 def final(**data: str) -> Rule:
-    """Make the model end the run."""
+    """Make the model's next answer final."""
     return Rule(Text(json.dumps({"outcome": "final", "final_data": data})))
 
 
 def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) -> None:
-    """The terminal's reply ends the run in its session, and a further message finds all that was said before."""
+    """A reply at the terminal ends a server's run in its session; a further message has the whole conversation."""
     marks = [new_nonce() for _ in range(3)]
     backend = table.box.backend
     backend.script(Rule(Text(QUESTION)))
@@ -155,7 +155,7 @@ def _waits(told: threading.Event) -> None:
 
 
 def test_one_of_http_and_the_terminal_replies(table: Table) -> None:
-    """Of two replies at once one is accepted, the other is refused before the turn ends, and the model gets one."""
+    """Of two replies at once one is accepted and the other rejected before the turn ends; the model gets one."""
     backend = table.box.backend
     backend.script(Rule(Text(QUESTION)))
     marks, told = {"terminal": new_nonce(), "http": new_nonce()}, threading.Event()

@@ -1,4 +1,4 @@
-"""`turngate gate` on two real releases of codex: what they differ in, and their sessions in a shared HOME."""
+"""`turngate gate` on two real releases of codex: their differences, and their sessions in a shared HOME."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from turngate.contract.load import first_error
 pytestmark = pytest.mark.engines
 
 OLD, NEW = "0.147.0", "0.169.0"
-# those that take seconds: the others wait for minutes and deadlines
+# clauses that take seconds; the others wait for minutes and deadlines
 ASKED = (
     "help.surface", "handle.place", "turn.terminal-event", "resume.repeated", "auto.flags-accepted",
     "upgrade.resume", "rollback.resume", "rollback.touched",

@@ -1,4 +1,4 @@
-"""The wrapper of docs/iflow.md round a stand-in for the community edition: what it strips, and what it leaves alone."""
+"""The wrapper in docs/iflow.md around a stand-in for the community edition."""
 
 import re
 import signal
@@ -27,7 +27,7 @@ process.stdin.on("end", () => {
 
 @pytest.fixture(name="wrapper")
 def _wrapper(tmp_path: Path) -> Path:
-    """The wrapper as the page has it, next to a loader."""
+    """Install the wrapper from the page next to a loader."""
     (code,) = re.findall(r"```js\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "iflow-ce-dev.cjs").write_text(LOADER)
@@ -38,14 +38,14 @@ def _wrapper(tmp_path: Path) -> Path:
 
 
 def test_what_the_loader_adds_is_stripped_and_all_else_comes_through(wrapper: Path) -> None:
-    """Its lines and its trace are gone; the answer, even one that looks like its lines, and the exit code are not."""
+    """Lines and stack trace of the loader are removed; the exit code and the answer, even a similar one, are not."""
     done = subprocess.run([wrapper], input=b"an answer\n", capture_output=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == (b"said by a command\n[runtime] an answer\n", b"<Execution Info>\n")
     assert done.returncode == 7
 
 
 def test_streams_stay_live_and_signals_reach_the_program(wrapper: Path) -> None:
-    """Each line is answered while stdin stays open, as ACP needs it, and a signal ends the program itself."""
+    """Each line is answered while stdin is open, as ACP requires, and a signal ends the program itself."""
     with subprocess.Popen([wrapper], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout

@@ -1,4 +1,4 @@
-"""What each command that prints does when its output can't be written: with real processes and real pipes."""
+"""What each command does when its output can't be written, with real processes and real pipes."""
 
 import os
 import re
@@ -60,7 +60,7 @@ FULL = "Error: can't write the output: No space left on device"
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a registry, engines, a report and a conversation."""
+    """Create a folder with a registry, engines, a report and a conversation."""
     folder = tmp_path_factory.mktemp("output")
     npm = install(load.contract("codex").at("0.169.0"), folder / "bin").with_name("npm")
     npm.write_text(f"#!{sys.executable} -IS\n{Path(fake_npm.__file__).read_text()}")
@@ -76,7 +76,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(folder: Path, data: Path) -> dict[str, str]:
-    """Return the variables that each command gets."""
+    """Return the environment of each command."""
     return {
         "PATH": f"{folder / 'bin'}:/usr/bin:/bin", "HOME": str(folder), "FAKE_NPM": str(folder),
         "TURNGATE_CACHE_DIR": str(folder / "cache"), "TURNGATE_DATA_DIR": str(data),
@@ -84,7 +84,7 @@ def environment(folder: Path, data: Path) -> dict[str, str]:
 
 
 def ended(folder: Path, command: str, place: Path, stdout: int, stderr: int = subprocess.PIPE) -> tuple[int, str]:
-    """Run a command on a copy of the conversations, with this standard output; return exit code and standard error."""
+    """Run a command on a copy of the conversations with this stdout; return exit code and stderr."""
     shutil.copytree(folder / "data", place / "data")
     (record,) = (folder / "data" / "handles").glob("*.json")
     args = command.replace("HANDLE", record.stem).split()
@@ -98,7 +98,7 @@ def ended(folder: Path, command: str, place: Path, stdout: int, stderr: int = su
 
 
 def closed_pipe() -> int:
-    """Return the writing end of a pipe that nobody reads any more."""
+    """Return the writing end of a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer
@@ -106,14 +106,14 @@ def closed_pipe() -> int:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_pipe_ends_with_141(folder: Path, command: str, tmp_path: Path) -> None:
-    """Without a traceback, and without the 1 that says "broken"."""
+    """A closed pipe exits with 141 and no traceback, and not with 1, which means "broken"."""
     code, said = ended(folder, command, tmp_path, closed_pipe())
     assert (code, "Traceback" in said, "Exception" in said) == (141, False, False), said
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_ends_with_2(folder: Path, command: str, tmp_path: Path) -> None:
-    """One sentence says why."""
+    """A full disk exits with 2 and a message of one line."""
     code, said = ended(folder, command, tmp_path, os.open("/dev/full", os.O_WRONLY))
     assert (code, said.count("Error"), said.splitlines()[-1]) == (2, 1, FULL), said
 
@@ -123,7 +123,7 @@ def test_a_full_disk_ends_with_2(folder: Path, command: str, tmp_path: Path) -> 
 def test_standard_error_is_output_too(
     folder: Path, command: str, stream: Callable[[], int], code: int, tmp_path: Path
 ) -> None:
-    """`2>&1 | head -1` closes both."""
+    """A closed pipe on both stdout and stderr, as in `2>&1 | head -1`, exits with 141 too."""
     assert ended(folder, command, tmp_path, subprocess.DEVNULL, stream()) == (code, "")
 
 
@@ -131,7 +131,7 @@ def test_standard_error_is_output_too(
     ("full.json", "--report full.json"), ("full.html", "--report full.html"), ("probe.ndjson", "--keep kept"),
 ])  # fmt: skip
 def test_a_file_that_can_not_be_written_ends_with_2(folder: Path, file: str, option: str, tmp_path: Path) -> None:
-    """It is named, and standard output has no part in it."""
+    """The error names the file, and nothing goes to stdout."""
     (tmp_path / "kept").mkdir()
     for name in (file, f"kept/{file}"):
         (tmp_path / name).symlink_to("/dev/full")
@@ -142,7 +142,7 @@ def test_a_file_that_can_not_be_written_ends_with_2(folder: Path, file: str, opt
 
 
 def test_a_reader_of_one_line_gets_it(folder: Path) -> None:
-    """As `turngate report report.json | head -1` does in a shell."""
+    """`turngate report report.json | head -1` prints its first line."""
     script = f"{sys.executable} -c '{REAL}' report report.json | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ("bash", "-c", script), cwd=folder, env=environment(folder, folder / "data"), capture_output=True, text=True,
@@ -150,4 +150,4 @@ def test_a_reader_of_one_line_gets_it(folder: Path) -> None:
     )  # fmt: skip
     line, code = done.stdout.splitlines()
     assert ("compatible" in line, done.stderr) == (True, "")
-    assert code in {"0", "141"}  # 0 where everything was written before head closed the pipe
+    assert code in {"0", "141"}  # 0 if everything was written before head closed the pipe

@@ -33,7 +33,7 @@ def codex_server(folder: Path) -> Iterator[tuple[PageServer, Sandbox, str]]:
 
 
 def test_a_person_answers_codex_after_a_crash_of_the_server(tmp_path: Path) -> None:
-    """Start a run, see the question come, kill the server, start it again, click an option: the run succeeds."""
+    """A question of a run survives a kill of the server; after a restart a click on an option completes the run."""
     mark = new_nonce()
     with codex_server(tmp_path) as (server, box, model), browser(tmp_path / "profile") as tab:
         box.backend.script(Rule(Text(QUESTION)))

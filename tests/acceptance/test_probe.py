@@ -20,21 +20,21 @@ from turngate_probes.simulate.process import install
 
 @pytest.fixture(name="turngate")
 def _turngate(tmp_path: Path) -> Command:
-    """The command, with no engine and no npm on PATH."""
+    """Return the command, with no engine and no npm on PATH."""
     empty = tmp_path / "empty"
     empty.mkdir()
     return Command(tmp_path, str(empty))
 
 
 def probed(turngate: Command, *lies: str) -> CommandResult:
-    """Probe a fake engine with these lies, in full but for the wait for a later minute."""
+    """Probe a fake engine with these faults, without the wait for a later minute."""
     executable = engines.install(turngate.folder / "engine", *lies)
     return turngate.run("probe", f"codex={executable}", "--json", code=HURRIED)
 
 
 @pytest.mark.long
 def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
-    """Every clause is answered, none fails, and the exit code is 0; the JSON keeps its schema."""
+    """Every clause has a result, none fails, the exit code is 0, and the JSON matches its schema."""
     done = probed(turngate)
     assert done.code == 0, done.err
     assert first_error("probe-report", done.report) is None
@@ -49,7 +49,7 @@ def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
-    """With `--json` the text is on standard error, verdict, count and journal included."""
+    """With `--json` all text goes to stderr: verdict, counts and the journal's path."""
     done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json")
     assert json.loads(done.out)["level"] == "static"
     assert "compatible" in done.err
@@ -59,7 +59,7 @@ def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
-    """Without `thread_id` the release is broken, and what needs the id is not counted against it."""
+    """Without `thread_id` the release is broken; clauses that need the id are not run."""
     done = probed(turngate, "renames-id")
     assert done.code == 1, done.err
     results = done.clauses()
@@ -71,7 +71,7 @@ def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
-    """Exit code 0 and the right id do not hide that nothing was carried on the wire."""
+    """A resume without the conversation is broken, despite exit code 0 and the right id."""
     done = probed(turngate, "forgets")
     assert done.code == 1, done.err
     results = done.clauses()
@@ -81,7 +81,7 @@ def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
-    """A changed executable is reported, degrades the release, and fails under --strict."""
+    """A changed executable is reported and degrades the release, which fails under --strict."""
     executable = engines.install(turngate.folder / "engine", "updates-itself")
     args = ("probe", f"codex={executable}", "--json")
     done = turngate.run(*args, code=HURRIED)
@@ -92,7 +92,7 @@ def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
 
 
 def test_an_unreadable_version_is_broken(turngate: Command) -> None:
-    """A version of another form is the engine's failure, by its clause."""
+    """Unreadable version output fails the engine's version clause."""
     executable = engines.install(turngate.folder, "no-version")
     done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json")
     assert (done.code, done.report["releases"][0]["version"]) == (1, None)
@@ -100,7 +100,7 @@ def test_an_unreadable_version_is_broken(turngate: Command) -> None:
 
 
 def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
-    """An invalid version that the contract's pattern accepts is reported like an unreadable one."""
+    """An invalid version that matches the contract's pattern is reported like an unreadable one."""
     executable = engines.install(turngate.folder, "odd-version")
     done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 1, done.err
@@ -116,7 +116,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     ],
 )
 def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, said: str) -> None:
-    """No executable, none that runs and no npm are reported with a hint; exit code 2, and no verdict."""
+    """A missing executable, one that can't run and missing npm exit with 2 and a hint, without a verdict."""
     (turngate.folder / "plain").write_text("not executable")
     done = turngate.run("probe", target.format(folder=turngate.folder), "--json")
     assert done.code == 2, done.err
@@ -128,7 +128,7 @@ def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, sai
 
 
 def test_an_unknown_engine_is_refused(turngate: Command) -> None:
-    """It is refused before anything runs, in two lines with the known engines."""
+    """An unknown engine is rejected before anything runs, in two lines that list the known engines."""
     done = turngate.run("probe", "kodex", "codex=/missing")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: 'kodex' is not an engine\n")
@@ -136,7 +136,7 @@ def test_an_unknown_engine_is_refused(turngate: Command) -> None:
 
 
 def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Command) -> None:
-    """Available engines are still probed; the exit code says that something is unanswered."""
+    """The available engine is still probed, and the exit code says that one release is unanswered."""
     executable = engines.install(turngate.folder)
     done = turngate.run("probe", "codex=/missing", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 2
@@ -144,11 +144,11 @@ def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Com
 
 
 def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> None:
-    """At SIGINT every engine that runs is ended, what is known is printed, and the exit code is 130."""
+    """SIGINT ends every running engine, the results so far are printed, and the exit code is 130."""
     folder = turngate.folder / "engine"
     executable = engines.install(folder, "meets-tester")
     os.mkfifo(folder / "meeting")
-    # open for writing too, so that an engine that comes later does not wait for a reader
+    # also open for writing, so that a later engine doesn't wait for a reader
     meeting = os.open(folder / "meeting", os.O_RDWR)
     process = turngate.start("probe", f"codex={executable}", "--jobs", "1", "--json", code=HURRIED)
     assert select.select([meeting], [], [], 60)[0], "no engine was started"
@@ -170,7 +170,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
 
 @pytest.mark.long
 def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
-    """`--keep DIR` leaves the journal, and each sandbox with what its turns printed; otherwise nothing stays."""
+    """`--keep DIR` keeps the journal, and each sandbox with the output of its turns; otherwise nothing is kept."""
     executable = engines.install(turngate.folder / "engine")
     turngate.run("probe", f"codex={executable}", "--keep", "kept", code=HURRIED)
     kept = turngate.folder / "kept"
@@ -185,7 +185,7 @@ def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
 
 
 def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
-    """An exception in a check ends with exit code 3 and its traceback, never with 0, 1 or 2."""
+    """An exception in a check exits with 3 and its traceback, never with 0, 1 or 2."""
     executable = engines.install(turngate.folder)
     done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", code=CRASHING)
     assert done.code == 3, done.err
@@ -195,7 +195,7 @@ def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
-    """A simulated engine is driven by the reference server, and the report keeps its schema."""
+    """The reference server runs a simulated engine, and the report matches its schema."""
     executable = install(CODEX, turngate.folder / "engine")
     asked = ("--level", "server", "--clause", "server.bad-envelope")
     done = turngate.run("probe", f"codex={executable}", *asked, "--json")
@@ -207,7 +207,7 @@ def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:
-    """Whatever fails is shown by what the API answered, next to the engine's own output."""
+    """A failure is shown with the API's response next to the engine's output."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
     asked = ("--level", "server", "--clause", "server.waits")
     done = turngate.run("probe", f"codex={executable}", *asked, "--json")
@@ -221,7 +221,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
 
 
 def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
-    """Without an executable no clause of the level can be run, and the reason is reported."""
+    """Without an executable no server clause is run, and the reason is reported."""
     done = turngate.run("probe", "iflow", "--level", "server", "--json")
     assert done.code == 2, done.err
     assert set(done.clauses().values()) == {"not_run"}

@@ -1,4 +1,4 @@
-"""The examples of docs/python-api.md with the real codex, whose model is the stub backend."""
+"""The examples in docs/python-api.md with the real codex and the stub model backend."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engines
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
 def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
-    """Each conversation asks, and ends once the model has the reply."""
+    """Each conversation asks a question, and ends after the model has the reply."""
     contract, executable = engines.pinned_release("codex")
     (tmp_path / "path").mkdir()
     (tmp_path / "path/codex").symlink_to(executable)

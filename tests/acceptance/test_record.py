@@ -1,4 +1,4 @@
-"""Recording a real engine: the same release gives the same files."""
+"""Recording a real engine twice gives the same files."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from turngate_probes.record.recorder import record
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.source import ReleaseSource, Target
 
-# ended by us, at a time that is not the same twice
+# turngate ends these, at a different time in each run
 ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}
 
 
@@ -32,7 +32,7 @@ def test_recording_codex_again_changes_nothing_but_the_provenance(
     """Two recordings of the pinned release are byte-identical in all cases that end by themselves."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
     with ReleaseSource().held(Target("codex", pinned_version("codex")), print) as release:
-        pass  # nothing else uses the cache meanwhile
+        pass  # no other process uses the cache meanwhile
     cases = [case for case in RECORDED if case.name not in ENDLESS]
     recordings = []
     for name in ("one", "two"):

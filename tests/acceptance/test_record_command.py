@@ -10,7 +10,7 @@ from tests.probes import engines
 
 @pytest.fixture(name="turngate")
 def _turngate(tmp_path: Path) -> Command:
-    """The command, with no engine and no npm on PATH."""
+    """Return the command, with no engine and no npm on PATH."""
     empty = tmp_path / "empty"
     empty.mkdir()
     return Command(tmp_path, str(empty))
@@ -18,7 +18,7 @@ def _turngate(tmp_path: Path) -> Command:
 
 @pytest.mark.long
 def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
-    """Each turn of the chosen cases is a folder, and the command says how many there are."""
+    """Each turn of the chosen cases has a folder, and the command prints how many."""
     executable = engines.install(turngate.folder / "engine")
     done = turngate.run("record", f"codex={executable}", "--case", "final", "--case", "bad-handles", "--into", "there")
     assert done.code == 0, done.err
@@ -33,7 +33,7 @@ def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
 
 
 def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
-    """What could not be recorded is said, and is no failure of the command."""
+    """A case that could not be fully recorded is reported, but doesn't fail the command."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
     done = turngate.run("record", f"codex={executable}", "--case", "main", "--into", "there")
     assert done.code == 0, done.err
@@ -41,7 +41,7 @@ def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
 
 
 def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> None:
-    """What goes wrong with one target is reported, exit code 2, and the next is recorded."""
+    """A failed target is reported with exit code 2, and the next one is recorded."""
     executable = engines.install(turngate.folder / "engine")
     done = turngate.run(
         "record", f"codex={turngate.folder}/none", f"codex={executable}", "--case", "final", "--into", "there"
@@ -52,7 +52,7 @@ def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> 
 
 
 def test_an_unknown_case_is_a_usage_error(turngate: Command) -> None:
-    """The cases that there are are named."""
+    """An unknown case is a usage error that lists the cases."""
     done = turngate.run("record", "codex", "--case", "nonsense")
     assert done.code == 2
     assert "unknown case: nonsense" in done.err

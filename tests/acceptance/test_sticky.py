@@ -1,4 +1,4 @@
-"""Sticky processes of the real engines, with the stub model backend as their model."""
+"""Sticky processes of the real engines, with the stub model backend."""
 
 import queue
 import uuid
@@ -35,7 +35,7 @@ class Kept:
     told: "queue.SimpleQueue[StickyEvent]" = field(default_factory=queue.SimpleQueue)
 
     def open(self, mode: Mode) -> Opened:
-        """Open it, and wait until it is ready."""
+        """Start the process, and wait until it is ready."""
         request = StickyRequest(
             executable=self.executable, contract=self.contract, cwd=self.box.work,
             env=self.box.env(self.contract.hermetic, self.box.work), mode=mode, tag=uuid.uuid4().hex,
@@ -45,7 +45,7 @@ class Kept:
         return self.until(Opened)
 
     def until(self, *kinds: type[Kind]) -> Kind:
-        """Wait for the next event of these kinds; it must not be gone before."""
+        """Wait for the next event of these kinds; fail if the process ends first."""
         while True:
             event = self.told.get(timeout=PATIENCE)
             if isinstance(event, kinds):
@@ -58,23 +58,23 @@ class Kept:
         return self.until(TurnEnded)
 
     def script_a_write(self, word: str) -> None:
-        """Make the model ask once for a tool that writes a file, when it reads a word, and then end."""
+        """Make the model call a tool that writes a file, once, at a given word, and then end."""
         call = self.contract.hermetic.tool_call
         assert call
-        # some engines answer while a slow command still runs
+        # some engines respond while a slow command still runs
         arguments = {k: self.box.fill(str(value)).removeprefix("sleep 1; ") for k, value in call.arguments.items()}
         rule = Rule(ToolCall(call.name, arguments), contains=word, times=1)
         self.box.backend.script(rule, Rule(Text("done")))
 
     @property
     def written(self) -> Path:
-        """The file that the tool writes."""
+        """Return the path of the file that the tool writes."""
         return self.box.work / "touched.txt"
 
 
 @pytest.fixture(name="kept", params=["codex", "gemini", "opencode"])
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    """Install the pinned release, and open a host for it."""
+    """Install the pinned release, and start a host for it."""
     engine = str(request.param)
     contract, executable = engines.pinned_release(engine)
     host = StickyHost()
@@ -86,7 +86,7 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
 
 
 def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> None:
-    """The mark of the first turn is on the wire of the third, by the asked model, and the process is still the same."""
+    """The third turn's request has the first turn's mark and the chosen model, and the process is the same."""
     backend, mark = kept.box.backend, new_nonce()
     opened = kept.open(Mode.INTERACTIVE)
     for number, prompt in enumerate((f"Remember {mark}", "And now?", "--yolo")):
@@ -97,7 +97,7 @@ def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> N
         assert psutil.Process(opened.pid).create_time() == opened.started_at
     last = [exchange for exchange in backend.exchanges()[before:] if mark in exchange.nonces]
     assert last
-    # some engines leave the provider out, which stands before the model's name
+    # some engines omit the provider in front of the model's name
     models = {(exchange.model or "").rpartition("/")[2] for exchange in last}
     assert models == {kept.contract.hermetic.model.rpartition("/")[2]}
     assert not backend.egress()
@@ -107,7 +107,7 @@ def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> N
 
 
 def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
-    """Denied, the file is not written; allowed, it is; each time the engine asks anew."""
+    """A denied action isn't done, an allowed one is, and the engine asks each time."""
     assert kept.contract.sticky.one_time
     kept.open(Mode.INTERACTIVE)
     kept.box.backend.script(Rule(Text("hello")))
@@ -125,7 +125,7 @@ def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
 
 
 def test_in_auto_nobody_is_asked(kept: Kept) -> None:
-    """The same action is done, and no request is surfaced."""
+    """In mode auto the same action is done without a permission request."""
     kept.open(Mode.AUTO)
     kept.box.backend.script(Rule(Text("hello")))
     kept.turn("hello")
@@ -136,7 +136,7 @@ def test_in_auto_nobody_is_asked(kept: Kept) -> None:
 
 
 def test_a_refused_key_is_a_failure_of_the_turn(kept: Kept) -> None:
-    """The turn ends with what the backend said, and the process goes on."""
+    """The turn fails with the backend's message, and the process keeps running."""
     kept.open(Mode.INTERACTIVE)
     kept.box.backend.script(Rule(Refuse(401)))
     assert "refused as scripted" in (kept.turn("hello").failure or "")

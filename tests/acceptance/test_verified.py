@@ -1,4 +1,4 @@
-"""A server verifies real engines by itself: nobody has probed them, and a drifted one is not resumed."""
+"""A server verifies real engines that nobody has probed, and doesn't resume one that fails."""
 
 import sys
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class VerifiedServer:
         self.client, self.box, self.contract = client, box, contract
 
     def engine(self) -> dict[str, Any]:
-        """Read what the server says of the engine."""
+        """Return what the server reports about the engine."""
         rows = self.client.get("/v1/engines").document["engines"]
         return next(row for row in rows if row["engine"] == self.contract.engine)
 
@@ -51,7 +51,7 @@ class VerifiedServer:
         return str(self.client.post("/v1/runs", body, "create").document["links"]["self"])
 
     def until(self, path: str, *states: str) -> dict[str, Any]:
-        """Follow a run until it is in one of these states, or has ended."""
+        """Follow a run until it has one of these states, or has ended."""
         ended = ("succeeded", "failed", "canceled")
         for _ in range(int(PATIENCE / 0.1)):
             run = self.client.get(path).document
@@ -64,9 +64,9 @@ class VerifiedServer:
 
 @contextmanager
 def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[VerifiedServer]:
-    """Serve the pinned release of an engine, wrapped if there is code, with a cache that holds no result."""
+    """Serve the pinned release of an engine, in a wrapper if `code` is given, with no saved result."""
     contract, real = engines.pinned_release(engine)
-    # not below the system's temporary directory, which some engines distrust
+    # not below the system's temporary directory, which some engines don't trust
     with sandbox(contract.hermetic, default_cache() / "sandboxes", f"verified-{engine}", keep=False) as box:
         path = box.root / "path"
         path.mkdir()
@@ -106,7 +106,7 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode"])
 def test_a_real_engine_is_proven_before_its_first_run(engine: str, tmp_path: Path) -> None:
-    """The run waits in the queue until two turns have shown that the engine resumes."""
+    """A run stays queued until two turns have shown that the engine resumes."""
     with served(engine, tmp_path) as world:
         asked = world.until(world.create(new_nonce()), "waiting_user")
         profile = asked["interactive_profile"]

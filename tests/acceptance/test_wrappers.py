@@ -1,4 +1,4 @@
-"""The real codex behind wrappers that spoil it: what a probe is for, shown on the real thing."""
+"""The real codex in wrappers that break it, as a test of the probe."""
 
 import sys
 from pathlib import Path
@@ -27,12 +27,12 @@ sys.exit(subprocess.run((REAL, *argv)).returncode)
 
 @pytest.fixture(name="codex", scope="module")
 def _codex() -> Path:
-    """The pinned release of the real codex, from the cache or from npm."""
+    """Return the pinned release of the real codex, from the cache or from npm."""
     return engines.pinned_release("codex")[1]
 
 
 def wrapped(codex: Path, folder: Path, code: str) -> Path:
-    """Make an executable that runs `code`, to which the real codex is REAL."""
+    """Create an executable that runs `code`, in which REAL is the real codex."""
     wrapper = folder / "codex"
     wrapper.write_text(f"#!{sys.executable} -IS\nimport subprocess, sys\nREAL = {str(codex)!r}\n{code}")
     wrapper.chmod(0o755)
@@ -40,26 +40,26 @@ def wrapped(codex: Path, folder: Path, code: str) -> Path:
 
 
 def judged(executable: Path) -> dict[str, ClauseResult]:
-    """Play the main case, and judge by it."""
-    # not below the system's temporary directory, which some engines distrust
+    """Run the main case and judge its clauses."""
+    # not below the system's temporary directory, which some engines don't trust
     played = engines.play(executable, default_cache(), "main", "bad-handles", "auto")
     return played.judged()
 
 
 def test_the_real_codex_as_it_is(codex: Path) -> None:
-    """Without a wrapper nothing fails."""
+    """Without changes to the real codex nothing fails."""
     assert engines.failing(judged(codex)) == set()
 
 
 def test_a_codex_that_renames_its_id_is_broken(codex: Path, tmp_path: Path) -> None:
-    """With `thread_id` renamed in its output it is broken, by the id's presence alone."""
+    """If `thread_id` is renamed in the output, only the clause about the id's presence fails."""
     results = judged(wrapped(codex, tmp_path, RENAMES))
     assert engines.failing(results) == {"handle.present"}
     assert verdict(results.values()) is Verdict.BROKEN
 
 
 def test_a_codex_that_drops_the_session_is_broken(codex: Path, tmp_path: Path) -> None:
-    """With `resume ID` taken out of its argv every turn exits with 0, and the lost context breaks it."""
+    """If `resume ID` is removed from argv, every turn exits with 0, and the clause about context fails."""
     results = judged(wrapped(codex, tmp_path, DROPS))
     assert "resume.context-carried" in engines.failing(results)
     assert results["resume.accepted"].detail.endswith("requests to stub-asked")

@@ -1,4 +1,4 @@
-"""The composite action and the hook, as their runners read them, and the action's own steps in a real bash."""
+"""The composite action and the pre-commit hook, with the action's own steps in a real bash."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def played(
 
 
 def test_targets_and_options_reach_the_command(tmp_path: Path) -> None:
-    """Word by word, without what a shell would make of them, and with every report."""
+    """Targets and options are passed as separate words, unchanged by the shell, and every report is requested."""
     code, words, _ = played(
         tmp_path, targets="codex@0.169.0\n  gemini", options="--strict", reports="out put", command="probe"
     )
@@ -64,7 +64,7 @@ def test_targets_and_options_reach_the_command(tmp_path: Path) -> None:
 
 
 def test_an_input_is_never_a_program(tmp_path: Path) -> None:
-    """Neither the shell nor the runner's expressions read it."""
+    """Inputs reach neither the shell nor the runner's expressions as code."""
     _, words, _ = played(tmp_path, targets='$(touch hacked) `touch hacked`; * "x')
     assert words[1:8] == ["$(touch", "hacked)", "`touch", "hacked`;", "*", '"x', "--report"]
     assert not (tmp_path / "hacked").exists()
@@ -73,7 +73,7 @@ def test_an_input_is_never_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
 def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code: int) -> None:
-    """The step itself goes on, so that reports are uploaded; the last one ends with the code."""
+    """The step itself succeeds so that reports are uploaded; the last step exits with turngate's exit code."""
     ended, _, outputs = played(tmp_path, code)
     expected = {"exit-code": str(code), "changes-required": "", "sarif": "turngate-reports/turngate.sarif"}
     assert (ended, outputs) == (0, expected)
@@ -83,7 +83,7 @@ def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code:
 
 
 def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
-    """Where turngate could not ask anything, nothing is there to upload."""
+    """If turngate wrote no report, there is no output to upload."""
     assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2", "changes-required": ""}
 
 
@@ -96,19 +96,19 @@ def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
 def test_a_green_gate_says_whether_changes_are_required(
     tmp_path: Path, make: Callable[[], GateReport], code: int, command: str, required: str
 ) -> None:
-    """Read from the report itself; a gate that is not green says nothing, and neither does a probe."""
+    """The output comes from the gate's report; a failed gate and a probe have none."""
     _, _, outputs = played(tmp_path, code, report=json_text(make()), command=command)
     assert outputs["changes-required"] == required
 
 
 def test_another_command_is_refused(tmp_path: Path) -> None:
-    """The action says which there are."""
+    """Another command is rejected with a list of the supported ones."""
     code, words, _ = played(tmp_path, command="simulate")
     assert (code, words) == (2, [])
 
 
 def test_every_command_of_the_action_takes_its_options() -> None:
-    """Those that are registered write reports."""
+    """Every command that the action supports accepts its report options."""
     context = click.Context(turngate)
     offered = [name for name in ("probe", "gate") if name in turngate.list_commands(context)]
     assert "probe" in offered
@@ -129,7 +129,7 @@ def test_the_action_is_of_the_known_shape() -> None:
 
 @pytest.mark.long
 def test_the_hook_lints_contracts(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its command and pattern fit the contracts of this checkout."""
+    """The hook's command and file pattern match the contracts of this checkout."""
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     files = [path for path in (ROOT / "contracts").rglob("*") if re.search(hook["files"], path.as_posix())]
     assert {path.parent.name for path in files} == {"engines", "simulations"}

@@ -1,4 +1,4 @@
-"""The jobs that merge upgrades automatically: their own scripts in a real bash, with a `gh` that records its calls."""
+"""The jobs that merge upgrades automatically: their scripts in a real bash, with a `gh` that records its calls."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def program(folder: Path, name: str, code: str) -> None:
 
 
 def bash(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a step as GitHub does, with the programs of a folder."""
+    """Run a step as GitHub does, with programs from a folder."""
     path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     argv = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
     return subprocess.run(argv, cwd=folder, env=path | env, capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def bash(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[s
 def test_an_upgrade_is_merged_only_if_it_requires_no_changes(
     job: dict[str, Any], required: str, asked: list[str], tmp_path: Path
 ) -> None:
-    """Unknown is not false. Auto-merge that is off already, which `gh` refuses to turn off, is no failure."""
+    """Only `false` enables auto-merge, an unknown answer doesn't. `gh` may refuse to turn off what is off already."""
     program(tmp_path / "bin", "gh", "import sys\nprint(sys.argv[1:])\nsys.exit('--disable-auto' in sys.argv)")
     (step,) = job["steps"]
     ended = bash(step["run"], tmp_path, PR=PR, CHANGES_REQUIRED=required)
@@ -51,7 +51,7 @@ def test_an_upgrade_is_merged_only_if_it_requires_no_changes(
 
 @pytest.mark.parametrize("job", JOBS)
 def test_the_job_runs_no_code_of_the_pull_request(job: dict[str, Any]) -> None:
-    """It has the right to merge, so it checks nothing out; it runs after a red gate too, to take a merge back."""
+    """The job has merge rights, so it checks nothing out. It runs after a failed gate too, to cancel a merge."""
     (step,) = job["steps"]
     assert set(step) == {"env", "run"}
     assert "${{" not in step["run"]
@@ -61,7 +61,7 @@ def test_the_job_runs_no_code_of_the_pull_request(job: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("workflow, gate", [(GATE, "gate"), (EXAMPLE, "may-i-upgrade")])
 def test_the_gate_passes_its_answer_on(workflow: dict[str, Any], gate: str) -> None:
-    """As an output of its job."""
+    """The gate's answer is an output of its job."""
     assert set(workflow["jobs"][gate]["outputs"]) == {"changes-required"}
     assert workflow["permissions"]["contents"] == "read"
 

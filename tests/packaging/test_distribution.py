@@ -1,4 +1,4 @@
-"""What is shipped: the wheel and the sdist, and the command of an installed wheel."""
+"""The contents of wheel and sdist, and the command of an installed wheel."""
 
 import os
 import subprocess
@@ -29,12 +29,12 @@ RECORDED_THERE = "turngate_probes/recordings/iflow"
 
 
 def recordings() -> set[str]:
-    """Name every recording that is shipped, as it should stand in the wheel."""
+    """List every shipped recording by its path in the wheel."""
     return {f"{RECORDED_THERE}/{path.relative_to(RECORDED)}" for path in RECORDED.rglob("*") if path.is_file()}
 
 
 def source_files() -> set[str]:
-    """Name every file of the three packages, as it should stand in the wheel."""
+    """List every file of the three packages by its path in the wheel."""
     return {
         path.relative_to(parent).as_posix()
         for package, parent in SOURCES.items()
@@ -44,7 +44,7 @@ def source_files() -> set[str]:
 
 
 def run(*argv: str | Path) -> str:
-    """Run a program outside of the checkout, without what would lead it back there."""
+    """Run a program outside the checkout, without variables that point back to it."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ran = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -53,7 +53,7 @@ def run(*argv: str | Path) -> str:
 
 @pytest.fixture(name="dist", scope="module")
 def _dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist, and the wheel from it, with what is installed here."""
+    """Build the sdist, and the wheel from it, with the installed tools."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     return folder
@@ -61,21 +61,21 @@ def _dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="installed", scope="module")
 def _installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel alone in a fresh environment that borrows the dependencies of this one."""
+    """Install only the wheel in a new environment that shares the dependencies of this one."""
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, symlinks=True)
     python = home / "bin/python"
     (wheel,) = dist.glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel)
-    # a folder that a .pth file adds has its own .pth files ignored, so the checkout stays out of sight
+    # .pth files in a folder that another .pth file adds are ignored, so the checkout isn't imported
     (site,) = (home / "lib").glob("python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return home
 
 
 def test_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
-    """The wheel holds exactly the three packages and recordings of the withdrawn engine, which stay small."""
+    """The wheel has exactly the three packages and the recordings of the withdrawn engine, which stay small."""
     (wheel,) = dist.glob("*.whl")
     packed = [row for row in zipfile.ZipFile(wheel).infolist() if ".dist-info/" not in row.filename]
     held = {row.filename for row in packed}
@@ -98,20 +98,20 @@ def test_sdist_holds_what_tests_need(dist: Path) -> None:
 
 
 def test_installed_wheel_runs_from_its_own_files(installed: Path) -> None:
-    """The installed packages are imported from the environment, not from the checkout."""
+    """The packages are imported from the environment, not from the checkout."""
     for package in SOURCES:
         file = run(installed / "bin/python", "-c", f"import {package}; print({package}.__file__)").strip()
         assert Path(file).is_relative_to(installed)
 
 
 def test_installed_command_lists_its_subcommands(installed: Path) -> None:
-    """The command of the installed wheel finds the subcommands that the wheel registers."""
+    """The installed command lists the subcommands that the wheel registers."""
     shown = run(installed / "bin/turngate", "--help")
     assert all(f"\n  {name} " in shown for name in ("contracts", "engines", "probe"))
 
 
 def test_installed_command_probes_what_is_there(installed: Path, tmp_path: Path) -> None:
-    """Without an engine or npm that is iFlow, from the recordings that the wheel brings; the rest is skipped."""
+    """Without an engine or npm, the command probes iFlow from the wheel's recordings and skips the rest."""
     env = {"PATH": str(tmp_path), "HOME": str(tmp_path), "TURNGATE_CACHE_DIR": str(tmp_path / "cache")}
     command = (installed / "bin/turngate", "probe")
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
@@ -121,12 +121,12 @@ def test_installed_command_probes_what_is_there(installed: Path, tmp_path: Path)
 
 
 def test_installed_command_validates_its_contracts(installed: Path) -> None:
-    """The contracts that the wheel brings are valid where it is installed."""
+    """The contracts in the wheel are valid where it is installed."""
     assert "codex" in run(installed / "bin/turngate", "contracts", "check")
 
 
 def test_a_program_that_uses_the_python_api_is_typed(installed: Path, tmp_path: Path) -> None:
-    """The examples of the page pass mypy in strict mode with the installed wheel; a mistyped name or mode does not."""
+    """The page's examples pass strict mypy with the installed wheel; a mistyped name or mode doesn't."""
     check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "bin/python", "--cache-dir")
     for number, example in enumerate(EXAMPLES):
         file = tmp_path / f"example_{number}.py"

@@ -1,4 +1,4 @@
-"""What the documents say of exit codes, commands and files, held against the code."""
+"""Exit codes, commands and files in the documents match the code."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
-    """Those of verdicts, and those that stand in the code for what is none."""
+    """The table has every exit code of a verdict, every other one in the code, and no more."""
     verdicts = {exit_code([verdict], fail_on) for verdict in Verdict for fail_on in FailOn} | {exit_code([])}
     others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
     assert set(coded(CODES)) == verdicts | others
@@ -43,7 +43,7 @@ def test_every_exit_code_is_in_the_table_and_no_other() -> None:
 
 
 def test_the_table_says_what_the_code_does() -> None:
-    """Each code by the word that names its case."""
+    """Each code's row names its case."""
     said = coded(CODES)
     assert "broken" in said[exit_code([Verdict.BROKEN, Verdict.UNANSWERED])]
     assert "--fail-on" in said[exit_code([Verdict.DEGRADED], FailOn.DEGRADED)]
@@ -58,7 +58,7 @@ def test_the_table_says_what_the_code_does() -> None:
 
 
 def test_a_mistake_of_usage_is_never_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    """For every command."""
+    """Usage errors of every command exit with 2."""
     context = click.Context(cli.turngate)
     for name in cli.turngate.list_commands(context):
         assert cli.run([name, "--no-such-option"]) == cli.UNANSWERED or name == "simulate"
@@ -66,7 +66,7 @@ def test_a_mistake_of_usage_is_never_a_verdict(capsys: pytest.CaptureFixture[str
 
 
 def test_every_command_has_its_row() -> None:
-    """A command that is added says its codes."""
+    """The table has a row for every command."""
     rows = "".join(re.findall(r"^\| (`.*?) \|", CODES, re.MULTILINE))
     assert set(cli.turngate.list_commands(click.Context(cli.turngate))) <= set(re.findall(r"`([a-z]+)`", rows))
 
@@ -83,12 +83,12 @@ def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
 
 
 def test_every_format_of_reports_is_documented() -> None:
-    """By its suffix."""
+    """Every report format is documented with its suffix."""
     assert set(re.findall(r"^\| `(\.[a-z]+)` \|", CI, re.MULTILINE)) == set(FORMATS)
 
 
 def test_the_examples_can_be_read_and_fit() -> None:
-    """YAML and JSON parse; the action's inputs and outputs, the hook and the pin file are as they are here."""
+    """Examples in YAML and JSON parse, and match the action's inputs and outputs, the hook and the pin file."""
     workflow, _, hooks = (yaml.safe_load(block) for block in blocks("yaml"))
     action: Any = yaml.safe_load((ROOT / "action.yml").read_text())
     steps = workflow["jobs"]["may-i-upgrade"]["steps"]

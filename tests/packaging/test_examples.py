@@ -1,4 +1,4 @@
-"""Every documented command: those of the documents and of `--help` are run on simulated engines, or it is said why not.
+"""Every command in the documents and in `--help` runs on simulated engines, or has a reason why not.
 
 `turngate` finds each release that an example names in a cache of simulated engines, so nothing is downloaded. The walk
 of docs/api.md is run by tests/reference/server/test_web.py, the GitHub workflow of docs/ci.md by test_action.py.
@@ -44,7 +44,7 @@ WHY_NOT = {
     ),
     r"turngate report (codex|gate)\.json": "tests/probes/cli/test_report.py joins reports, and renders those of a gate",
 }
-# what runs or reads the blocks of each other language on a page
+# the tests that run or read blocks of other languages on a page
 READ_BY = {
     ("api.md", "sh"): "tests/reference/server/test_web.py",
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
@@ -91,7 +91,7 @@ def spans() -> Iterator[str]:
 
 
 def test_every_code_block_is_run_or_read_by_a_test_or_says_why_not() -> None:
-    """By a test that names its page."""
+    """Every code block has a test that names its page, or a reason why not."""
     blocks = {
         (page.name, language)
         for page in PAGES
@@ -103,7 +103,7 @@ def test_every_code_block_is_run_or_read_by_a_test_or_says_why_not() -> None:
 
 
 def test_every_reason_not_to_run_an_example_concerns_one() -> None:
-    """None is left of an example that is gone, and some examples are run."""
+    """Every reason belongs to an existing example, and some examples are run."""
     for pattern in WHY_NOT:
         assert any(re.match(pattern, command) for command in EXAMPLES), pattern
     assert len(RUN) >= 5
@@ -111,7 +111,7 @@ def test_every_reason_not_to_run_an_example_concerns_one() -> None:
 
 @pytest.mark.parametrize("command", sorted({*EXAMPLES, *spans()}))
 def test_every_option_that_is_shown_exists(command: str) -> None:
-    """Of the subcommand that it is shown with."""
+    """Every option in an example exists in its subcommand."""
     for part in re.findall(r"(?<!-)\bturngate (?:--contracts \S+ )?(?!--)([^|&\\]*)", command):
         words = shlex.split(part.replace("…", ""))
         context = click.Context(cli.turngate)
@@ -122,13 +122,13 @@ def test_every_option_that_is_shown_exists(command: str) -> None:
         known = {flag for option in named.params for flag in (*option.opts, *option.secondary_opts)}
         own = words[: words.index("--")] if "--" in words else words
         asked = {word.partition("=")[0] for word in own if re.match(r"--\w", word)}
-        if words[0] != "simulate" or "--install" in words:  # the others are for the engine
+        if words[0] != "simulate" or "--install" in words:  # the other options are for the engine
             assert asked <= known, command
 
 
 @pytest.mark.parametrize("command", EXAMPLES)
 def test_every_release_that_is_shown_is_known(command: str) -> None:
-    """A pinned one, one that a matrix probed, or the latest."""
+    """Every release in an example is pinned, tested in a matrix, or the latest."""
     run = (ROOT / "docs/compatibility.json").read_text("utf-8")
     for engine, version in re.findall(r"\b([a-z]+)@(\d[\d.]*\d)", command):
         assert version == pinned_version(engine) or f'"{version}"' in run
@@ -136,7 +136,7 @@ def test_every_release_that_is_shown_is_known(command: str) -> None:
 
 @pytest.fixture(name="bin_folder", scope="module")
 def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Simulate each release that an example names, as if npm had installed it, with turngate on PATH."""
+    """Simulate each release in the examples, as if npm had installed it, with turngate on PATH."""
     folder = tmp_path_factory.mktemp("examples")
     for engine, version in {*re.findall(r"\b([a-z]+)@(\d[\d.]*\d)", " ".join(RUN))}:
         registry, contract = registries(engine)["npm"], load.contract(engine).at(version)
@@ -157,7 +157,7 @@ def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", RUN)
 def test_the_example_works(command: str, bin_folder: Path, tmp_path: Path) -> None:
-    """In an empty folder, but for what an example before it makes: its report, and the simulated engine."""
+    """Each example works in a folder that is empty except for the files of the example before it."""
     env = {
         "PATH": f"{bin_folder / 'path'}:{os.environ['PATH']}", "HOME": str(tmp_path),
         "TURNGATE_CACHE_DIR": str(bin_folder / "cache"),

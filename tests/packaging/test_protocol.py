@@ -1,4 +1,4 @@
-"""`docs/protocol.md` agrees with the envelope's schema and the server's prompts."""
+"""`docs/protocol.md` matches the envelope's schema and the server's prompts."""
 
 import json
 import re
@@ -24,23 +24,23 @@ def blocks(kind: str, text: str = PAGE) -> list[str]:
 
 
 def section(title: str) -> str:
-    """Return what is below a heading, up to the next one."""
+    """Return the text of a section, up to the next heading."""
     return re.split(r"^#+ ", PAGE.partition(f"# {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def rows(title: str) -> list[list[str]]:
-    """Return the cells of the table in a section, without its head."""
+    """Return the cells of the table in a section, without its header."""
     lines = [line for line in section(title).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def one_line(text: str) -> str:
-    """Return text without its line breaks."""
+    """Return the text on one line."""
     return re.sub(r"\s+", " ", text).strip()
 
 
 def test_the_examples_of_envelopes_are_valid() -> None:
-    """The page shows both outcomes, and each example is a valid envelope."""
+    """The page has an example of both outcomes, and each is a valid envelope."""
     envelopes = [read_envelope(example) for example in blocks("json", section("The envelope"))]
     assert [type(envelope) for envelope in envelopes] == [Envelope, Envelope]
     assert [json.loads(example)["outcome"] for example in blocks("json", section("The envelope"))] == [
@@ -58,7 +58,7 @@ def test_the_members_are_those_of_the_schema() -> None:
 
 
 def test_the_kinds_are_those_of_the_schema() -> None:
-    """The table lists all kinds, with the members that the schema requires for each."""
+    """The table lists all kinds with the members that the schema requires."""
     table = rows("The five kinds")
     assert [row[0].strip("`") for row in table] == [*KINDS] == ASKED["properties"]["kind"]["enum"]
     bare: dict[str, object] = {"prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
@@ -75,7 +75,7 @@ def envelope_of(asked: dict[str, object]) -> object:
 
 
 def test_each_repair_level_has_an_example_that_needs_it() -> None:
-    """The page explains all levels, in the order in which they are tried."""
+    """The page has an example of each repair level, in the order in which they are tried."""
     levels = re.findall(r"^`(\w+)`: ", section("Finding the envelope"), re.MULTILINE)
     assert levels == [*Repair]
     for level, example in zip(levels, blocks("text", section("Finding the envelope")), strict=True):
@@ -85,7 +85,7 @@ def test_each_repair_level_has_an_example_that_needs_it() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    """The limits of an answer, its nesting, and a reply."""
+    """The limits of an answer, its nesting and a reply match the code."""
     assert f"longer than {MAX_TEXT} characters" in PAGE
     assert f"more than {MAX_DEPTH}\n  levels of nesting" in PAGE
     reply = openapi.document()["components"]["schemas"]["Reply"]["properties"]["response"]
@@ -93,7 +93,7 @@ def test_the_limits_are_those_of_the_code() -> None:
 
 
 def test_the_texts_are_those_that_the_server_adds() -> None:
-    """The page quotes the prompts' texts exactly."""
+    """The page quotes the text of the prompts exactly."""
     (artifacts,) = blocks("text", section("The artifact text"))
     assert one_line(artifacts) == artifact_patch(Path("DIRECTORY"))
     interactive, auto, schema = blocks("text", section("The mode text"))
@@ -106,6 +106,6 @@ def test_the_texts_are_those_that_the_server_adds() -> None:
 
 @pytest.mark.parametrize("code", ["INVALID_REQUEST", "PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"])
 def test_the_refusals_of_a_reply_are_those_of_the_api(code: str) -> None:
-    """The page gives each code with its status."""
+    """The page lists each error code of a reply with its status."""
     assert f"(422, `{code}`)" in one_line(PAGE)
     assert openapi.problems()[code]["status"] == 422

@@ -1,4 +1,4 @@
-"""The public API: every name has a working example and a row on the page, and is the only way in for other packages."""
+"""The public API: every name has a working example and a row on the page, and other packages use it."""
 
 import ast
 import doctest
@@ -34,7 +34,7 @@ def _work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", turngate.__all__)
 def test_the_example_of_a_docstring_works(name: str, work: Path) -> None:
-    """Every public name has one, which assumes `import turngate` alone."""
+    """The docstring of every public name has a working example, which needs only `import turngate`."""
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     (test,) = finder.find(getattr(turngate, name), name, globs={"turngate": turngate})
     assert test.examples, f"{name} has no example"
@@ -43,7 +43,7 @@ def test_the_example_of_a_docstring_works(name: str, work: Path) -> None:
 
 
 def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> None:
-    """For the type checker, for the interpreter and in `__all__` alike."""
+    """Each name is listed once and imported from its own module: for the type checker, at run time and in `__all__`."""
     tree = ast.parse(Path(turngate.__file__).read_text("utf-8"))
     checked = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {
@@ -57,14 +57,14 @@ def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> Non
 
 
 def test_importing_turngate_imports_nothing_else_of_it() -> None:
-    """So that commands which need little start quickly."""
+    """`import turngate` imports no submodules, so that small commands start quickly."""
     code = "import sys, turngate; print([name for name in sys.modules if name.startswith(('turngate', 'msgspec'))])"
     ran = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "['turngate']"
 
 
 def internals(file: Path) -> set[str]:
-    """Return the public names that a module takes from a submodule, by an import or as an attribute of it."""
+    """Return the public names that a module takes from a submodule, by import or as an attribute."""
     nodes = [*ast.walk(ast.parse(file.read_text("utf-8")))]
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("turngate.")]
     modules = {imported.asname or imported.name for node in imports for imported in node.names}
@@ -75,19 +75,19 @@ def internals(file: Path) -> set[str]:
 
 
 def test_other_packages_use_the_public_name_where_there_is_one() -> None:
-    """The server and the probes are orchestrators too."""
+    """Server and probes use the public name of a function if it has one."""
     assert {str(file.relative_to(ROOT)): names for file in OTHERS if (names := internals(file))} == {}
 
 
 def test_the_page_lists_every_name_and_no_other() -> None:
-    """Each in one row of its tables."""
+    """The page's tables list every name once and no others."""
     rows = re.findall(r"^\| `(?:await )?(\w+)[^`]*` \|", PAGE, re.MULTILINE)
     assert sorted(rows) == sorted(turngate.__all__)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
-    """As a program in an empty folder, for somebody who answers each question."""
+    """The page's example works as a program in an empty folder, with an answer to each question."""
     (work / "example.py").write_text(example)
     ran = subprocess.run(
         (sys.executable, "example.py"), input="red\nred\n", capture_output=True, text=True, check=False, timeout=60

@@ -1,4 +1,4 @@
-"""What a release needs: its notes, its workflow, and metadata that fits the classifiers and the CI."""
+"""What a release needs: notes, a workflow, and metadata that matches the classifiers and the CI."""
 
 import re
 import subprocess
@@ -39,7 +39,7 @@ def _checkout(tmp_path: Path) -> Path:
 
 
 def noted(checkout: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the script of a checkout."""
+    """Run the script on a checkout."""
     script = checkout / ".github/release_notes.py"
     return subprocess.run((sys.executable, script, *argv), capture_output=True, text=True, check=False)
 
@@ -48,13 +48,13 @@ def noted(checkout: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     "version, notes", [("0.2.0", "### Fixed\n\n- A fault.\n"), ("0.1.0", "- First.\n")]
 )  # fmt: skip
 def test_the_notes_are_the_section_of_the_version(checkout: Path, version: str, notes: str) -> None:
-    """Without its heading, also at the end of the file."""
+    """The notes are the version's section without its heading, also at the end of the file."""
     assert noted(checkout, version).stdout == notes
 
 
 @pytest.mark.parametrize("argv", [("0.3.0",), ("0.2",), ()])
 def test_a_version_without_a_section_stops_the_release(checkout: Path, argv: tuple[str, ...]) -> None:
-    """The script fails, prints nothing and says why."""
+    """Without a section for the version the script fails, prints no notes and says why."""
     ended = noted(checkout, *argv)
     assert ended.returncode == 1
     assert ended.stdout == ""
@@ -67,7 +67,7 @@ def workflow(name: str) -> Any:
 
 
 def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
-    """No password is stored; the job that uploads runs no code of the repository."""
+    """Only one job may upload, after the tests, without a password and without running code of the repository."""
     jobs = workflow("release")["jobs"]
     assert [jobs[name]["needs"] for name in ("build", "publish", "notes")] == ["test", "build", "publish"]
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
@@ -76,7 +76,7 @@ def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
 
 
 def test_the_ci_tests_each_python_version_of_the_classifiers() -> None:
-    """On Linux and macOS, with locked, lowest and newest dependencies, by targets that the Makefile has."""
+    """The CI tests Linux and macOS with locked, lowest and newest dependencies, by targets of the Makefile."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     stated = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     matrix = workflow("ci")["jobs"]["tests"]["strategy"]["matrix"]
@@ -89,7 +89,7 @@ def test_the_ci_tests_each_python_version_of_the_classifiers() -> None:
 
 
 def test_the_hooks_check_what_make_check_does() -> None:
-    """The commands of .pre-commit-config.yaml are those of the Makefile."""
+    """The commands in .pre-commit-config.yaml are those of `make check`."""
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     entries = {hook["id"]: hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]}
     makefile = (ROOT / "Makefile").read_text()

@@ -1,4 +1,4 @@
-"""What no file may contain: registry addresses and paths of a machine; and where tests belong."""
+"""No file contains registry addresses or local paths, and tests are where they belong."""
 
 import ast
 import re
@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = (".ci", ".github", "contracts", "docs", "fixtures", "probes", "reference", "requirements", "tests")
 
 HOSTS = re.compile(r"registry\.(npmjs|yarnpkg|npmmirror)\.|pypi\.org|pythonhosted\.org")
-# npm keeps a package's address under this key
+# the key of a package's address in npm's lock files
 ADDRESS = re.compile(r'"resolved": *"https?:')
 
 
 def files() -> list[Path]:
-    """List every file of the project that is kept."""
+    """List every file of the project under version control."""
     kept = [file for folder in SHIPPED for file in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
     return [file for file in kept if file.is_file() and "__pycache__" not in file.parts]
 
@@ -26,20 +26,20 @@ def text(file: Path) -> str:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    """Every registry is `<package-registry>`, in locks and in evidence too."""
+    """Files write every registry as `<package-registry>`, lock files and evidence included."""
     naming = [file for file in files() if HOSTS.search(text(file)) or ADDRESS.search(text(file))]
     assert naming == []
 
 
 def test_no_file_names_a_place_of_this_machine() -> None:
-    """Neither the checkout's own path nor the home directory stands in a file."""
+    """No file contains the checkout's path or the home directory."""
     places = [f"{place}/" for place in (ROOT, Path.home()) if place != Path("/")]
     naming = [file for file in files() if any(place in text(file) for place in places)]
     assert naming == []
 
 
 def test_readme_names_only_targets_that_make_has() -> None:
-    """Each `make` target that the README names is in the Makefile."""
+    """Each `make` target in the README is in the Makefile."""
     named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named
     assert named <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -60,7 +60,7 @@ def has_function(module: Path) -> bool:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_with_a_function_has_tests_of_its_name(package: str) -> None:
-    """The tests of `probes/turngate_probes/report/build.py` are in `tests/probes/report/test_build.py`."""
+    """`probes/turngate_probes/report/build.py` has its tests in `tests/probes/report/test_build.py`."""
     root, tests = PACKAGES[package], ROOT / "tests" / package
     modules = [module for module in root.rglob("*.py") if module.stem != "__init__" and has_function(module)]
     places = [module.relative_to(root).with_name(f"test_{module.name}") for module in modules]
@@ -69,7 +69,7 @@ def test_every_module_with_a_function_has_tests_of_its_name(package: str) -> Non
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_test_file_names_a_module_or_a_folder(package: str) -> None:
-    """A reader who sees a test file knows what it tests."""
+    """Each test file is named after a module or a folder."""
     root, tests = PACKAGES[package], ROOT / "tests" / package
     places = [file.relative_to(tests) for file in tests.rglob("test_*.py")]
     named = [(place, root / place.with_name(place.stem.removeprefix("test_"))) for place in places]
@@ -78,6 +78,6 @@ def test_every_test_file_names_a_module_or_a_folder(package: str) -> None:
 
 
 def test_no_module_is_longer_than_300_lines() -> None:
-    """A longer one has more than one reason to change."""
+    """A longer module has more than one responsibility."""
     modules = [module for root in PACKAGES.values() for module in root.rglob("*.py")]
     assert [str(module.relative_to(ROOT)) for module in modules if len(text(module).splitlines()) > LONGEST] == []

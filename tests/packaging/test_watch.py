@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PIN = "pins/codex/package.json"
 REPORT = "## ❌ codex 0.170.0\n\nresume.dead-handle fails\n"
 
-# each program records its arguments, and answers from the files next to it
+# each program records its arguments and answers from files next to it
 GH = """
 import json, sys
 from pathlib import Path
@@ -52,7 +52,7 @@ sys.exit(played["code"])
 
 @dataclass
 class Watched:
-    """A checkout of a bare repository, and the folder of the two programs."""
+    """A checkout of a bare repository, and the folder of the two recording programs."""
 
     checkout: Path
     bare: Path
@@ -68,11 +68,11 @@ class Watched:
         return ended.stdout.strip()
 
     def write(self, name: str, data: Any) -> None:
-        """Say what a program answers."""
+        """Set the output of a program."""
         (self.programs / name).write_text(json.dumps(data))
 
     def watch(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run the script."""
+        """Run the watch script."""
         command = (sys.executable, str(ROOT / ".github/watch.py"), *argv)
         return subprocess.run(command, cwd=self.checkout, env=self.env, capture_output=True, text=True, check=False)
 
@@ -83,13 +83,13 @@ class Watched:
         return [call for call in listed if tuple(call["argv"][: len(command)]) == command]
 
     def proposed(self, path: str) -> str:
-        """Return a file of the proposed branch."""
+        """Return the contents of a file on the proposed branch."""
         return self.git("--git-dir", str(self.bare), "show", f"watch/codex:{path}")
 
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
-    """Make a repository with one pin, whose engine has a newer release with a green gate."""
+    """Create a repository with one pin, whose engine has a newer release that passes the gate."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name, code in (("gh", GH), ("turngate", TURNGATE)):
@@ -112,13 +112,13 @@ def watched(tmp_path: Path) -> Watched:
 
 
 def posted(call: dict[str, Any], number: int = 7) -> list[dict[str, Any]]:
-    """Return what `gh` would list of what it was called to create."""
+    """Return what `gh` would list after the recorded calls."""
     title = call["argv"][call["argv"].index("--title") + 1]
     return [{"number": number, "title": title, "body": call["body"]}]
 
 
 def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
-    """It holds what the gate accepted, and the gate's report describes it."""
+    """The pull request has the files that passed the gate, and the gate's report as its description."""
     ended = watched.watch()
     assert ended.returncode == 0, ended.stderr
     assert "opened a pull request: Upgrade codex to 0.170.0" in ended.stdout
@@ -132,7 +132,7 @@ def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_the_title_says_that_changes_are_required(watched: Watched) -> None:
-    """And no longer, once they are not."""
+    """The title says that changes are required, as long as they are."""
     watched.write("gate.json", {"code": 0, "report": REPORT, "changes": True})
     assert "opened a pull request: Upgrade codex to 0.170.0 (changes required)" in watched.watch().stdout
     (call,) = watched.calls("pr", "create")
@@ -145,7 +145,7 @@ def test_the_title_says_that_changes_are_required(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_the_checkout_is_left_as_it_was(watched: Watched) -> None:
-    """The branch, its commit and its files."""
+    """The checkout keeps its branch, commit and files."""
     before = watched.git("rev-parse", "HEAD")
     watched.watch()
     assert watched.git("rev-parse", "HEAD") == before
@@ -155,7 +155,7 @@ def test_the_checkout_is_left_as_it_was(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_a_second_run_changes_nothing(watched: Watched) -> None:
-    """While pin, release and base are the same, the gate is not run again."""
+    """While pin, release and base are unchanged, the gate is not run again."""
     watched.watch()
     (call,) = watched.calls("pr", "create")
     watched.write("pr.json", posted(call))
@@ -167,7 +167,7 @@ def test_a_second_run_changes_nothing(watched: Watched) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("news", ["release", "base"])
 def test_news_update_the_pull_request(watched: Watched, news: str) -> None:
-    """A newer release, or a newer base, replaces the proposed commit."""
+    """A newer release or a newer base replaces the proposed commit."""
     watched.watch()
     (call,) = watched.calls("pr", "create")
     watched.write("pr.json", posted(call))
@@ -186,7 +186,7 @@ def test_news_update_the_pull_request(watched: Watched, news: str) -> None:
 
 
 def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
-    """Nothing is pushed; a second run updates nothing, and a green gate closes the issue."""
+    """A failed gate pushes nothing. A second run updates nothing, and a passed gate closes the issue."""
     watched.write("gate.json", {"code": 1, "report": REPORT})
     ended = watched.watch()
     assert "opened a issue" not in ended.stdout
@@ -206,7 +206,7 @@ def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_only_what_carries_the_label_is_ours(watched: Watched) -> None:
-    """A stranger can open an issue with our title, but can't label it."""
+    """An issue with our title but without the label is left alone, since anybody can open one."""
     watched.watch()
     lists = watched.calls("pr", "list") + watched.calls("issue", "list")
     assert len(lists) == 2
@@ -224,7 +224,7 @@ def test_only_what_carries_the_label_is_ours(watched: Watched) -> None:
     ],
 )
 def test_nothing_newer_means_nothing_to_do(watched: Watched, row: dict[str, Any], message: str) -> None:
-    """The gate is not run."""
+    """Without a newer release the gate is not run."""
     watched.write("engines.json", [{"engine": "codex", **row}])
     ended = watched.watch()
     assert (ended.returncode, ended.stdout) == (0, f"codex: {message}\n")
@@ -234,7 +234,7 @@ def test_nothing_newer_means_nothing_to_do(watched: Watched, row: dict[str, Any]
 @pytest.mark.long
 @pytest.mark.parametrize("newest", [None, "", "0.170.0; touch x", "--accept", "latest"])
 def test_a_version_that_is_none_is_an_error(watched: Watched, newest: str | None) -> None:
-    """It never reaches a command line."""
+    """An invalid version is an error and isn't passed to any command."""
     watched.write("engines.json", [{"engine": "codex", "pinned": "0.169.0", "newest": newest, "problem": None}])
     ended = watched.watch()
     assert ended.returncode == 2
@@ -244,7 +244,7 @@ def test_a_version_that_is_none_is_an_error(watched: Watched, newest: str | None
 
 @pytest.mark.long
 def test_an_engine_that_fails_leaves_the_others_alone(watched: Watched) -> None:
-    """The failure is an annotation, and the exit code says that a question stayed open."""
+    """The failure is annotated, other engines are checked, and the exit code says that one is unanswered."""
     broken = {"engine": "aider", "pinned": "1.0.0", "newest": None, "problem": "the registry is away"}
     codex = {"engine": "codex", "pinned": "0.169.0", "newest": "0.170.0", "problem": None}
     watched.write("engines.json", [broken, codex])
@@ -257,7 +257,7 @@ def test_an_engine_that_fails_leaves_the_others_alone(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_an_unanswered_gate_proposes_nothing(watched: Watched) -> None:
-    """Neither a pull request nor an issue, and the next run asks again."""
+    """An unanswered gate opens neither a pull request nor an issue, and the next run tries again."""
     watched.write("gate.json", {"code": 2, "report": REPORT})
     ended = watched.watch()
     assert ended.returncode == 2
@@ -267,7 +267,7 @@ def test_an_unanswered_gate_proposes_nothing(watched: Watched) -> None:
 
 
 def test_uncommitted_changes_are_never_lost(watched: Watched) -> None:
-    """The script refuses to run rather than clean the checkout."""
+    """With uncommitted changes in the checkout the script refuses to run."""
     (watched.checkout / "mine").write_text("precious")
     ended = watched.watch()
     assert ended.returncode == 2
@@ -277,7 +277,7 @@ def test_uncommitted_changes_are_never_lost(watched: Watched) -> None:
 
 @pytest.mark.long
 def test_a_long_report_is_cut_between_sections(watched: Watched) -> None:
-    """GitHub refuses longer descriptions; the first part says that there is more."""
+    """GitHub limits descriptions, so a long report is cut between sections, with a note."""
     details = "<details><summary>x</summary>\n" + "evidence\n" * 5000 + "</details>\n"
     watched.write("gate.json", {"code": 0, "report": REPORT + details * 3})
     watched.watch()
@@ -288,7 +288,7 @@ def test_a_long_report_is_cut_between_sections(watched: Watched) -> None:
 
 
 def test_the_workflow_calls_the_script() -> None:
-    """With rights to push and to open both, once at a time."""
+    """The workflow has the rights to push and to open issues and pull requests, and runs once at a time."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/watch.yml").read_text())
     assert set(workflow["permissions"]) == {"contents", "issues", "pull-requests"}
     assert workflow["concurrency"] == "watch"

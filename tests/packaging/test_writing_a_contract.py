@@ -1,4 +1,4 @@
-"""docs/writing-a-contract.md, done by a newcomer: an engine, its contract, a probe, and recordings."""
+"""The steps of docs/writing-a-contract.md, from a new engine to its contract, probe and recordings."""
 
 import os
 import re
@@ -19,14 +19,14 @@ BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_contract_resolves() -> None:
-    """For the version that the engine prints."""
+    """The page's contract covers the version that the engine prints."""
     contract = Contract(load.parse(CONTRACT, "acme.yaml")).at("1.0.0")
     assert contract.launch.auto == ("--yes",)
     assert set(re.findall(r'"(--[a-z]+)"', ENGINE)) >= set(contract.help.pages[0].names)
 
 
 def test_the_example_of_a_change_is_valid() -> None:
-    """In place of the section that it changes."""
+    """The example of a change is valid in place of its section."""
     document = load.parse(re.sub(r"^end: .*\n", CHANGE, CONTRACT, flags=re.MULTILINE), "acme.yaml")
     assert list(lint.problems(document)) == []
     ends = [Contract(document).at(version).end.match for version in ("1.3.2", "1.4.0")]
@@ -34,7 +34,7 @@ def test_the_example_of_a_change_is_valid() -> None:
 
 
 def test_the_example_of_a_canary_is_valid() -> None:
-    """Added to the contract of the page."""
+    """The example of a canary is valid in the page's contract."""
     document = load.parse(CONTRACT + CANARIES, "acme.yaml")
     assert list(lint.problems(document)) == []
     (canary,) = Contract(document).at("1.0.0").canaries
@@ -44,7 +44,7 @@ def test_the_example_of_a_canary_is_valid() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
-    """Each command in order, with the output that the page shows; only the wait for a later minute is left out."""
+    """The page's commands give the output that it shows, in order, without the wait for a later minute."""
     program = tmp_path / "bin/turngate"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{HURRIED}\n")
