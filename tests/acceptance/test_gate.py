@@ -20,7 +20,7 @@ ASKED = (
 
 
 def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sessions go over and back, new options are additive, and the deviation that begins between is reported."""
+    """Each release resumes the other's sessions, new options are additive, and a new deviation is reported."""
     asked = [word for clause in ASKED for word in ("--clause", clause)]
     where, page = tmp_path / "gate.json", tmp_path / "gate.md"
     code = cli.run([

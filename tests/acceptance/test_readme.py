@@ -20,7 +20,7 @@ def commands(page: str) -> list[str]:
 
 @pytest.mark.timeout(900)
 def test_every_command_of_the_readme_works_in_order(tmp_path: Path) -> None:
-    """With a fresh venv and this checkout in place of the clone, installed first; the probe leaves its report."""
+    """The README's commands work in order in a new venv, with this checkout as the clone; the probe writes a report."""
     asked = commands((ROOT / "README.md").read_text("utf-8"))
     install = [command for command in asked if command.startswith(("git clone ", "pip install "))]
     assert len(install) == 2

@@ -85,7 +85,7 @@ def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[VerifiedSer
 
 
 def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> None:
-    """Its resume exits with 0 and forgets: the run keeps the process, whose second turn carries the context."""
+    """If resume loses the conversation, the run keeps its process, whose second turn has the context."""
     with served("codex", tmp_path, FORGETS) as world:
         mark = new_nonce()
         path = world.create(mark)

@@ -1,4 +1,4 @@
-"""`make bench`: measures the figures in the README, with what they are compared to."""
+"""`make bench`: measures the figures in the README, with comparisons."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The two forms of every bench: full for figures to state, short to see that it still runs."""
+"""The two forms of every bench: full for the published figures, short to check that it works."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ SHORT_LABEL = "short form, to see that it runs: these figures say nothing"
 
 
 class Tally(NamedTuple):
-    """How many there are of something in each form."""
+    """The number of items in each form."""
 
     full: int
     short: int

@@ -1,4 +1,4 @@
-"""How long the command's help takes, in milliseconds of wall time."""
+"""How long the command's help takes, in milliseconds."""
 
 import statistics
 import subprocess
@@ -12,7 +12,7 @@ RUNS = Tally(full=15, short=2)
 
 
 def bench(*, short: bool) -> None:
-    """Print median milliseconds of the help, of a bare interpreter, and of one that imports click."""
+    """Print the median milliseconds of the help, of a bare interpreter, and of one that imports click."""
     runs = RUNS.of(short=short)
     turngate = str(Path(sys.executable).with_name("turngate"))
     ways = {

@@ -1,4 +1,4 @@
-"""How long a matrix of cached releases takes over what its engines need themselves."""
+"""How much longer a matrix of cached releases takes than its engines."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def bench(*, short: bool) -> None:
 def _matrix(results: str, *args: str) -> Any:
     turngate = str(Path(sys.executable).with_name("turngate"))
     argv = (turngate, "matrix", "codex", "--results", results, "--json", *args)
-    # 2: something is unanswered, which the figures show
+    # 2: a release is unanswered, which the figures show
     done = subprocess.run(argv, check=False, capture_output=True)
     if not done.stdout:
         raise RuntimeError(done.stderr.decode())

@@ -1,4 +1,4 @@
-"""How much wall time a probe takes over what its engines need themselves."""
+"""How much longer a probe takes than its engines."""
 
 import json
 import subprocess

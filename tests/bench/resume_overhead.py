@@ -1,4 +1,4 @@
-"""How much wall time `turngate resume` adds to what its engine takes itself, in milliseconds."""
+"""How much time `turngate resume` adds to its engine, in milliseconds."""
 
 import json
 import os
@@ -24,7 +24,7 @@ echo '{{"type": "turn.completed"}}'
 
 
 def bench(*, short: bool) -> None:
-    """Print the medians of an engine that does next to nothing, alone and resumed by turngate, run in turns."""
+    """Print the medians of a minimal engine, run directly and by turngate, alternately."""
     runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
         engine = Path(folder, "codex")

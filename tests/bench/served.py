@@ -1,4 +1,4 @@
-"""A `turngate serve` of its own for a bench, with an engine that does next to nothing, and a client of both."""
+"""Runs `turngate serve` for a bench, with a minimal engine and a client."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ import psutil
 
 from turngate.contract import load
 
-PATIENCE = 120  # seconds for one answer
+PATIENCE = 120  # seconds for one response
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 ASK = json.dumps(
     {
@@ -26,7 +26,7 @@ ASK = json.dumps(
     }
 )
 FINAL = json.dumps({"outcome": "final", "final_data": {"x": 1}})
-# a server resumes only an engine whose help names what the contract uses
+# a server resumes only an engine whose help lists the options in the contract
 HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
 ENGINE = f"""#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
@@ -60,14 +60,14 @@ def make_home(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server; `seconds` from its start to ready."""
+    """A running server; `seconds` is the time from its start until it was ready."""
 
     port: int
     process: subprocess.Popen[str]
     seconds: float
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
-        """Make one request; return status and document."""
+        """Send a request; return status and document."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = json.dumps(body) if body is not None else None
         connection.request(method, path, sent, {"Content-Type": "application/json", **headers})
@@ -77,7 +77,7 @@ class Served:
         return reply
 
     def text(self, path: str) -> str:
-        """Read a body that is not JSON."""
+        """Read a response body that is not JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", path)
         reply = connection.getresponse().read().decode()
@@ -97,33 +97,33 @@ class Served:
 
     @property
     def memory(self) -> int:
-        """Resident memory in bytes."""
+        """The resident memory in bytes."""
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
     @property
     def children(self) -> int:
-        """How many processes it has."""
+        """The number of child processes."""
         return len(psutil.Process(self.process.pid).children(recursive=True))
 
     @property
     def threads(self) -> int:
-        """How many threads it has."""
+        """The number of threads."""
         return int(psutil.Process(self.process.pid).num_threads())
 
     @property
     def files(self) -> int:
-        """How many file descriptors it has."""
+        """The number of open file descriptors."""
         return int(psutil.Process(self.process.pid).num_fds())
 
     def metric(self, name: str) -> float:
-        """Read a metric without labels."""
+        """Return a metric without labels."""
         lines = self.text("/metrics").splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 @contextmanager
 def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
-    """Run a server on a free port; Ctrl-C at the terminal does not reach it, so it is ended after its clients."""
+    """Run a server on a free port; Ctrl-C doesn't reach it, so that it ends after its clients."""
     argv = [TURNGATE, "serve", "--port", "0", "--data-dir", str(data), "--verify", "off", *options]
     start = time.perf_counter()
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True, process_group=0)

@@ -1,4 +1,4 @@
-"""What the reference server adds to its engines, and what waiting runs cost it."""
+"""What the reference server adds to its engines, and what waiting runs cost."""
 
 import statistics
 import subprocess
@@ -39,7 +39,7 @@ def bench(*, short: bool) -> None:
 
 
 def _added(folder: Path, *, short: bool) -> None:
-    """Compare two turns through the server with the same two calls from a shell loop."""
+    """Compare two turns on the server with the same two calls in a shell loop."""
     env, count = make_home(folder), RUNS.of(short=short)
     loop = f"codex exec - < /dev/null; codex exec resume {SESSION} - < /dev/null"
     direct, served_times = [], []
@@ -49,7 +49,7 @@ def _added(folder: Path, *, short: bool) -> None:
             subprocess.run(["/bin/sh", "-c", loop], env=env, check=True, capture_output=True)
             middle = time.perf_counter()
             _two_turns(served)
-            if number:  # the first one warms up
+            if number:  # the first one is a warm-up
                 direct.append(middle - start)
                 served_times.append(time.perf_counter() - middle)
     alone, through = statistics.median(direct) * 500, statistics.median(served_times) * 500
@@ -58,7 +58,7 @@ def _added(folder: Path, *, short: bool) -> None:
 
 
 def _real(folder: Path, *, short: bool) -> None:
-    """Compare two turns of the real codex through the server with the same two calls made directly."""
+    """Compare two turns of the real codex on the server with the same two calls made directly."""
     contract, executable = engines.pinned_release("codex")
     direct, through, rounds = [], [], ROUNDS.of(short=short)
     for number in range(rounds):
@@ -77,7 +77,7 @@ def _real(folder: Path, *, short: bool) -> None:
 
 
 def _scripted(served: Served, box: Sandbox, model: str) -> float:
-    """Run two turns for which the model has answers; return their seconds."""
+    """Run two turns with scripted answers; return their seconds."""
     start = time.perf_counter()
     box.backend.script(Rule(cases.ASK))
     _, run = served.ask("POST", "/v1/runs", CREATE | {"model": model})
@@ -131,7 +131,7 @@ def _waiting(folder: Path, *, short: bool) -> None:
 
 
 def _fill(file: Path, count: int) -> None:
-    """Add waiting runs like the one that is there."""
+    """Add waiting runs like the existing one."""
     store = Store(file)
     (like,) = runs.in_state(store, State.WAITING_USER)
     with store.writing() as connection:
@@ -151,7 +151,7 @@ def _fill(file: Path, count: int) -> None:
 
 
 def _replies(folder: Path, *, short: bool) -> None:
-    """Send a reply to each of many runs three times at once; RuntimeError unless each run is resumed once."""
+    """Send each of many runs its reply three times at once; RuntimeError unless each run is resumed once."""
     env, count = make_home(folder), REPLIES.of(short=short)
     with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(count) as pool:
         made = [served.ask("POST", "/v1/runs", CREATE)[1]["run_id"] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""How long `/healthz` takes while clients that send or read slowly hold connections."""
+"""How long `/healthz` takes while clients send or read slowly."""
 
 import resource
 import socket
@@ -13,7 +13,7 @@ from tests.bench.served import Served, make_home, serving
 
 CLIENTS = Tally(full=2000, short=20)
 ASKED = Tally(full=200, short=5)
-DESCRIPTORS = 100  # for all but the clients
+DESCRIPTORS = 100  # for everything except the clients
 HOST = b"Host: localhost\r\n"
 KINDS = {
     "half-sent headers": b"GET /healthz HTTP/1.1\r\n" + HOST,
@@ -21,11 +21,11 @@ KINDS = {
     "idle": b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n",
     "unread answers": b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n",
 }
-ANSWERED = ("idle", "unread answers")  # these are slow once their answer is there, not while it is made
+ANSWERED = ("idle", "unread answers")  # these clients read slowly; the server makes their response at full speed
 
 
 def bench(*, short: bool) -> None:
-    """Print median and worst of `/healthz`, alone and with clients of each kind; the server is a new one each time."""
+    """Print median and maximum of `/healthz`, alone and with each kind of client, on a new server each time."""
     count, asked = CLIENTS.of(short=short), ASKED.of(short=short)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + DESCRIPTORS), hard))
@@ -44,7 +44,7 @@ def bench(*, short: bool) -> None:
 
 
 def _health(served: Served) -> float:
-    """Return the milliseconds that one answer takes, connection included."""
+    """Return the milliseconds of one request, connection included."""
     start = time.perf_counter()
     status, _ = served.ask("GET", "/healthz")
     if status != 200:

@@ -1,4 +1,4 @@
-"""100 runs that wait with a process each: how late they end after their deadlines, and what is left of them."""
+"""100 runs with a sticky process each: how late they fail after their deadlines, and what remains of them."""
 
 import json
 import sqlite3
@@ -18,12 +18,12 @@ from tests.bench.form import Tally
 from tests.bench.served import ASK, Served, make_home, serving
 
 RUNS = Tally(full=100, short=3)
-SECONDS = Tally(full=30, short=8)  # all must wait before the first one's time is over
+SECONDS = Tally(full=30, short=8)  # all must wait before the first deadline
 AIM = 0.25
 LOOK = 0.005
 PATIENCE = 60
 ENDED = "INTERACTION_WAIT_TIMEOUT"
-# an app server in shell that always asks
+# a shell script that acts as an app server and always asks
 ENGINE = """#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
 case "$*" in *--help*) echo "SESSION_ID PROMPT"; exit;; esac
@@ -54,7 +54,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the server holds: processes below it, threads, file descriptors, slots."""
+    """The server's resources: child processes, threads, file descriptors, slots."""
 
     processes: int
     threads: int
@@ -63,12 +63,12 @@ class Held:
 
     @classmethod
     def by(cls, served: Served) -> "Held":
-        """Count it now."""
+        """Return the current counts."""
         return cls(served.children, served.threads, served.files, int(served.metric("turngate_slots_held")))
 
 
 def bench(*, short: bool) -> None:
-    """Print how late the runs fail, and assert their codes and that nothing of them is held."""
+    """Print how late the runs fail, and assert their error codes and that they leave no resources."""
     load = Load(RUNS.of(short=short), SECONDS.of(short=short))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -79,7 +79,7 @@ def bench(*, short: bool) -> None:
 
 
 def _measure(served: Served, load: Load, file: Path) -> None:
-    for run_id in _waiting(served, load, file):  # a first time, in which what lasts is made
+    for run_id in _waiting(served, load, file):  # a warm-up, which creates what the server keeps
         served.ask("POST", f"/v1/runs/{run_id}/cancel", {})
     _settled(served, lambda: _count(file, "state = 'canceled'") == load.runs and Held.by(served).slots == 0)
     before = Held.by(served)
@@ -91,7 +91,7 @@ def _measure(served: Served, load: Load, file: Path) -> None:
     idle = _cpu(served) - cpu
     late = [at - datetime.fromisoformat(deadline).timestamp() for deadline, at in seen.values()]
     _settled(served, lambda: Held.by(served).slots == 0)
-    allowed = before.files + load.runs - 1  # a leak is one for each run; the server may open a file of its own late
+    allowed = before.files + load.runs - 1  # a leak would be one per run; the server may open a file of its own later
     _settled(served, lambda: Held.by(served).files <= allowed)
     after = Held.by(served)
     codes = _count(file, f"json_extract(error_json, '$.code') = '{ENDED}'")
@@ -107,7 +107,7 @@ def _measure(served: Served, load: Load, file: Path) -> None:
 
 
 def _waiting(served: Served, load: Load, file: Path) -> list[str]:
-    """Create the runs, and return when all wait at once."""
+    """Create the runs, and return when all of them wait."""
     request = {
         "engine": "codex", "prompt": "hello", "execution_mode": "interactive",
         "interactive_profile": "sticky_process", "session_timeout_sec": load.seconds,
@@ -135,7 +135,7 @@ def _watch(load: Load, file: Path) -> dict[str, tuple[str, float]]:
 
 
 def _settled(served: Served, done: Callable[[], bool]) -> None:
-    """Wait until something is so, or for too long."""
+    """Wait until a condition holds, or the time is up."""
     end = time.monotonic() + PATIENCE
     while not done() and time.monotonic() < end and served.process.poll() is None:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What a sticky process costs and saves on real engines, against a process for each turn that resumes the session."""
+"""What a sticky process costs and saves on real engines, compared to a process for each turn."""
 
 import queue
 import statistics
@@ -35,7 +35,7 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What two turns cost: seconds of both, seconds and CPU seconds of the second, bytes held between them."""
+    """The cost of two turns: seconds of both, seconds and CPU seconds of the second, and memory held between them."""
 
     both: float
     seconds: float
@@ -47,7 +47,7 @@ Way = Callable[[EngineContract, Path, Sandbox], Cost]
 
 
 def bench(*, short: bool) -> None:
-    """Print a table of medians, both ways in turns, each in a fresh home."""
+    """Print a table of medians, both ways alternately, each in a fresh home."""
     print("  | engine | way | both turns | from reply to answer | CPU of that | memory held while waiting |")
     print("  |---|---|---|---|---|---|")
     for engine in ENGINES:
@@ -105,7 +105,7 @@ def _until(told: "queue.SimpleQueue[StickyEvent]", kind: type[Any]) -> Any:
 
 
 def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
-    """Run two turns of an engine by its own command, the second one resumed."""
+    """Run two turns of an engine by its own command, the second one as a resume."""
     given: dict[str, Any] = {
         "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model
     }  # fmt: skip
@@ -138,7 +138,7 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _cpu(pid: int) -> float:
-    """Sum the CPU seconds of a process, of all below it, and of those that these have seen end."""
+    """Sum the CPU seconds of a process and its descendants, including ended ones that they reaped."""
     total = 0.0
     for process in _tree(pid):
         with suppress(psutil.NoSuchProcess):
@@ -147,7 +147,7 @@ def _cpu(pid: int) -> float:
 
 
 def _rss(pid: int) -> int:
-    """Sum the resident sets of a process and of all below it."""
+    """Sum the resident memory of a process and its descendants."""
     total = 0
     for process in _tree(pid):
         with suppress(psutil.NoSuchProcess):

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def test_short_figures_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
-    """The short form measures little and says so; the full form does not."""
+    """The short form is labelled as such in its output, the full form is not."""
     assert command.main(["--short", "throughput"]) == 0
     title, *figures = capsys.readouterr().out.splitlines()
     assert title.endswith(f"({SHORT_LABEL})")
@@ -19,7 +19,7 @@ def test_short_figures_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_bench_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the known names, and exit code 2, before anything is measured."""
+    """An unknown name is rejected with the known names and exit code 2, before anything is measured."""
     with pytest.raises(SystemExit, match="2"):
         command.main(["sever", "help"])
     said = capsys.readouterr()
@@ -28,7 +28,7 @@ def test_unknown_bench_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_bench_is_run_by_ci() -> None:
-    """No module that measures is left out of the command, and CI runs the command without naming single benches."""
+    """The command includes every bench module, and CI runs the command without names."""
     measuring = {path.stem for path in HERE.glob("*.py") if "\ndef bench(" in path.read_text("utf-8")}
     assert {bench.__module__.rpartition(".")[2] for _, bench in command.BENCHES.values()} == measuring
     assert "make bench ARGS=--short\n" in (HERE.parents[1] / ".ci/run").read_text("utf-8")

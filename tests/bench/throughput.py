@@ -1,4 +1,4 @@
-"""How fast a turn is read, against what parsing alone costs, in one run over the same transcripts."""
+"""How fast a turn is read, compared to only parsing, over the same transcripts in one run."""
 
 import json
 import resource
@@ -18,7 +18,7 @@ SIZE = Tally(full=200 * 10**6, short=10**6)
 
 
 def bench(*, short: bool) -> None:
-    """Print MB/s of the turn reader and of three yardsticks, and the memory that reading adds, by transcript."""
+    """Print MB/s of the turn reader and three yardsticks, and the memory of reading, for each transcript."""
     size = SIZE.of(short=short)
     for title, contract, written in (
         ("tool calls of codex", load.contract("codex").at("0.169.0"), lines(size)),

@@ -1,4 +1,4 @@
-"""A long transcript of realistic events: what a turn with many tool calls prints."""
+"""A long transcript of realistic events, as from a turn with many tool calls."""
 
 import json
 import random
@@ -9,7 +9,7 @@ WORDS = ("session", "resume", "turn", "engine", "the", "handle", "answer", "file
 
 
 def lines(size: int, seed: int = 1) -> Iterator[bytes]:
-    """Return NDJSON lines of Codex's kinds of events, `size` bytes in all: commands, messages, reasoning."""
+    """Return `size` bytes of Codex events as NDJSON lines: commands, messages, reasoning."""
     chance = random.Random(seed)
     yield _line({"type": "thread.started", "thread_id": "01a20033-ee25-73a3-a8df-8b64e97dac81"})
     yield _line({"type": "turn.started"})
@@ -24,7 +24,7 @@ def lines(size: int, seed: int = 1) -> Iterator[bytes]:
 
 
 def grouped(size: int) -> Iterator[bytes]:
-    """Return NDJSON lines of OpenCode's kinds of events, `size` bytes in all: one message in many small parts."""
+    """Return `size` bytes of OpenCode events as NDJSON lines: one message in many small parts."""
     session = "ses_0123456789abABCDEFGHIJKLMN"
     line = _line({"type": "text", "sessionID": session, "part": {"messageID": "msg_1", "text": "a few words more "}})
     yield _line({"type": "step_start", "sessionID": session, "part": {"id": "prt_1"}})
@@ -34,7 +34,7 @@ def grouped(size: int) -> Iterator[bytes]:
 
 
 def chunks(written: Iterable[bytes]) -> Iterator[bytes]:
-    """Return a transcript as a pipe gives it: in pieces that end anywhere."""
+    """Split a transcript into chunks that end anywhere, as a pipe does."""
     rest = b""
     for line in written:
         rest += line

@@ -1,4 +1,4 @@
-"""The accessibility checker axe-core, from npm, kept in turngate's cache."""
+"""The accessibility checker axe-core, from npm, stored in turngate's cache."""
 
 import hashlib
 import subprocess
@@ -13,7 +13,7 @@ SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
 
 
 def source() -> str:
-    """Return the script; the package is downloaded once, and must be the expected one."""
+    """Return the script; the package is downloaded once and its checksum verified."""
     kept = default_cache() / f"axe-core-{VERSION}.js"
     if not kept.exists():
         with tempfile.TemporaryDirectory() as folder:

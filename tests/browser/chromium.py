@@ -1,4 +1,4 @@
-"""Drives a headless Chromium by its own protocol over a pipe, so that no driver needs to be installed."""
+"""Drives a headless Chromium through its debugging protocol over a pipe, without a separate driver."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def executable() -> str:
 
 
 class Browser:
-    """One page of a running browser. `told` are the events that it sent."""
+    """One page of a running browser. `told` are the events it sent."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
@@ -60,7 +60,7 @@ class Browser:
     def open(
         self, page: Path | str, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
     ) -> None:
-        """Load a file or a URL anew, in a window of this size."""
+        """Load a file or a URL in a window of this size."""
         width, height = size
         self.told.clear()
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
@@ -75,19 +75,19 @@ class Browser:
         self._wait_for_load()
 
     def follow(self, selector: str) -> None:
-        """Click what leads to another page, and wait until that is loaded."""
+        """Click an element that leads to another page, and wait until that is loaded."""
         self.told.clear()
         self.click(selector)
         self._wait_for_load()
 
     def enter(self) -> None:
-        """Press Enter where it leads to another page, and wait until that is loaded."""
+        """Press Enter on an element that leads to another page, and wait until that is loaded."""
         self.told.clear()
         self.press("Enter")
         self._wait_for_load()
 
     def until(self, condition: str) -> None:
-        """Wait until a condition holds in the page, which may change meanwhile but not be left."""
+        """Wait until a condition holds in the page, which may change but not be left."""
         look = f"const look = () => {{ if ({condition}) done(true); }}"
         observe = "new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true})"
         waited = (
@@ -96,7 +96,7 @@ class Browser:
         assert self.ask(waited), self.ask("document.body.innerText")
 
     def ask(self, expression: str) -> Any:
-        """Evaluate JavaScript in the page and give its value; RuntimeError if it throws."""
+        """Evaluate JavaScript in the page and return its value; RuntimeError if it throws."""
         outcome = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in outcome:
             raise RuntimeError(outcome["exceptionDetails"])
@@ -110,7 +110,7 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyUp", **code)
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the focused element."""
         self.send("Input.insertText", text=text)
 
     def click(self, selector: str) -> None:
@@ -128,21 +128,21 @@ class Browser:
             self.told.append(self._next())
 
     def screenshot(self, to: Path) -> None:
-        """Keep what is seen as a PNG."""
+        """Save the visible part as a PNG."""
         to.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
     def complaints(self) -> list[str]:
-        """Return what the page logged: errors of its script, and whatever its policy refused."""
+        """Return what the page logged: script errors, and whatever its policy blocked."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(message["params"]) for message in self.told if message.get("method") in kinds]
 
     def requested(self) -> list[str]:
-        """Return every address that the page asked for."""
+        """Return every address that the page requested."""
         sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
         return [message["request"]["url"] for message in sent]
 
     def close(self) -> None:
-        """End the browser, which does so when nobody commands it any more."""
+        """Close the pipe, on which the browser exits."""
         self._commands.close()
         self._answers.close()
 
@@ -159,8 +159,8 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Run a browser with a fresh profile while the block runs."""
-    # Chromium reads commands from 3 and answers on 4, which a shell can place
+    """Run a browser with a fresh profile for the block."""
+    # Chromium reads commands from descriptor 3 and answers on 4; a shell can redirect them
     commands_out, commands_in = os.pipe()
     answers_out, answers_in = os.pipe()
     placed = f'exec "$@" 3<&{commands_out} 4>&{answers_in}'

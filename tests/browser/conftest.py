@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all that lies here."""
+    """Mark all tests in this folder."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("browser")
@@ -17,6 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(name="tab", scope="session")
 def _tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests; each opens its page anew."""
+    """Start one browser for all tests, each of which opens its own page."""
     with browser(tmp_path_factory.mktemp("profile")) as tab:
         yield tab

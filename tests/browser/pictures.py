@@ -1,4 +1,4 @@
-"""Takes the pictures of the server's page for the docs: `python -m tests.browser.pictures`, and `make readme` too."""
+"""Takes the pictures of the server's page for the docs: `python -m tests.browser.pictures` or `make readme`."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ PROMPTS = {
 
 
 def main(images: Path) -> None:
-    """Take the inbox with questions, and the page of a run that has succeeded."""
+    """Take pictures of the inbox with questions, and of the page of a succeeded run."""
     images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

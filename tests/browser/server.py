@@ -1,4 +1,4 @@
-"""A `turngate serve` of its own for a browser: started, killed and started again at one address."""
+"""Runs `turngate serve` for a browser: started, killed and started again at one address."""
 
 import json
 import os
@@ -18,7 +18,7 @@ PATIENCE = 120
 
 @dataclass
 class PageServer:
-    """A server on the data in `folder`, whose engines are those on the PATH of `env`."""
+    """A server with its data in `folder` and the engines on the PATH of `env`."""
 
     folder: Path
     env: Mapping[str, str]
@@ -26,7 +26,7 @@ class PageServer:
     url: str = ""
 
     def start(self) -> None:
-        """Start it, at the address that it had before."""
+        """Start it, at the same address as before."""
         port = self.url.rpartition(":")[2] or "0"
         command = [TURNGATE, "serve", "--port", port, "--data-dir", str(self.folder), "--verify", "off", *self.options]
         self._process = subprocess.Popen(command, env=dict(self.env), stdout=subprocess.PIPE, text=True)
@@ -36,11 +36,11 @@ class PageServer:
         self.url = address[0]
 
     def kill(self) -> None:
-        """Kill it without warning."""
+        """Kill it with SIGKILL."""
         self._end(self._process.kill)
 
     def end(self) -> None:
-        """End it and its engines."""
+        """Shut it down with its engines."""
         self._end(self._process.terminate)
 
     def call(self, path: str, body: Any = None) -> Any:
@@ -55,7 +55,7 @@ class PageServer:
         return str(self.call("/v1/runs", request)["run_id"])
 
     def follow(self, run_id: str, state: str) -> dict[str, Any]:
-        """Wait until a run gets into a state; return the run."""
+        """Wait until a run reaches a state; return the run."""
         with urllib.request.urlopen(f"{self.url}/v1/runs/{run_id}/events", timeout=PATIENCE) as events:
             assert any(f'"state": "{state}"'.encode() in line for line in events)
         run: dict[str, Any] = self.call(f"/v1/runs/{run_id}")
@@ -69,7 +69,7 @@ class PageServer:
 
 
 def simulated(folder: Path, *engines: str) -> dict[str, str]:
-    """Install simulated releases below a folder; return an environment with them on PATH."""
+    """Install simulated releases in a folder; return an environment with them on PATH."""
     for engine in engines:
         subprocess.run(
             [TURNGATE, "simulate", engine, "--install", str(folder / "bin")], check=True, capture_output=True
@@ -84,7 +84,7 @@ def simulated(folder: Path, *engines: str) -> dict[str, str]:
 
 @contextmanager
 def page_server(folder: Path, env: Mapping[str, str], *options: str) -> Iterator[PageServer]:
-    """Serve while the block runs."""
+    """Run a server for the block."""
     server = PageServer(folder, env, options)
     server.start()
     try:

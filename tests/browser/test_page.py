@@ -1,4 +1,4 @@
-"""What the HTML report does in a real Chromium, at the width of a desk and of a phone."""
+"""The HTML report in a real Chromium, at desktop and phone width."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(done));"
 OPEN = "(e => e && e.checkVisibility() ? e.innerText : null)(document.querySelector('.detail:target'))"
 FOCUS = "document.activeElement.getAttribute('aria-label')"
 SHOWN = "[...document.querySelectorAll('a.cell[data-state]:not(.off)')].filter(e => e.checkVisibility()).length"
-# of text on its own background, by WCAG 2
+# the contrast of text to its own background, by WCAG 2
 CONTRAST = """(selector => {
   const part = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
   const light = s => { const [r, g, b] = s.match(/[\\d.]+/g).map(Number); return .2126 * part(r) + .7152 * part(g) + .0722 * part(b); };
@@ -32,7 +32,7 @@ Opened = Callable[..., Browser]
 
 @pytest.fixture(name="opened")
 def _opened(tab: Browser, tmp_path: Path) -> Opened:
-    """Open the page of a report, in a window of a size."""
+    """Open the page of a report in a window of this size."""
 
     def opened(
         report: ProbeReport | GateReport, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
@@ -49,7 +49,7 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
 def test_the_page_needs_nothing_and_complains_of_nothing(
     opened: Opened, make: Callable[[], ProbeReport], size: tuple[int, int]
 ) -> None:
-    """It asks for no other address, its policy refuses nothing of its own, and its script does not fail."""
+    """The page requests no other address, and neither its policy nor its script reports an error."""
     tab = opened(make(), size)
     assert tab.ask("document.querySelector('h1').innerText")
     assert tab.complaints() == []
@@ -57,7 +57,7 @@ def test_the_page_needs_nothing_and_complains_of_nothing(
 
 
 def test_hostile_text_does_nothing(opened: Opened) -> None:
-    """Also once every cell was opened and every text was searched."""
+    """Hostile text runs nothing, even after every cell was opened and every text searched."""
     tab = opened(samples.hostile())
     tab.ask("document.querySelectorAll('a.cell').forEach(e => e.click())")
     tab.click("#find")
@@ -69,7 +69,7 @@ def test_hostile_text_does_nothing(opened: Opened) -> None:
 
 
 def test_a_click_on_a_cell_shows_its_evidence(opened: Opened) -> None:
-    """What was run, both streams, and the requests that the stub saw; another click puts it away."""
+    """A click shows the command, both streams and the model requests; another click hides them."""
     tab = opened(samples.mixed())
     assert tab.ask(OPEN) is None
     tab.click(CELL)
@@ -88,7 +88,7 @@ def test_a_click_on_a_cell_shows_its_evidence(opened: Opened) -> None:
 
 
 def test_a_verdict_tells_of_its_release(opened: Opened) -> None:
-    """Why it could not be asked, and what to do."""
+    """A click on a verdict shows why the release could not be probed, and what to do."""
     tab = opened(samples.mixed())
     tab.click("a.cell[aria-label='opencode 1.0.0: unanswered']")
     assert "npm is absent" in tab.ask(OPEN)
@@ -96,7 +96,7 @@ def test_a_verdict_tells_of_its_release(opened: Opened) -> None:
 
 
 def test_the_keyboard_reaches_everything(opened: Opened) -> None:
-    """Arrows go from cell to cell, Enter opens, Escape closes and gives the focus back."""
+    """Arrows move between cells, Enter opens one, Escape closes it and returns the focus."""
     tab = opened(samples.mixed())
     tab.ask("document.querySelector('button[type=reset]').focus()")
     tab.press("Tab")
@@ -114,13 +114,13 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     tab.press("Escape")
     assert tab.ask(OPEN) is None
     assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
-    # the matrix is one stop, so the next one lies behind it
+    # the matrix is one tab stop, so the next one comes after it
     tab.press("Tab")
     assert tab.ask("document.activeElement.closest('.matrix')") is None
 
 
 def test_the_matrix_is_filtered_by_engine_result_and_text(opened: Opened) -> None:
-    """Rows and columns without a match go, and it is said how many cells match."""
+    """Rows and columns without a match are hidden, and the number of matching cells is shown."""
     tab = opened(samples.mixed())
     every = tab.ask(SHOWN)
     tab.click("input[value=fail]")
@@ -142,7 +142,7 @@ def test_the_matrix_is_filtered_by_engine_result_and_text(opened: Opened) -> Non
 
 
 def test_it_works_without_script(opened: Opened) -> None:
-    """Cells are links; what needs the script is not shown."""
+    """Without script, cells are links, and controls that need script are hidden."""
     tab = opened(samples.mixed(), script=False)
     assert tab.ask("document.querySelector('.filters').checkVisibility()") is False
     tab.click(CELL)
@@ -153,7 +153,7 @@ def test_it_works_without_script(opened: Opened) -> None:
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(30)])
 def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Callable[[], ProbeReport]) -> None:
-    """Its first column stays; the page and what is opened are as wide as the screen."""
+    """The matrix scrolls with a fixed first column; the page and the details fit the screen."""
     tab = opened(make(), PHONE)
     assert tab.ask("document.documentElement.scrollWidth") == PHONE[0]
     left = "document.querySelector('tr[data-row] th').getBoundingClientRect().left"
@@ -167,7 +167,7 @@ def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Call
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_table_of_tool_access_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
-    """It scrolls rather than break words, and leads to its release."""
+    """The table scrolls instead of breaking words, and links to its release."""
     report = samples.plain(samples.mixed())
     ways = {"interactive": "denied", "auto": "executed"}
     report["releases"][0]["tool_access"] = {
@@ -187,7 +187,7 @@ def test_the_table_of_tool_access_has_lines_one_can_read(opened: Opened, size: t
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_can_be_read_in_light_and_dark(opened: Opened, size: tuple[int, int], dark: bool) -> None:  # noqa: FBT001
-    """The page follows what the reader prefers, and all text stands out from its ground."""
+    """The page follows the reader's colour scheme, and all text has enough contrast."""
     tab = opened(samples.mixed(), size, dark=dark)
     ground = tab.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
     assert (ground < 64) is dark
@@ -196,7 +196,7 @@ def test_it_can_be_read_in_light_and_dark(opened: Opened, size: tuple[int, int],
 
 
 def test_a_result_is_told_by_more_than_its_colour(opened: Opened) -> None:
-    """Each has a sign of its own, and words for those who don't see it."""
+    """Each result has its own sign, and a text for screen readers."""
     tab = opened(samples.mixed())
     signs = tab.ask(
         "[...document.querySelectorAll('a.cell[data-state]')].map(e => e.dataset.state + ' ' + "
@@ -216,7 +216,7 @@ def test_the_page_of_a_gate_can_be_read(
     size: tuple[int, int],
     dark: bool,  # noqa: FBT001
 ) -> None:
-    """The outcome is the headline, what differs is a table that scrolls by itself, and all text stands out."""
+    """The headline shows the outcome, the table of differences scrolls on its own, and all text has enough contrast."""
     report = make()
     tab = opened(report, size, dark=dark)
     assert report.new.release in tab.ask("document.querySelector('h1').innerText")
@@ -238,11 +238,11 @@ def test_the_page_of_a_gate_can_be_read(
 
 @pytest.mark.parametrize("make", [samples.mixed, lambda: samples.many(30)])
 def test_nothing_shows_through_the_header_that_stays(opened: Opened, make: Callable[[], ProbeReport]) -> None:
-    """Whatever rows lie beneath it, the header looks the same, and its ground is opaque."""
+    """The header is opaque and looks the same over any row."""
     tab = opened(make())
     box = tab.ask(
         "(s => { s.scrollIntoView(); const r = s.querySelector('thead').getBoundingClientRect();"
-        # without the round corners, and the last row of pixels, which both share
+        # without the round corners, and without the last row of pixels, which header and table share
         "return {x: r.x + 20, y: r.y + scrollY, width: r.width / 2, height: Math.floor(r.height) - 1, scale: 2}; })"
         "(document.querySelector('.scroll'))"
     )

@@ -1,4 +1,4 @@
-"""What the server's page does in a real Chromium, on simulated engines."""
+"""The server's pages in a real Chromium, on simulated engines."""
 
 import json
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def test_a_run_is_started_answered_after_a_crash_and_succeeds(
     size: tuple[int, int],
     script: bool,  # noqa: FBT001
 ) -> None:
-    """Without script too, where the reader reloads the page."""
+    """The run survives a crash of the server, with script and without, where the reader reloads the page."""
     tab.open(f"{server.url}/new", size, script=script)
     tab.ask("document.querySelector('[name=engine]').value = 'codex'")
     tab.click("[name=prompt]")
@@ -73,7 +73,7 @@ def test_a_run_is_started_answered_after_a_crash_and_succeeds(
 
 
 def test_an_open_inbox_follows_what_happens(tab: Browser, server: PageServer) -> None:
-    """Questions come and go, over the death of the server, while the page stays open and what is typed stays."""
+    """Questions appear and disappear without a reload, also after a server restart, and typed text stays."""
     tab.open(server.url)
     tab.until(f"{STATUS} === 'Live' && {CARDS} === 0")
     first = asked(server)
@@ -98,7 +98,7 @@ def test_an_open_inbox_follows_what_happens(tab: Browser, server: PageServer) ->
 
 
 def test_an_open_run_follows_what_happens(tab: Browser, server: PageServer) -> None:
-    """Its question, its turns and its end come without a reload."""
+    """The page of a run shows its question, turns and end without a reload."""
     run_id = asked(server)
     tab.open(f"{server.url}/runs/{run_id}")
     tab.until(f"{STATUS} === 'Live'")
@@ -114,7 +114,7 @@ def test_an_open_run_follows_what_happens(tab: Browser, server: PageServer) -> N
 
 
 def test_the_keyboard_answers(tab: Browser, server: PageServer) -> None:
-    """Tab leads from the link at the top to the options in order, and Enter sends one; no other key does."""
+    """Tab moves from the skip link to the options in order, and only Enter sends one."""
     run_id = asked(server)
     tab.open(server.url)
     places = []
@@ -130,7 +130,7 @@ def test_the_keyboard_answers(tab: Browser, server: PageServer) -> None:
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
-    """With the options as choices; it is not sent before it is filled in, and own words can be sent instead."""
+    """A form with the options as choices is sent only when complete; a free text can be sent instead."""
     said = json.dumps({"outcome": "ask_user", "interaction": FIELDS})
     env = simulated(tmp_path, "codex@0.169.0") | {"TURNGATE_SIMULATE_REPLY": said}
     with page_server(tmp_path / "data", env, "--pass-env", "TURNGATE_SIMULATE_REPLY") as server:
@@ -154,7 +154,7 @@ def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[in
 
 
 def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> None:
-    """A permission has no form but its buttons, of which none is sent by chance."""
+    """A permission request has only its buttons, so Enter in a text field sends none of them."""
     run_id = asked(server, engine="gemini", interactive_profile="sticky_process")
     tab.open(f"{server.url}/runs/{run_id}")
     tab.follow(".options button")
@@ -166,7 +166,7 @@ def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> Non
 
 
 def test_the_token_is_asked_for_once(tab: Browser, tmp_path: Path) -> None:
-    """Then the wanted page comes and is live, and the script can't see the session."""
+    """After the token is entered, the requested page opens and stays live; scripts can't read the session."""
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "token").chmod(0o600)
     with page_server(

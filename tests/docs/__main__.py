@@ -1,4 +1,4 @@
-"""`make readme`: runs the commands whose outputs the pages show, and takes the pictures."""
+"""`make readme`: updates the command outputs on the pages, and takes the pictures."""
 
 import sys
 import tempfile
@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs" / "images" / "report.png"
 
 
 def main() -> int:
-    """Renew the outputs, the picture of the report that the README's probe writes, and those of the server's page."""
+    """Update the outputs, the picture of the README's report, and those of the server's page."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for page in PAGES:

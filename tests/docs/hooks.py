@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages that stand at the top of the repository become pages of the site."""
+"""MkDocs hooks: pages at the top of the repository become pages of the site."""
 
 import posixpath
 import re
@@ -21,7 +21,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page with its links to the top folder as they are inside the site."""
+    """Return a page whose links to the top folder are changed to those of the site."""
     return re.sub(r"(?<=\]\()\.\./([A-Z]+\.md)", lambda link: TOP[link[1]], markdown)
 
 

@@ -1,4 +1,4 @@
-"""The outputs that pages show: each stands between two comments, the first of which names the command that printed it.
+"""Command outputs on pages: each is between two comments, and the first one names the command.
 
 <!-- output: turngate probe codex@0.169.0 -->
 <!-- /output -->
@@ -15,14 +15,14 @@ PLACE = re.compile(r"(?P<begin><!-- output: (?P<command>.+?) -->\n).*?(?P<end><!
 
 
 def renewed(page: str, run: Callable[[str], str]) -> str:
-    """Return a page with the output that `run` returns for each command of its comments."""
+    """Return a page with the output of `run` for the command of each comment."""
     return PLACE.sub(
         lambda place: f"{place['begin']}{_block(place['command'], run(place['command']))}{place['end']}", page
     )
 
 
 def ran(command: str, folder: Path) -> str:
-    """Return what a command prints in a folder, with `~` for the home directory; CalledProcessError if it fails."""
+    """Return the output of a command in a folder, with `~` for the home directory; CalledProcessError if it fails."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     ended = subprocess.run(
         ("bash", "-c", command),

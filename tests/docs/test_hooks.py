@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
-    """Built in strict mode, so that a dead link or a page without a place in the navigation fails."""
+    """The site builds in strict mode, in which a dead link or a page missing from the navigation fails."""
     built = subprocess.run(
         (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path), cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,

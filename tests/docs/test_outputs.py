@@ -9,7 +9,7 @@ PAGE = "Before.\n<!-- output: turngate --version -->\nold\n<!-- /output -->\nAft
 
 
 def test_the_output_between_the_comments_is_replaced() -> None:
-    """Again with the same result, and nothing around it changes."""
+    """The output is replaced, nothing around it changes, and a second run gives the same page."""
     page = renewed(PAGE, lambda command: f"{command} printed this\n\n")
     assert page == (
         "Before.\n<!-- output: turngate --version -->\n```console\n$ turngate --version\n"
@@ -19,18 +19,18 @@ def test_the_output_between_the_comments_is_replaced() -> None:
 
 
 def test_a_page_without_comments_stays_as_it_is() -> None:
-    """No command is run for it."""
+    """A page without comments is unchanged, and no command is run."""
     assert renewed("No outputs here.\n", lambda _: pytest.fail("a command was run")) == "No outputs here.\n"
 
 
 def test_a_command_runs_in_its_folder_and_shows_no_home_directory(tmp_path: Path) -> None:
-    """Both streams are shown, and turngate is on PATH."""
+    """A command's stdout and stderr are shown, and turngate is on PATH."""
     (tmp_path / "note").write_text("here\n")
     assert ran("cat note; echo ~/x; echo problem >&2", tmp_path) == "here\n~/x\nproblem\n"
     assert ran("turngate --version", tmp_path).startswith("turngate")
 
 
 def test_a_command_that_fails_is_never_shown(tmp_path: Path) -> None:
-    """The pages keep their old outputs."""
+    """If a command fails, the pages keep their old outputs."""
     with pytest.raises(CalledProcessError):
         ran("false", tmp_path)

@@ -1,4 +1,4 @@
-"""The page of promises: each names a test that there is, and each limit is that of the code."""
+"""Each promise on the page names existing tests, and each limit matches the code."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ LIMITS = {
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Return the rows of the table below a heading, without its head."""
+    """Return the rows of the table below a heading, without its header."""
     section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
@@ -49,7 +49,7 @@ def rows(heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("heading", ["Under load", "When something fails", "Bad input"])
 def test_every_promise_names_tests_that_there_are(heading: str) -> None:
-    """By path and function."""
+    """Every promise names existing tests, by path and function."""
     promises = rows(heading)
     assert promises
     for promise, named in promises:
@@ -61,5 +61,5 @@ def test_every_promise_names_tests_that_there_are(heading: str) -> None:
 
 
 def test_every_limit_is_that_of_the_code() -> None:
-    """No more and no fewer, each with its value."""
+    """The page lists exactly the limits in the code, with their values."""
     assert dict(rows("Limits")) == LIMITS

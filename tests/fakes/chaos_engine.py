@@ -27,7 +27,7 @@ def main(version: str, help_page: str) -> int:
 
 
 def act(word: str, *, stdout: bool = True) -> bool:
-    """Do what an engine should not; False: nobody knows the word."""
+    """Do something that an engine should not; return False for an unknown word."""
     match word:
         case "fork" | "vanish":
             _outlive({} if word == "vanish" else dict(os.environ))
@@ -47,7 +47,7 @@ def act(word: str, *, stdout: bool = True) -> bool:
 
 
 def _outlive(environment: dict[str, str]) -> None:
-    """Leave a process behind that has left the session, and whose parent has ended."""
+    """Leave a process behind in a separate session, whose parent has ended."""
     if child := os.fork():
         os.waitpid(child, 0)
         return
@@ -63,7 +63,7 @@ def _sticky(version: str, help_page: str) -> int:
     from tests.fakes import sticky_engine
 
     class Chaotic(sticky_engine.FakeAppServer):
-        """The sticky fake, which can also misbehave as the headless one does."""
+        """The sticky fake with the faults of the headless one."""
 
         def act(self, word: str, rest: str) -> str | None:
             if not act(word, stdout=False):
@@ -87,7 +87,7 @@ def _headless(argv: list[str]) -> int:
     import re
 
     prompt = sys.stdin.read()
-    # whoever started us may have been killed before it had written all of it
+    # a kill may have interrupted the parent before it had written everything
     if (order := re.search(r"^do: (\w+) ?(.*)$", prompt, re.MULTILINE)) is None:
         return 1
     word, text = order.groups()
@@ -106,7 +106,7 @@ def _headless(argv: list[str]) -> int:
 
 
 def _session(argv: list[str]) -> str:
-    """Return the id of the session: the one that is resumed, or a new one, which is stored."""
+    """Return the id of the resumed session, or of a new one, which is stored."""
     if "resume" in argv:
         return argv[argv.index("resume") + 1]
     with open("/dev/urandom", "rb") as source:

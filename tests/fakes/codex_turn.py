@@ -42,7 +42,7 @@ meeting = ME.parent / "meeting"
 
 
 def main(argv: list[str], own_version: str, meeting_place: str) -> int:
-    """Play one call of the engine of this version, which meets the tester at a fifo."""
+    """Run one call of the engine of this version, with a fifo to meet the tester."""
     global meeting  # noqa: PLW0603 - of the whole process
     meeting = ME.parent / meeting_place
     if argv == ["--version"]:
@@ -63,7 +63,7 @@ def main(argv: list[str], own_version: str, meeting_place: str) -> int:
 
 
 def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
-    """Read options, the session to resume, and the prompt from argument or standard input."""
+    """Read options, the session to resume, and the prompt from an argument or stdin."""
     options: dict[str, str] = {}
     words: list[str] = []
     while rest:
@@ -111,7 +111,7 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
 
 
 def session_of(asked: str | None) -> tuple[str, str, list[str]]:
-    """Return the session of a turn, the id that it says, and what was said before."""
+    """Return the turn's session, the id that it reports, and the conversation so far."""
     session = asked if asked and store(asked).exists() else str(uuid.uuid4())
     if "shares-sessions" in LIES:
         session = asked or "11111111-2222-4333-8444-555555555555"
@@ -125,7 +125,7 @@ def session_of(asked: str | None) -> tuple[str, str, list[str]]:
 
 
 def begin(session: str) -> None:
-    """Print what a turn begins with."""
+    """Print the first events of a turn."""
     if "banner" in LIES:
         print("A new version is available!")
     if "id-late" in LIES:
@@ -141,7 +141,7 @@ def begin(session: str) -> None:
 
 
 def misbehave_before_the_answer() -> None:
-    """Do what has nothing to do with the turn."""
+    """Apply the faults that aren't about the turn."""
     if "shows-key" in LIES:
         print(f"using {os.environ['OPENAI_API_KEY']}", file=sys.stderr)
     if "meets-tester" in LIES:
@@ -161,13 +161,13 @@ def misbehave_before_the_answer() -> None:
 
 
 def meet_tester() -> None:
-    """Print the process id, and wait to be ended."""
+    """Print the process id, and wait for a signal."""
     meeting.write_text(f"{os.getpid()}\n")
     signal.pause()
 
 
 def ask(options: dict[str, str], history: list[str]) -> str | None:
-    """Send the conversation to the model; None if that failed."""
+    """Send the conversation to the model; return None if that failed."""
     if "answers-itself" in LIES:
         return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
@@ -188,20 +188,20 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
 
 
 def answer(history: list[str]) -> str:
-    """Answer as a real model would that is asked to keep a word."""
+    """Answer as a real model would when it is asked to remember a word."""
     words = [prompt.partition("the word ")[2].partition(".")[0] for prompt in history]
     return "OK" if words[-1] else next(filter(None, words), "I do not know.")
 
 
 def offered(options: dict[str, str]) -> list[str]:
-    """Name the tools that the model is offered; more of them where it may act."""
+    """Name the tools offered to the model, more of them if it may act."""
     if "drops-tool" in LIES:
         return []
     return ["exec_command", *(["apply_patch"] if options.get("--sandbox") == "workspace-write" else [])]
 
 
 def act(options: dict[str, str]) -> str:
-    """Run the tool, if that is allowed; return the report to the model."""
+    """Run the tool if that is allowed; return its result for the model."""
     if "hangs-at-tools" in LIES:
         signal.pause()
     if options.get("--sandbox") != "workspace-write" and "acts-unasked" not in LIES:
@@ -211,7 +211,7 @@ def act(options: dict[str, str]) -> str:
 
 
 def send(method: str, path: str, document: object) -> tuple[int, bytes]:
-    """Make one request of the backend that the configuration names."""
+    """Send one request to the backend in the configuration."""
     config = tomllib.loads((HOME / "config.toml").read_text())
     base = urllib.parse.urlsplit(config["model_providers"]["stub"]["base_url"])
     connection = http.client.HTTPConnection(str(base.hostname), base.port, timeout=60)
@@ -221,7 +221,7 @@ def send(method: str, path: str, document: object) -> tuple[int, bytes]:
 
 
 def end() -> int:
-    """Exit as engines do, or as they should not."""
+    """Exit as engines do, or with a fault."""
     sys.stdout.flush()
     if "leaves-child" in LIES:
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])

@@ -1,16 +1,16 @@
-"""Installs the fake engines as executables: a headless one, a sticky one, and one for chaos that is both."""
+"""Installs the fake engines as executables: headless, sticky, and one for chaos tests that is both."""
 
 import sys
 from pathlib import Path
 
-# isolated and without site packages, since they are started many times
+# isolated and without site packages, since they start often
 _SOURCE = f"""#!{sys.executable} -IS
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from tests.fakes.MODULE import main
 sys.exit(main(ARGUMENTS))
 """
-# the release and the fifo are those of an engine without plays
+# the release and the fifo are for an engine without plays
 HEADLESS = _SOURCE.replace("MODULE", "headless_engine").replace("ARGUMENTS", '"codex-cli 0.169.0", "meeting"')
 
 
@@ -26,7 +26,7 @@ def sticky(executable: Path, version: str = "", help_page: str = "") -> Path:
 
 
 def chaotic(executable: Path, version: str, help_page: str) -> Path:
-    """Install the engine of the chaos rounds as an executable."""
+    """Install the engine of the chaos tests as an executable."""
     source = _SOURCE.replace("MODULE", "chaos_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
     return _written(executable, source)
 

@@ -22,7 +22,7 @@ ASKING = {"--version", "--help"}
 
 
 def main(version: str, meeting: str) -> int:
-    """Play one call of the executable; `version` and the fifo `meeting` are those of a codex without plays."""
+    """Run one call; `version` and the fifo `meeting` are those of a codex without plays."""
     me = sys.argv[0]
     if not os.path.exists(f"{me}.plays"):
         from tests.fakes import codex_turn
@@ -43,7 +43,7 @@ def main(version: str, meeting: str) -> int:
 
 
 def play(steps: list[Any], folder: str) -> int:
-    """Do what the steps say; return the exit code."""
+    """Run the steps; return the exit code."""
     for step, *what in steps:
         match step:
             case "stdout" | "stderr":

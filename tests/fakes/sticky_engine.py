@@ -28,12 +28,12 @@ OPTIONS = [
     {"optionId": "y", "name": "Yes", "kind": "allow_once"},
     {"optionId": "n", "name": "No", "kind": "reject_once"},
 ]
-# JSON that no reader should take
+# JSON that readers should reject
 ODD = {"nested": "[" * 900 + "]" * 900, "digits": "1" * 401}
 
 
 def put(message: Message) -> None:
-    """Print one message, with the JSON of `ODD` in place of the texts that name it."""
+    """Print one message, with JSON of `ODD` in place of the texts that name it."""
     line = json.dumps(message)
     for name, odd in ODD.items():
         line = line.replace(f'"{name}"', odd)
@@ -42,7 +42,7 @@ def put(message: Message) -> None:
 
 
 def get() -> Any:
-    """Read the next message; the end of input is the end."""
+    """Return the next message; exit at the end of input."""
     line = sys.stdin.readline()
     if not line:
         sys.exit(0)
@@ -50,7 +50,7 @@ def get() -> Any:
 
 
 class Engine:
-    """What both JSON-RPC transports share: the prompts and their results."""
+    """Common code of both JSON-RPC transports: the prompts and their results."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -58,7 +58,7 @@ class Engine:
         self.late: list[str] = []
 
     def play(self, prompt: str) -> str | None:
-        """Do what the prompt says; return the text to answer with, or None for a failure."""
+        """Do what the prompt says; return the text of the answer, or None for a failure."""
         self.turns += 1
         if orders := re.findall(r"^do: (.*)$", prompt, re.MULTILINE):
             with Path(sys.argv[0]).with_name("prompts").open("a") as file:
@@ -73,7 +73,7 @@ class Engine:
         return answers.get(word, f"turn {self.turns} of {os.getpid()}")
 
     def act(self, word: str, rest: str) -> str | None:
-        """Ask for permission, or do what an engine should not; return the answers of the client."""
+        """Ask for permission, or do what an engine should not; return the client's answers."""
         match word:
             case "allow" | "twice":
                 return "+".join(self.ask(1 if word == "allow" else 2))
@@ -112,7 +112,7 @@ class Engine:
         time.sleep(60)
 
     def ask(self, count: int) -> list[str]:
-        """Ask for that many permissions at once, and return the answers in the order of the questions."""
+        """Send that many permission requests at once, and return the answers in their order."""
         ids: list[int | str] = [self.send_ask(f"write {number}") for number in range(count)]
         answers: dict[int | str, str] = {}
         while len(answers) < count:
@@ -121,31 +121,31 @@ class Engine:
         return [answers[request_id] for request_id in ids]
 
     def hear(self, message: Any) -> None:
-        """Take one message of the client; the answer to a question of an earlier turn is kept."""
+        """Handle one message of the client; an answer to an earlier turn's request is stored."""
         if isinstance(message, dict) and (("method" not in message and "id" in message) or "response" in message):
             self.late.append(self.read_answer(message))
             return
         self.answer(message)
 
     def answer(self, message: Any) -> None:
-        """Answer one message of the client."""
+        """Respond to one message of the client."""
         raise NotImplementedError
 
     def say(self, text: str) -> None:
-        """Say a piece of the answer, where texts come in pieces."""
+        """Send a piece of the text, if the protocol sends pieces."""
 
     def end(self, text: str | None) -> None:
-        """End the turn, where something else than an answer ends it."""
+        """End the turn, if the protocol needs more than an answer."""
 
     def drift(self) -> None:
-        """Leave the mode, where there is one."""
+        """Leave the mode, if the protocol has modes."""
 
     def send_ask(self, title: str) -> int | str:
-        """Ask for permission; return the id of the request."""
+        """Send a permission request; return its id."""
         raise NotImplementedError
 
     def read_answer(self, message: Message) -> str:
-        """Return what was answered."""
+        """Return the decision in an answer."""
         raise NotImplementedError
 
     def id_of(self, message: Message) -> int | str:
@@ -153,13 +153,13 @@ class Engine:
         return message.get("id") or str(message["response"]["request_id"])
 
     def request(self, method: str, params: Message) -> Any:
-        """Send a request and give the whole response."""
+        """Send a request and return the whole response."""
         self.asked += 1
         put({"jsonrpc": "2.0", "id": f"r{self.asked}", "method": method, "params": params})
         return get()
 
     def send(self, method: str, params: Message) -> int:
-        """Send a request and give its id."""
+        """Send a request and return its id."""
         self.asked += 1
         put({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params})
         return self.asked
@@ -171,7 +171,7 @@ class FakeAcp(Engine):
     mode = "yolo"
 
     def answer(self, message: Any) -> None:
-        """Answer one request of the client."""
+        """Respond to one request of the client."""
         params = message.get("params") or {}
         result: Message = {}
         match message["method"]:
@@ -201,7 +201,7 @@ class FakeAcp(Engine):
         put({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def session(self) -> Message:
-        """Describe the session."""
+        """Return the description of the session."""
         modes = {"currentModeId": self.mode, "availableModes": [{"id": "default"}, {"id": "yolo"}]}
         option = {"id": "m", "category": "mode", "currentValue": self.mode}
         return {"sessionId": "s-1", "modes": modes} | ({} if "no-options" in FLAWS else {"configOptions": [option]})
@@ -215,7 +215,7 @@ class FakeAcp(Engine):
             self.drift()
 
     def say(self, text: str) -> None:
-        """Say a piece of the answer."""
+        """Send a piece of the text."""
         self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 
     def drift(self) -> None:
@@ -232,7 +232,7 @@ class FakeAcp(Engine):
         return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": OPTIONS})
 
     def read_answer(self, message: Message) -> str:
-        """Return the option that was selected, or how it was refused."""
+        """Return the selected option, or how the request was refused."""
         outcome = message["result"]["outcome"]
         return str(outcome.get("optionId") or outcome["outcome"])
 
@@ -241,7 +241,7 @@ class FakeAppServer(Engine):
     """The app server's protocol."""
 
     def answer(self, message: Any) -> None:
-        """Answer one request of the client."""
+        """Respond to one request of the client."""
         params = message.get("params") or {}
         if "id" not in message:
             return
@@ -277,7 +277,7 @@ class FakeAppServer(Engine):
         return self.send("item/commandExecution/requestApproval", params)
 
     def read_answer(self, message: Message) -> str:
-        """Return the decision, or that there was none."""
+        """Return the decision, or that there is none."""
         return str(message["result"]["decision"]) if "result" in message else "error"
 
 
@@ -285,7 +285,7 @@ class FakeStreamJson(Engine):
     """Messages and control requests as JSON objects."""
 
     def answer(self, message: Any) -> None:
-        """Answer a prompt or a control request."""
+        """Respond to a prompt or a control request."""
         if message["type"] == "control_request":
             mode = "yolo" if "deaf-to-mode" in FLAWS else message["request"]["mode"]
             done = {"subtype": "success", "request_id": message["request_id"], "response": {"mode": mode}}
@@ -305,12 +305,12 @@ class FakeStreamJson(Engine):
         return str(message["response"]["response"]["behavior"])
 
     def request(self, method: str, params: Message) -> Any:
-        """Send a control request and give the whole response."""
+        """Send a control request and return the whole response."""
         self.control({"subtype": method, **params})
         return get()["response"]
 
     def control(self, request: Message) -> str:
-        """Send a control request and give its id."""
+        """Send a control request and return its id."""
         self.asked += 1
         put({"type": "control_request", "request_id": str(self.asked), "request": request})
         return str(self.asked)
@@ -322,7 +322,7 @@ SPEAKERS: dict[str, type[Engine]] = {
 
 
 def main(version: str, help_page: str) -> None:
-    """Say version or help, or speak until the input ends."""
+    """Print version or help, or serve until the input ends."""
     transport, *rest = sys.argv[1:]
     if transport == "launcher":
         # the engine inherits the pipes, as behind many launchers
@@ -341,9 +341,9 @@ def main(version: str, help_page: str) -> None:
     hearing = threading.Lock()
 
     def ask_late() -> None:
-        # by a thread: a handler would wait for the main thread, which may have begun to read by then
+        # in a thread: a signal handler would wait for the main thread, which may already be reading
         while signal.sigwait({signal.SIGUSR1}):
-            with hearing:  # outside of a turn
+            with hearing:  # outside a turn
                 engine.send_ask("late")
 
     threading.Thread(target=ask_late, daemon=True).start()

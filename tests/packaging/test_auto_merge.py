@@ -77,7 +77,7 @@ def test_the_gate_passes_its_answer_on(workflow: dict[str, Any], gate: str) -> N
 def test_several_gates_are_one_answer(
     answers: list[tuple[int, str | None]], code: int, required: str, tmp_path: Path
 ) -> None:
-    """The worst exit code, and `false` only if each gate says so; without a report nothing is known."""
+    """Several gates give the worst exit code, and `false` only if all say so; without a report it is unknown."""
     played = """
 import sys
 from pathlib import Path

@@ -72,7 +72,7 @@ def test_every_command_has_its_row() -> None:
 
 
 def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
-    """Both versions are read from the pin file, the old one where the base branch has it, and reach the gate."""
+    """Both versions come from the pin file, the old one on the base branch, and are passed to the gate."""
     (workflow,) = [loaded for text in blocks("yaml") if "jobs" in (loaded := yaml.safe_load(text))]
     checkout, pinned, asked, _ = workflow["jobs"]["may-i-upgrade"]["steps"]
     assert checkout["with"]["fetch-depth"] == 0
@@ -105,7 +105,7 @@ def test_the_examples_can_be_read_and_fit() -> None:
 
 
 def test_examples_install_turngate_from_a_repository_that_the_reader_sets() -> None:
-    """It is neither published nor tagged; each placeholder is explained before it is used."""
+    """Examples install turngate from a placeholder repository; placeholders are explained before their use."""
     pages = [page.read_text("utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
     assert not any(re.search(r"(pip|pipx|uvx?) (install|run) [^\n]*(?<![/\w])turngate\b(?!@)", page) for page in pages)
     intro = CI.partition("\n## ")[0]

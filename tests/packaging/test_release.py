@@ -76,7 +76,7 @@ def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
 
 
 def test_the_ci_tests_each_python_version_of_the_classifiers() -> None:
-    """The CI tests Linux and macOS with locked, lowest and newest dependencies, by targets of the Makefile."""
+    """The CI tests these versions on Linux and macOS, and also the lowest and newest dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     stated = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     matrix = workflow("ci")["jobs"]["tests"]["strategy"]["matrix"]
