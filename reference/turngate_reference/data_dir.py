@@ -80,7 +80,7 @@ class DataDir(Struct, frozen=True):
     def new_run(self, engine: str) -> Iterator[tuple[str, Path]]:
         """Make a run directory `<timestamp>-<engine>-<handle>`; yield the handle, which is locked, and the directory.
 
-        The timestamp is UTC and sorts. The handle is unique: its lock file stays for as long as it does. Raises
+        The timestamp is UTC and sorts. The handle is unique, since its lock file is kept with it. Raises
         EnvironmentFailed if nothing can be written.
         """
         with ExitStack() as holding:
@@ -126,7 +126,7 @@ def data_dir(asked: Path | None) -> DataDir:
 def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") -> Iterator[None]:
     """Hold the lock file of a handle, and another place, while the block runs; EnvironmentFailed: they can't be held.
 
-    The file's content only says who holds the lock and, of a server, its `url`.
+    The file's content only names the holder of the lock and, for a server, its `url`.
     """
     with ExitStack() as holding:
         try:

@@ -19,7 +19,7 @@ HOUR = 3600.0
 def schedule(planned: Round, ready: int, interrupt: Callable[[], None]) -> None:
     """Begin and end the round's fault, and interrupt the server, at the planned times.
 
-    Each has a thread, and counts from when a byte comes through the descriptor `ready`.
+    Each action has its own thread, and its time counts from when a byte arrives on the descriptor `ready`.
     """
 
     def faults() -> None:

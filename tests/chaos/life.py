@@ -1,4 +1,4 @@
-"""One server process of a round: `turngate serve`, forked from a process that has imported it already.
+"""One server process of a round: `turngate serve`, forked from a process that has already imported it.
 
 This makes a start twenty times as fast as a new interpreter's; otherwise the server is like any other.
 """
@@ -46,7 +46,7 @@ class Life:
         self.port = self._listening(out)
         os.close(out)
         if self.port:
-            os.write(self._ready, b"!!")  # a byte for each thread that waits for it
+            os.write(self._ready, b"!!")  # one byte for each waiting thread
 
     @property
     def is_gone(self) -> bool:

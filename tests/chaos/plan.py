@@ -44,8 +44,8 @@ class PlannedRun(Struct, frozen=True):
         return f"token: {self.name}-{turn}."
 
     def prompt(self, turn: int) -> str:
-        """Return what the engine gets from us on a turn."""
-        # what does not fit into a pipe blocks whoever writes to an engine that never reads
+        """Return the text that turngate gives to the engine on a turn."""
+        # text that doesn't fit into a pipe blocks a writer if the engine never reads
         filler = "x" * 2**18 if self.model == "deaf" else ""
         return f"{self.token(turn)}\n{filler}\ndo: {self.turns[turn - 1]}"
 
@@ -150,7 +150,7 @@ def _asking(name: str, profile: Profile, questions: int, *, left: bool = False, 
 def _misbehaving(name: str, how: str, profile: Profile | None) -> PlannedRun:
     """Plan a run whose engine misbehaves as one of `HOSTILE`; without a profile in mode auto."""
     if how in _NEVER_END:
-        # where its engine becomes a sticky one it has read the prompt, and hangs
+        # if its process becomes sticky, it has already read the prompt, and hangs
         model = "deaf" if how == "deaf" else None
         return PlannedRun(name, ("hang" if model else how,), "failed", "TURN_TIMEOUT", profile, model, timeout=1)
     if how == "exit 3":

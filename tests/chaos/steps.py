@@ -31,9 +31,9 @@ _PACKAGES = ("turngate", "turngate_reference")
 
 
 class Steps:
-    """Counts the steps of this process, and writes the name of each new one to a descriptor, one a line.
+    """Counts the steps of this process, and writes the name of each new step to a descriptor, one per line.
 
-    At its target it sends this process the signal, and writes a line that begins with `!`.
+    At its target step, it sends the signal to this process, and writes a line that begins with `!`.
     """
 
     def __init__(self, report: int, target: StepTarget | None, number: signal.Signals | None) -> None:

@@ -42,7 +42,7 @@ class Conversations(Struct, frozen=True):
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
     ) -> Attempted:
-        """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
+        """Run the first turn in a new run directory; RefusedError and EnvironmentFailed come before that."""
         installed = find_engine(engine, self.data, self.stop)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
@@ -54,7 +54,7 @@ class Conversations(Struct, frozen=True):
             return self._attempt(record, installed, built)
 
     def resume(self, prefix: str, message: str) -> Attempted:
-        """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
+        """Run the next turn of a conversation; EnvironmentFailed says what is missing."""
         handle = handle_record.find(self.data, prefix).handle
         with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
@@ -93,10 +93,10 @@ class Conversations(Struct, frozen=True):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built)
 
     def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
-        """Run one attempt; its record says `unfinished` meanwhile, then its result."""
+        """Run one attempt; its record says `unfinished` until it has the result."""
         path, record = self.data.record(record.handle), record.updated(state="unfinished")
         handle_record.write(path, record)
-        # read as in mode auto: what a person reads does not depend on an envelope, and ids are compared below
+        # read as in mode auto: what the user sees doesn't depend on an envelope, and ids are compared below
         reader = TurnReader(
             installed.contract, Mode.AUTO, turn_index=record.turns, resumed=built.resumed, on_text=self.on_text
         )
@@ -120,7 +120,7 @@ class Conversations(Struct, frozen=True):
 def end_earlier(record: HandleRecord) -> None:
     """End the engine of an attempt whose turngate was killed: two engines must never run on one session.
 
-    EnvironmentFailed if it lives on. The caller holds the lock of the handle.
+    EnvironmentFailed if that fails. The caller holds the lock of the handle.
     """
     if record.state == "unfinished" and (left := end_orphans([Noted(record.run_id)])):
         what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be stopped"

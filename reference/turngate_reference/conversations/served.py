@@ -53,7 +53,7 @@ class ServedRun:
     def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> tuple[HandleRecord, Attempt, str]:
         """Reply to the open question and run the next turn; EnvironmentFailed before the claim changes nothing.
 
-        Return the record after it, the engine's attempt, and the new state of the run, in words.
+        Return the record after the turn, the engine's attempt, and a description of the run's new state.
         """
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
@@ -127,7 +127,7 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
 
 
 def _reason_against(store: Store, run: Run) -> str:
-    """Return why a terminal may not continue a run; empty: it may."""
+    """Return why a terminal may not continue a run; empty if it may."""
     if run.state is State.QUEUED:
         return "its next turn is queued in turngate serve"
     if run.state is State.RUNNING:
@@ -142,7 +142,7 @@ def _reason_against(store: Store, run: Run) -> str:
 
 
 def _news(run: Run) -> str:
-    """Return the state of a run after a turn, in words."""
+    """Describe the state of a run after a turn."""
     if run.state is State.WAITING_USER:
         return f"run {run.run_id} is waiting for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}

@@ -39,12 +39,12 @@ class Attempt(Struct, frozen=True):
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was stopped from outside."""
+        """Whether it was interrupted from outside."""
         return self.ended is Ended.STOPPED
 
     @property
     def lingered(self) -> bool:
-        """Whether it was ended because it did not exit after its turn."""
+        """Whether it was ended because it didn't exit after its turn."""
         return self.ended is Ended.LINGERED
 
     @property

@@ -25,7 +25,7 @@ from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4
-# at most so many requests, far fewer than there are threads, wait for checks, and each for so many seconds
+# limits for schema checks: how many requests may wait (far fewer than there are threads), and for how many seconds
 SCHEMA_PLACES, SCHEMA_PATIENCE = 8, 10.0
 ROOM = 64 * 2**10  # bytes that must fit into the data directory
 
@@ -34,7 +34,7 @@ ROOM = 64 * 2**10  # bytes that must fit into the data directory
 class ServerSettings:
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
-    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified on the wire, `url`
+    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `url`
     where the server can be reached.
     """
 
@@ -66,7 +66,7 @@ class Server:
             try:
                 str(root).encode()
                 settings.data.make()
-                # the directory too, since anybody may remove the file
+                # lock the directory too, since anybody may remove the lock file
                 opened.enter_context(locked(settings.data.server_lock, str(root), also=root, url=settings.url))
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)

@@ -20,9 +20,9 @@ _note = partial(click.echo, err=True)
 
 
 class PrintedTurn:
-    """Prints the agent's texts as they arrive; once they can't be printed any more it sets `failed` and the stop.
+    """Prints the agent's texts as they arrive; if printing fails, it sets `failed` and the stop.
 
-    A text that is an envelope is held back, to be printed in words if the turn ends with it.
+    An envelope is held back, and printed as plain text if the turn ends with it.
     """
 
     def __init__(self, stop: Stop) -> None:

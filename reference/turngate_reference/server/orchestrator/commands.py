@@ -130,7 +130,7 @@ class Commands:
             detail = f"{widening[0]} lets {contract.engine} act without asking"
             members = {"flag": widening[0]} | listed
             raise ApiError("AUTO_FLAG_REFUSED", detail, "remove it, or use mode auto", members)
-        # the run's own directory is not made yet
+        # the run's own directory doesn't exist yet
         place = workspace or own_cwd(self.records.data.runs / "new")
         try:
             build.turn_options(contract, mode, options, model, place)
@@ -170,7 +170,7 @@ class Commands:
             ) from uncovered
 
     def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
-        """Return the engine that a reply would resume; None: there is none, or it is not known any more."""
+        """Return the engine that a reply would resume; None if there is none or it is no longer known."""
         run = runs.find(self.store, run_id)
         if run is None or run.state is not State.WAITING_USER or run.process is not None:
             return None
@@ -181,7 +181,7 @@ class Commands:
 
 
 def _check_reply(run: Run, question: StoredQuestion, response: str, engine: InstalledEngine | None) -> None:
-    """Refuse a reply that the engine can't take; an engine that is gone (None) fails the turn, not the reply."""
+    """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
     if question.request_id is not None and response not in question.question["options"]:
         hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
         raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)

@@ -1,4 +1,4 @@
-"""Decides what happens to a run after a turn, with the precedence of outcomes and errors."""
+"""Decides what happens to a run after a turn, and which outcome or error takes precedence."""
 
 import json
 from collections.abc import Callable

@@ -26,7 +26,7 @@ class Dispatcher:
     def __init__(self, store: Store, records: Records, slots: int) -> None:
         self.slots = slots
         self._store, self._records = store, records
-        # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
+        # keyed by the claim's tag: a run may be claimed again while the thread of its last turn is still ending
         self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
@@ -52,8 +52,8 @@ class Dispatcher:
     ) -> None:
         """Start processing the queue.
 
-        `run_turn` runs a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`.
-        `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
+        `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`.
+        `unsettled` picks, from the names of engines, those whose interactive runs must not start yet; call `kick` when
         that changes.
         """
         self._run_turn, self._unsettled = run_turn, unsettled
@@ -115,7 +115,7 @@ class Dispatcher:
                     self._begin(held_back)
             except Exception:
                 log.exception("can't process the queue yet")
-                # the freed slot has woken us, and must not make us try again at once
+                # the freed slot has woken this thread, and must not cause an immediate retry
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()
 

@@ -25,7 +25,7 @@ from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0
-# an executable that has changed after each of so many looks never stays the same for long enough
+# runs no longer wait for an executable that has changed after this many examinations
 _LOOKS = 3
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -78,7 +78,7 @@ class Engines:
         self._wait(None)
 
     def unsettled(self, engines: Iterable[str]) -> set[str]:
-        """Return the engines not yet known to resume or not; start to examine new ones. Never blocks."""
+        """Return the engines not yet known to resume or not; start examining new ones. Never blocks."""
         verifies = self._profiles.verifier.mode is not Verify.OFF
         return {engine for engine in engines if self._is_unsettled(engine)} if verifies else set()
 
@@ -101,7 +101,7 @@ class Engines:
             self._news.wait_for(lambda: not self._looking, seconds)
 
     def _seen(self, engine: str) -> tuple[Path | None, InstalledEngine | None]:
-        """Return an engine's executable (None: not installed), and what is known about it (None: nothing yet)."""
+        """Return an engine's executable (None if not installed), and what is known about it (None if nothing yet)."""
         with suppress(EnvironmentFailed):
             key, path = _place(_contract(engine)[1])
             return path, self._installed.peek(key)

@@ -139,7 +139,7 @@ def complete(
 ) -> TurnResult | None:
     """Run a claimed turn and save its result, success or failure; None if `turn` has handed it over.
 
-    `outbox` holds what is still to be written of the turn, and is closed. `wait` waits some seconds if the store can't
+    `outbox` holds the unwritten data of the turn, and is closed. `wait` waits some seconds if the store can't
     be written, and returns whether to give up.
     """
     start = time.monotonic()

@@ -59,7 +59,7 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
     for page in engine.contract.help.pages:
         page_text, trouble = _printed(engine, page, env, stop)
         names = page.missing(page_text)
-        # a page that was not printed shows nothing of the other names
+        # a page that wasn't printed doesn't show whether the other names exist
         absent += () if trouble and not page_text else names
         needed = engine.contract.launch.resume_names(page)
         if lacking := [name for name in names if name in needed]:

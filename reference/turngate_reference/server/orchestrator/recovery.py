@@ -36,7 +36,7 @@ def recover(store: Store, records: Records) -> None:
     noted = {run_id: process for run_id, process in runs.processes(store).items() if run_id not in at_terminals}
     left = end_orphans(map(_noted, noted.values()))
     if left:
-        # any of the notes may lead to them, so the next server gets them all
+        # any of the noted processes may be the parent, so the next server gets all notes
         log.error("could not stop these processes of an earlier server: %s", ", ".join(map(str, left)))
     else:
         with store.writing() as connection:
@@ -56,7 +56,7 @@ def settle_terminal_turns(store: Store, records: Records) -> None:
 
 
 def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
-    """End what is left of a dead terminal's turn, and fail its run; the caller holds the handle's lock."""
+    """End the processes left by a dead terminal's turn, and fail its run; the caller holds the handle's lock."""
     run = runs.find(store, run_id)
     if run is None or run_id not in runs.at_terminals(store):
         return

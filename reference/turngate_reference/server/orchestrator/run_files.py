@@ -138,7 +138,7 @@ def _refused(detail: str, hint: str) -> ApiError:
 
 
 def lost_workspace(run: Run) -> str | None:
-    """Return why the directory in which a run works can't be used any more; None: it can."""
+    """Return why the directory in which a run works can't be used any more; None if it can."""
     try:
         # only a directory that a caller named can have been replaced
         if run.workspace is not None and run.cwd.resolve(strict=True) != run.cwd:

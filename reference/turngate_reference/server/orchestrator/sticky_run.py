@@ -16,9 +16,9 @@ from turngate_reference.server.store.rows import Run
 
 @dataclass(slots=True)
 class StickyRun:
-    """A run with a process: `run` is as at the start of its turn, at `turn_began` in seconds of the clock.
+    """A run with a process: `run` is its state at the start of the turn, `turn_began` the clock's time then.
 
-    `judge` decides how its turns end, and passes its events on in order. `lost` None: the process is alive, or was
+    `judge` decides how its turns end, and passes its events on in order. `lost` is None if the process is alive or was
     ended by turngate.
     """
 

@@ -43,7 +43,7 @@ _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its d
 
 
 class StickyRuns:
-    """Holds the runs with a sticky process; `release` frees a run's slot, `observe` is told about each turn.
+    """Holds the runs with a sticky process; `release` frees a run's slot, `observe` is called for each turn.
 
     `data_flaw` applies an output schema; `clock` returns seconds, independent of changes of the wall clock.
     """
@@ -273,7 +273,7 @@ class StickyRuns:
         return state
 
     def _fail_waiting(self, sticky: StickyRun, decision: Decision) -> bool:
-        """Fail a run if it waits; False: it does not (any more)."""
+        """Fail a run if it waits; False if it no longer waits."""
         seconds = self._clock() - sticky.turn_began
         sticky.outbox.flush()
         with self._store.writing() as connection:
@@ -283,7 +283,7 @@ class StickyRuns:
             turn_ended = transitions.end_run(connection, run, decision, seconds)
         if turn_ended:
             self.observe(run.engine, Outcome.ERROR, seconds)
-        # after the deadlines that are due by now: many may coincide
+        # wait until after the deadlines that are due now: many may coincide
         self._inbox.put(run.run_id, lambda: self._records.keep(run, decision.state, run.session))
         return True
 

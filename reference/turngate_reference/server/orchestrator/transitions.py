@@ -52,10 +52,10 @@ def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
 
 
 def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
-    """Claim the first run in the queue that may start, and start its next turn; None: there is none.
+    """Claim the first run in the queue that may start, and start its next turn; None if there is none.
 
-    The tag for its processes is stored with it, so that they can be found even if we die at once. Interactive runs of
-    engines that are held back do not start; those that have started go on.
+    The tag for its processes is stored with it, so that they can be found even if the server dies. Interactive runs of
+    held-back engines do not start, but those that have started continue.
     """
     with store.writing() as connection:
         row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
@@ -84,7 +84,7 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
 
 
 def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permission: bool) -> None:
-    """Take the reply to the open question: a run without a process is queued, a sticky one goes on in its process.
+    """Take the reply to the open question: a run without a process is queued, a sticky one continues in its process.
 
     A reply that gives or refuses a permission belongs to the turn that asked; any other begins the next one.
     """
@@ -114,9 +114,9 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> 
 def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
     """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
 
-    `columns` are further ones of the run that are written with the transition.
+    `columns` are further columns of the run, written in the same transaction.
     """
-    # before the state is written: a reader of it finds the record, and the next turn can't have begun
+    # write the record first: whoever reads the new state finds the record, and no next turn has started
     current = runs.find(store, run.run_id) or run
     records.keep(current, decision.state, result.session or current.session)
     with store.writing() as connection:
@@ -141,7 +141,7 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
 def end_turn_eventually(
     outbox: Outbox, records: Records, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
 ) -> None:
-    """Write what the outbox holds of the turn, then its end, as soon as the store allows; `wait` as in `eventually`."""
+    """Write the outbox's data of the turn, then its end, as soon as the store allows; `wait` as in `eventually`."""
 
     def end() -> None:
         outbox.flush()
@@ -254,7 +254,7 @@ def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, req
 
 
 def _close_question(connection: sqlite3.Connection, run: Run, response: str, *, terminal: bool = False) -> None:
-    """Store the reply to the open question of a run; `terminal` says that it came by `turngate resume`."""
+    """Store the reply to the open question of a run; `terminal` says that it came from `turngate resume`."""
     pending = run.pending_interaction_id
     connection.execute(
         "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?", (response, now(), pending)

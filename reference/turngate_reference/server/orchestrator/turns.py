@@ -53,7 +53,7 @@ class TurnRunner:
         return True
 
     def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult] | None:
-        """Run a turn to its end; None: it is run by a sticky process."""
+        """Run a turn to its end; None if a sticky process runs it."""
         try:
             engine = self.engines.find(run.engine)
         except EnvironmentFailed as lacking:

@@ -79,11 +79,11 @@ class Verifier:
         self._here: dict[tuple[str, str, str], Verified] = {}
 
     def status(self, engine: InstalledEngine | None) -> Verified:
-        """Return what is known about this executable, without running anything; None: it was not examined yet."""
+        """Return what is known about this executable, without running anything; None if it was not examined yet."""
         return (engine and self._known(engine)) or (_OFF if self.mode is Verify.OFF else _PENDING)
 
     def is_pending(self, engine: InstalledEngine) -> bool:
-        """Whether an engine's resume is yet to be verified."""
+        """Whether an engine's resume has yet to be verified."""
         return self.status(engine).status is Status.PENDING
 
     def verify(self, engine: InstalledEngine) -> None:
@@ -91,7 +91,7 @@ class Verifier:
         if self.mode is Verify.OFF or self._known(engine):
             return
         with self._one:
-            # another server may have done it meanwhile
+            # another server may have verified it meanwhile
             if self._stop.is_set() or self._known(engine):
                 return
             verified = self._run(engine)
@@ -110,7 +110,7 @@ class Verifier:
         target = f"{engine.contract.engine}={engine.executable}"
         request = ProcessRequest(
             (*_COMMAND, *options, "verify", "--json", "--until-eof", target), self._folder,
-            # its own standard input ends with this server, however that ends
+            # its standard input closes when this server ends, even if it is killed
             dict(os.environ), Stdin.OPEN, DEADLINE, _LONGEST_OUTPUT,
         )  # fmt: skip
         at = datetime.now(UTC)
@@ -131,7 +131,7 @@ class Verifier:
 def _saved(engine: InstalledEngine) -> Verified | None:
     """Return the saved result of a probe or a verification of this executable, if there is one."""
     name, cache = engine.contract.engine, default_cache()
-    # one program may stand for several releases, and be the same file for all of them
+    # one program may serve several releases, with the same file for all of them
     if (probed := last_result(ProbeResult, name, engine.executable, cache)) and probed.version == engine.version:
         status = Status.PROVEN if probed.capability.supported else Status.REFUTED
         return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)

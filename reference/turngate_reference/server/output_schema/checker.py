@@ -31,9 +31,9 @@ class ChecksBusyError(Exception):
 class SchemaChecker:
     """A queue of checks with one process, which is started for the first check and stays.
 
-    A check may take `cpu_seconds`. At most `places` checks run or wait, each for `patience` seconds at most; None: no
-    limit. A process that dies is replaced. Methods raise, besides what they name, EnvironmentFailed if the process
-    can't be started or dies again and again, and RuntimeError inside a critical section.
+    A check may take `cpu_seconds`. At most `places` checks run or wait, each for up to `patience` seconds (None: no
+    limit). A process that dies is replaced. All methods may also raise EnvironmentFailed, if the process
+    can't be started or keeps dying, and RuntimeError inside a critical section.
     """
 
     def __init__(self, cpu_seconds: float, places: int | None = None, patience: float | None = None) -> None:
@@ -46,15 +46,15 @@ class SchemaChecker:
 
     @property
     def pid(self) -> int | None:
-        """The process that checks; None: there is none now."""
+        """The id of the checking process; None if there is none now."""
         return self._process.pid if self._process else None
 
     def schema_flaw(self, schema: dict[str, Any]) -> str | None:
-        """Return what is wrong with a schema; None: nothing. SchemaTooCostlyError or ChecksBusyError: not known."""
+        """Return what is wrong with a schema, or None; SchemaTooCostlyError or ChecksBusyError if unknown."""
         return self._flaw(SchemaCheck(schema, self._cpu_seconds, MEMORY))
 
     def data_flaw(self, final_data: Any, schema: dict[str, Any]) -> str | None:
-        """Return what in the data violates a schema; errors as of `schema_flaw`."""
+        """Return what in the data violates a schema, or None; raises the same errors as `schema_flaw`."""
         return self._flaw(SchemaCheck(schema, self._cpu_seconds, MEMORY, applies=True, final_data=final_data))
 
     def close(self) -> None:

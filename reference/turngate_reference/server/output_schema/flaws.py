@@ -1,4 +1,4 @@
-"""The output schema of a run: which ones are accepted, and what in a result violates one.
+"""The output schema of a run: which schemas are accepted, and how a result violates one.
 
 A schema can take any time and memory, so only `worker` checks or applies one, in a process with limits. The
 references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
@@ -24,7 +24,7 @@ _Place = tuple[Any, Any]
 
 
 def schema_flaw(schema: dict[str, Any]) -> str | None:
-    """Return what is wrong with an output schema, in 1,100 characters at most; None: nothing. MemoryError is raised."""
+    """Return what is wrong with an output schema, in at most 1,100 characters, or None. MemoryError is raised."""
     try:
         Draft202012Validator.check_schema(schema)
         if flaw := _reference_flaw(schema):
@@ -44,7 +44,7 @@ def schema_flaw(schema: dict[str, Any]) -> str | None:
 
 
 def data_flaw(final_data: Any, schema: dict[str, Any]) -> str | None:
-    """Return what violates an output schema, in 1,100 characters at most; None: nothing. MemoryError is raised."""
+    """Return how data violates an output schema, in at most 1,100 characters, or None. MemoryError is raised."""
     try:
         wrong = best_match(_validator(schema).iter_errors(final_data))
     except MemoryError:
@@ -64,7 +64,7 @@ def _validator(schema: dict[str, Any]) -> Draft202012Validator:
 
 
 def _reference_flaw(schema: dict[str, Any]) -> str | None:
-    """Return what is wrong with the references of a valid schema; Unresolvable or SchemaError if one leads nowhere."""
+    """Return what is wrong with a valid schema's references; Unresolvable or SchemaError if one has no valid target."""
     root = DRAFT202012.create_resource(schema)
     uri = root.id() or ""
     registry: Registry[Any] = Registry().with_resource(uri, root).crawl()
@@ -73,7 +73,7 @@ def _reference_flaw(schema: dict[str, Any]) -> str | None:
     edges: dict[int, set[int]] = {}
     while parts or targets:
         if not parts:
-            # only values outside of every keyword are new by now, and were not checked as schemas
+            # only values outside of all keywords are new here; they were not checked as schemas yet
             parts.append(targets.pop())
             if id(parts[0][0]) not in edges:
                 Draft202012Validator.check_schema(parts[0][0])

@@ -20,7 +20,7 @@ from turngate_reference.server.output_schema.protocol import (
     write_frame,
 )
 
-# what an interpreter may need to start, and the tag by which an outer run finds all its processes: no secrets
+# variables that an interpreter may need, and the tag by which an outer run finds its processes; no secrets
 _PASSED = (TAG, "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
 
 _SAID = 4096

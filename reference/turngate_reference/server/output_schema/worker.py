@@ -38,7 +38,7 @@ def main(stdin: IO[bytes], stdout: IO[bytes]) -> None:
 
 
 def _verdict(check: SchemaCheck, stdin: IO[bytes]) -> bytes:
-    """Run a check in a fork; return its verdict, encoded. EOFError if stdin ends meanwhile."""
+    """Run a check in a fork; return its verdict, encoded. EOFError if stdin ends during the check."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         _run(check, writer)

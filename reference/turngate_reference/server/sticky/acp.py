@@ -79,7 +79,7 @@ class AcpTransport(RpcTransport):
         return texts.final, None if reason == _WELL else f"the turn stopped: {reason}"
 
     def on_notification(self, method: str, params: Message) -> None:
-        """Handle the agent's texts, a change of the mode, and a session that is not ours."""
+        """Handle the agent's texts, mode changes, and messages of other sessions."""
         update = mapping(params.get("update"))
         if method != "session/update":
             return
@@ -130,7 +130,7 @@ class AcpTransport(RpcTransport):
         confirm("model", model, answer.get("currentModelId"))
 
     async def _set_mode(self, session: Message, mode: str) -> None:
-        """Set the mode unless it is in force, since one engine reports a change as a text of the agent."""
+        """Set the mode unless it is already set, since one engine reports a change as a text of the agent."""
         modes = session.get("modes") or {}
         if modes.get("currentModeId") != mode:
             self._told_mode = None

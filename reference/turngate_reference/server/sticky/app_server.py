@@ -22,12 +22,12 @@ class AppServerTransport(RpcTransport):
         self._text: str | None = None
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
-        # turns that were reported under other threads: those of the agent's helpers, unless one of them is ours
+        # turns reported under other threads: they belong to the agent's helpers, unless one is the current turn
         self._other_threads: dict[str, str] = {}
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
-        """Start a thread with the approval policy of the mode, and check that it is in force."""
+        """Start a thread with the approval policy of the mode, and check that the policy is applied."""
         await self.call("initialize", _CLIENT)
         self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
         asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
@@ -89,7 +89,7 @@ class AppServerTransport(RpcTransport):
             self._ended.set_result(turn)
 
     def _end_in_other_thread(self) -> None:
-        """Fail the turn if it continues in another thread, which lacks what was said before."""
+        """Fail the turn if it continues in another thread, which lacks the earlier conversation."""
         if self._turn_id in self._other_threads:
             self._end({"error": {"message": self.left_for(self._other_threads[self._turn_id])}})
 

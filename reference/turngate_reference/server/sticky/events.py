@@ -64,9 +64,9 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAsked:
-    """The engine asks before it acts; `options` are its one-time choices, `context` is the action.
+    """The engine asks for permission; `options` are its one-time choices, `context` is the action.
 
-    One request at a time: the next one is reported once this one is decided. It is void when the turn ends. One that
+    Requests are reported one at a time, each after the last decision. A request is void when its turn ends. One that
     arrives while no turn runs is refused without being reported.
     """
 
@@ -78,9 +78,9 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The process can't continue, and why; only `Gone` follows, since its whole tree is being ended.
+    """The process can't continue, and why. Only `Gone` follows, since the whole process tree is being ended.
 
-    `ours` says that the engine is not to blame: turngate refused to pass something, or failed itself.
+    `ours` says that the engine is not to blame: turngate refused to pass something on, or failed itself.
     """
 
     detail: str
@@ -89,7 +89,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Nothing is left of the process; `exit_code` None: it was never started, or not reaped. The last event."""
+    """No process is left; `exit_code` is None if it was never started or not reaped. This is the last event."""
 
     exit_code: int | None
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from turngate_reference.server.sticky.events import Gone, StickyEvent, StickyRequest
 from turngate_reference.server.sticky.session import StickySession
 
-# threads that start and end processes, however many processes there are; more would hinder the others
+# threads that start and end processes; more threads would slow the others down
 WORKERS = 2
 
 Listener = Callable[[StickyEvent], None]
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 class StickyHost:
-    """Holds sticky processes by the id of their run. Every method may be called from any thread; only `close` blocks.
+    """Holds sticky processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
     of a run are in order: `Opened`, then for each prompt texts, permission requests and `TurnEnded`; `Lost` at any

@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TransportError(Exception):
-    """The engine did not do what its contract says; the text says how."""
+    """The engine violated its contract; the text says how."""
 
 
 class StickyProcess:
@@ -188,7 +188,7 @@ class _Pipe(asyncio.Protocol):
 
 
 def _has_exited(pid: int) -> bool:
-    """Whether a child that is not reaped yet has exited; cheap, since many are checked."""
+    """Whether a child that isn't reaped yet has exited; cheap, since many processes are checked."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return not is_alive(pid)
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

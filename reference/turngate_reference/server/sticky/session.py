@@ -128,7 +128,7 @@ class StickySession:
     async def _ask(
         self, prompt: str, answers: Mapping[str, Message], grants: Collection[str], context: Mapping[str, Any]
     ) -> Message | None:
-        """Return what the transport answers to a request; None if there is no one-time choice, or no turn."""
+        """Return the transport's answer to a request; None if there is no one-time choice or no running turn."""
         if not answers or self._turn is None:
             self._declined = True
             return None

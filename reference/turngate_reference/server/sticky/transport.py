@@ -1,4 +1,4 @@
-"""What all transports share, and what those over JSON-RPC share."""
+"""The base classes of all transports, and of those over JSON-RPC."""
 
 import asyncio
 import itertools
@@ -46,7 +46,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def turn(self, text: str) -> tuple[str | None, str | None]:
-        """Run one turn; return the agent's last text (None: none), and the failure that the engine reports."""
+        """Run one turn; return the agent's last text (None: no text), and the failure that the engine reports."""
 
     @abstractmethod
     def on_message(self, message: Message, line: bytes) -> None:
@@ -73,13 +73,13 @@ class Transport(ABC):
         return await answered
 
     def answered(self, request_id: object, message: Message) -> None:
-        """Take the answer to a request; one that nobody waits for is ignored."""
+        """Handle the answer to a request; an answer that nobody waits for is ignored."""
         waiting = self._waiting.pop(request_id, None)
         if waiting and not waiting.done():
             waiting.set_result(message)
 
     def answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
-        """Answer a request for permission as the user decides; any other gets None, so it is never granted."""
+        """Answer a permission request with the user's decision; any other request gets None, so it is never granted."""
         task = asyncio.get_running_loop().create_task(self._answer(kind, params, reply))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
@@ -92,12 +92,12 @@ class Transport(ABC):
         action: Message,
         shown: Iterable[str],
     ) -> Message | None:
-        """Ask whether an action is allowed, and show these members of it; None: refuse it without a choice."""
+        """Ask whether an action is allowed, showing these members of it; None means refuse it without a choice."""
         context = {key: action[key] for key in shown if action.get(key)}
         return await self._ask(f"Allow this action? {subject}".strip(), answers, grants, context)
 
     def left_for(self, session_id: object) -> str:
-        """Return the failure of a turn that continued in another session, which lacks what was said before."""
+        """Return the failure of a turn that continued in another session, which lacks the earlier conversation."""
         return f"it switched from session {self.session_id} to {session_id}"
 
     def _on_line(self, line: bytes) -> None:
@@ -132,7 +132,7 @@ class RpcTransport(Transport):
         """Handle a notification of the engine."""
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Message:
-        """Return the result; TransportError with the engine's words if it answers with an error."""
+        """Return the result of a call; TransportError with the engine's message if it answers with an error."""
         number = next(self.numbers)
         answer = await self.exchange(number, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         if "error" in answer and "result" not in answer:
@@ -142,7 +142,7 @@ class RpcTransport(Transport):
         return mapping(answer.get("result"))
 
     def on_message(self, message: Message, line: bytes) -> None:  # noqa: ARG002 - for transports of events
-        """Take a call, a notification or an answer."""
+        """Handle a call, a notification or an answer."""
         method, params, request_id = message.get("method"), mapping(message.get("params")), message.get("id")
 
         def reply(answer: Message | None) -> None:
@@ -160,7 +160,7 @@ class RpcTransport(Transport):
 
 
 def mapping(value: object) -> Message:
-    """Return an object of JSON as it is, and anything else as an empty one."""
+    """Return a JSON object unchanged, and anything else as an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -176,7 +176,7 @@ def _is_beyond_limits(line: bytes) -> bool:
 
 
 def confirm(what: str, wanted: str, in_force: object) -> None:
-    """Check that a requested setting is in force; None: nothing confirms it."""
+    """Check that a requested setting is in use; None means that nothing confirms it."""
     if in_force is None:
         raise TransportError(f"{what} {wanted} was requested, but can't be confirmed")
     if in_force != wanted:

@@ -30,7 +30,7 @@ class Store:
         self._changed = threading.Condition()
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
-            # SQLite gives the files beside it the mode that this one has
+            # SQLite creates its other files with the mode of this one
             os.close(open_private(path, os.O_RDWR | os.O_CREAT))
             self._writer = _connected(path)
             _prepare(self._writer, path)
@@ -44,7 +44,7 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Return the connection inside a transaction, which is committed unless the block raises.
 
-        Nothing slow may be done in the block: it must not start a process, nor wait for what another thread runs.
+        The block must not do anything slow, such as starting a process or waiting for another thread.
         Waiting for other threads and other processes takes at most `BUSY_SECONDS` in total.
         """
         with self._turn_to_write():
@@ -83,7 +83,7 @@ class Store:
             yield from self._reader.execute(sql, values)
 
     def wait_for_event(self, run_id: str | None, after: int, timeout: float) -> bool:
-        """Wait until a run (None: any run) has an event later than `after`; False: none within `timeout` seconds."""
+        """Wait until a run (None: any run) has an event later than `after`; False if none comes within `timeout`."""
 
         def is_there() -> bool:
             if run_id is None:

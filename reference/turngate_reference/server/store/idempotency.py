@@ -9,14 +9,14 @@ from turngate_reference.server.api_errors import ApiError
 
 
 class IdempotentRequest:
-    """A request that may have been done before; without a key it never was."""
+    """A request that may have been made before; one without a key is always new."""
 
     def __init__(self, scope: str, key: str | None, body: dict[str, Any]) -> None:
         self._scope, self._key = scope, key
         self._digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
-        """Return the earlier answer to the request; Refusal if the key came with another body."""
+        """Return the earlier answer to the request; ApiError if the key was used with another body."""
         if self._key is None:
             return None
         row = connection.execute(
@@ -33,7 +33,7 @@ class IdempotentRequest:
         return answer
 
     def keep(self, connection: sqlite3.Connection, run_id: str, answer: dict[str, Any]) -> None:
-        """Save the answer for the next time, with the run that it is about."""
+        """Save the answer for repeated requests, with the run that it is about."""
         if self._key is not None:
             connection.execute(
                 "INSERT INTO idempotency (scope, key, run_id, body_digest, answer_json) VALUES (?, ?, ?, ?, ?)",

@@ -40,7 +40,7 @@ class Outbox:
             return True
 
     def flush(self) -> None:
-        """Write all that is pending before returning; sqlite3.Error if the store can't be written now."""
+        """Write everything pending before returning; sqlite3.Error if the store can't be written now."""
         with self._one_writer:
             with self._lock:
                 batch = [*self._pending]

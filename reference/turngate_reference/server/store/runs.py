@@ -103,7 +103,7 @@ def waiting(store: Store) -> Iterator[Summary]:
 
 
 def processes(store: Store) -> dict[str, dict[str, Any]]:
-    """Read, by run, the notes of all processes that may still exist."""
+    """Read the recorded processes that may still exist, by run."""
     rows = store.read("SELECT run_id, process_json FROM runs WHERE process_json IS NOT NULL")
     return {row["run_id"]: json.loads(row["process_json"]) for row in rows}
 
@@ -121,7 +121,7 @@ def is_wanted(store: Store, run_id: str) -> bool:
 
 
 def unfinished_in(store: Store, workspace: Path) -> str | None:
-    """Return the id of the unfinished run that works in a workspace; None: there is none."""
+    """Return the id of the unfinished run that works in a workspace; None if there is none."""
     states = ", ".join("?" * len(ENDED))
     sql = f"SELECT run_id FROM runs WHERE workspace = ? AND state NOT IN ({states})"  # noqa: S608 - our own words
     rows = store.read(sql, str(workspace), *ENDED)
@@ -165,7 +165,7 @@ def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[
 
 
 def latest_events(store: Store, run_id: str, before: int | None, limit: int) -> list[StoredEvent]:
-    """Read the last events of a run that are earlier than `before` (None: than now), in order."""
+    """Read the last events of a run before the event `before` (None: the latest events), in order."""
     sql = "SELECT * FROM events WHERE run_id = ? AND id < coalesce(?, id + 1) ORDER BY id DESC LIMIT ?"
     return [*_read(store.read(sql, run_id, before, limit), StoredEvent)][::-1]
 
@@ -177,9 +177,9 @@ def last_event_id(store: Store) -> int:
 
 
 def progress(store: Store, run_id: str | None, after: int) -> tuple[int, bool]:
-    """Return the id of the last event, and whether a later one than `after` is news.
+    """Return the id of the last event, and whether any event after `after` is news.
 
-    All events of a run are news to those who follow it. Without a run, only changes of state are.
+    For followers of a run, all its events are news. Without a run, only state changes are.
     """
     if run_id is None:
         sql = "SELECT max(id), max(type = 'state') FROM events WHERE id > ?"
@@ -191,7 +191,7 @@ def progress(store: Store, run_id: str | None, after: int) -> tuple[int, bool]:
 
 
 def prompts(store: Store, run_ids: Sequence[str], length: int) -> dict[str, str]:
-    """Read how the first prompts of runs begin, by run."""
+    """Read the start of the first prompts of runs, by run."""
     places = ", ".join("?" * len(run_ids))
     sql = f"SELECT run_id, substr(json_extract(request_json, '$.prompt'), 1, ?) FROM runs WHERE run_id IN ({places})"  # noqa: S608 - no value is in it
     return dict(map(tuple, store.read(sql, length, *run_ids)))

@@ -45,7 +45,7 @@ def _answer(operation: Operation, view: Callable[..., Any], **path: str) -> Resp
 
 
 def _bounded() -> None:
-    """Refuse a body that is too large even if no view reads it."""
+    """Reject a body that is too large even if no view reads it."""
     if (request.content_length or 0) > MAX_BODY:
         abort(413)
 

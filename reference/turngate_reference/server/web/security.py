@@ -52,7 +52,7 @@ class Guard(Struct, frozen=True):
 
     @property
     def sessions(self) -> BrowserSessions | None:
-        """The sessions of browsers that have given the token; None: there is no token."""
+        """The sessions of browsers that have sent the token; None if the server has no token."""
         return None if self.token is None else BrowserSessions(self.token)
 
     def _may_pass(self, request: Request) -> bool:

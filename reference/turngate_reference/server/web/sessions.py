@@ -1,4 +1,4 @@
-"""The sessions of browsers: a signed cookie that proves, without being the token, that the token was given once."""
+"""Browser sessions: a signed cookie proves that the token was sent once, without containing it."""
 
 import hashlib
 import hmac

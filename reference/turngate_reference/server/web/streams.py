@@ -1,4 +1,4 @@
-"""Server-sent events: the events of a run, replayed and then as they are committed, and news for an open page."""
+"""Server-sent events: the past and new events of a run, and news for an open page."""
 
 import json
 import logging
@@ -53,9 +53,9 @@ class EventStreams:
         self.closing.set()
 
     def news(self, store: Store, run_id: str | None, after: int, *, gone: Callable[[], bool]) -> Iterator[bytes]:
-        """Return an event each time that a run has changed (None: that any run has changed its state).
+        """Return an event whenever a run changes (None: whenever any run changes its state).
 
-        It carries nothing but the id of the last event, from which a client that reconnects goes on.
+        It holds only the id of the last event, from which a reconnecting client continues.
         """
         yield b"retry: 1000\n\n"
         silent = 0.0
@@ -77,7 +77,7 @@ class EventStreams:
     def follow(
         self, store: Store, run_id: str, after: int, *, ended: bool, gone: Callable[[], bool]
     ) -> Iterator[bytes]:
-        """Return the events of a run for one client; `ended` says that the run had ended before."""
+        """Return the events of a run for one client; `ended` says that the run has already ended."""
         yield b"retry: 1000\n\n"  # also sends the headers
         silent = 0.0
         try:

@@ -40,7 +40,7 @@ def arguments(operation: Operation) -> dict[str, Any]:
 
 
 def _parameters(operation: Operation) -> dict[str, Any]:
-    """Return the parameters by their Python names; of two with the same name the header counts."""
+    """Return the parameters by their Python names; if a header and a parameter have the same name, the header wins."""
     known = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
     errors = [(f"query.{name}", "is unknown") for name in request.args if known and name not in known]
     given: dict[str, Any] = {}
@@ -105,6 +105,6 @@ def _worded(error: ValidationError) -> str:
 
 @cache
 def _validator(reference: str) -> Draft202012Validator:
-    """Make the validator of a schema of the document; references lead into the document, nothing is ever fetched."""
+    """Return the validator of a schema of the document; references stay inside the document, and nothing is fetched."""
     resource = DRAFT202012.create_resource(openapi.document())
     return Draft202012Validator({"$ref": _URI + reference}, registry=Registry().with_resource(_URI, resource))

@@ -1,4 +1,4 @@
-"""What the pages show, read from the store within limits."""
+"""Reads what the pages show from the store, within limits."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads the forms of the page into requests of the API."""
+"""Converts the forms of the page into API requests."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ def reply_request(form: Mapping[str, str], question: StoredQuestion | None) -> d
 
 
 def idempotency_key(form: Mapping[str, str], request: dict[str, Any]) -> str:
-    """Return a key that only the same form with the same content sends again, as a double click does."""
+    """Return a key that only the same form with the same content repeats, as on a double click."""
     text = json.dumps([form.get("form_id", ""), request])
     return f"page-{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -58,7 +58,7 @@ def _texts(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _numbered(options: list[str], number: str) -> str:
-    """Return the option with this number; an unknown one is returned as it is, since its question is closed."""
+    """Return the option with this number, or the number itself if unknown, since its question is closed."""
     is_known = number.isascii() and number.isdecimal() and len(number) < 6 and int(number) < len(options)  # noqa: PLR2004
     return options[int(number)] if is_known else f"option {number}"
 

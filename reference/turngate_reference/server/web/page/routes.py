@@ -1,6 +1,6 @@
 """The paths that a browser opens. They use the commands and the store of the API, and answer with HTML.
 
-`openapi.yaml` leaves them out: they are made for people, and change whenever that makes them better to use. Programs
+They aren't in `openapi.yaml`, since they are made for people and may change at any time. Programs should
 use the API.
 """
 
@@ -33,7 +33,7 @@ _POLICY = (
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Frame-Options": "DENY",
-    # a form that is sent under `no-referrer` would not say where it comes from
+    # a form sent under `no-referrer` would not state its origin
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -136,7 +136,7 @@ class Pages(Struct, frozen=True):
         return response
 
     def problem(self, error: Exception) -> AnyResponse:
-        """Show an error, and what the user wrote, so that it is not lost."""
+        """Show an error with what the user entered, so that it is not lost."""
         refused = problems.as_api_error(error)
         if refused.code == "UNAUTHORIZED":
             wanted = request.full_path.rstrip("?") if request.method == "GET" else "/"
@@ -184,7 +184,7 @@ def blueprint(core: Server, streams: EventStreams, guard: Guard) -> Blueprint:
 
 
 def _prepare(state: BlueprintSetupState) -> None:
-    """Set up the templates: what is missing in them is an error."""
+    """Set up the templates: an undefined variable is an error."""
     environment = state.app.jinja_env
     environment.undefined, environment.trim_blocks = StrictUndefined, True
     environment.filters.update(_FILTERS)

@@ -34,23 +34,23 @@ def shown(text: Any, limit: int = 4000) -> str:
 
 
 def as_json(value: Any, limit: int = 16_000) -> str:
-    """Return data as indented JSON, shown as a text is."""
+    """Return data as indented JSON, with invisible characters escaped."""
     return shown(json.dumps(value, indent=2, ensure_ascii=False), limit)
 
 
 def moment(time: str) -> str:
-    """Return a time of the store in words, to the minute."""
+    """Format a time from the store for people, to the minute."""
     return f"{time[:16].replace('T', ' ')} UTC"
 
 
 def outputs(folder: Path) -> list[Output]:
-    """Return the end of both streams of an attempt, as far as the engine printed anything."""
+    """Return the end of both streams of an attempt, without empty streams."""
     read = (_output(folder / name) for name in ("stdout", "stderr"))
     return [output for output in read if output is not None and output.size]
 
 
 def _output(path: Path) -> Output | None:
-    """Read the end of a stream; None if there is no such file, or it is none of ours."""
+    """Read the end of a stream; None if the file doesn't exist or isn't turngate's."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             state = os.fstat(file.fileno())
