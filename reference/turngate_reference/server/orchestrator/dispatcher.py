@@ -83,7 +83,7 @@ class Dispatcher:
         self._wake.set()
 
     def wait_until_free(self, timeout: float) -> bool:
-        """Wait until no slot is held, for `timeout` seconds at most; False: one still is."""
+        """Wait up to `timeout` seconds until no slot is held; False if one still is."""
         with self._released:
             return self._released.wait_for(lambda: not self._held, timeout)
 

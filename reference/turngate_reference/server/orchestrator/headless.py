@@ -53,7 +53,7 @@ class HeadlessTurn:
     data_flaw: DataFlaw
 
     def command(self, reply: str | None) -> Invocation:
-        """Return the command of the turn (`reply` None: of turn 1).
+        """Return the command of the turn; `reply` is None for turn 1.
 
         TurnFailed if the session, the prompt or an option fails a check that is possible before a process starts.
         """
@@ -73,7 +73,7 @@ class HeadlessTurn:
             raise TurnFailed(code, str(refused)) from refused
 
     def _lost_session(self, session: str) -> str | None:
-        """Return why the session can't be resumed; None: it can, as far as is known before a process starts."""
+        """Return why the session can't be resumed; None if it seems possible before a process starts."""
         run, contract = self.run, self.engine.contract
         if why := lost_workspace(run):
             return why

@@ -166,7 +166,7 @@ def eventually(action: Callable[[], T], wait: Callable[[float], bool]) -> T:
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:
-    """Make a running turn wait for the user's permission; False: it must be canceled instead."""
+    """Make a running turn wait for the user's permission; False if it must be canceled instead."""
     with store.writing() as connection:
         if runs.get(connection, run.run_id).cancel_requested:
             return False
@@ -194,7 +194,7 @@ def drop_permission(store: Store, run_id: str) -> None:
 def end_run(
     connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float | None = None, **columns: Any
 ) -> bool:
-    """End a run other than by its turn; True: its turn had not ended, since it was asking for permission."""
+    """End a run outside of its turn; True if its turn had not ended, since it was asking for permission."""
     in_turn = connection.execute(
         "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
     ).fetchone()
