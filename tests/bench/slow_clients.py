@@ -21,7 +21,7 @@ KINDS = {
     "idle": b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n",
     "unread answers": b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n",
 }
-ANSWERED = ("idle", "unread answers")  # these clients read slowly; the server makes their response at full speed
+ANSWERED = ("idle", "unread answers")  # these get a response before the measurement
 
 
 def bench(*, short: bool) -> None:

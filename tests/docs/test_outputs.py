@@ -31,6 +31,6 @@ def test_a_command_runs_in_its_folder_and_shows_no_home_directory(tmp_path: Path
 
 
 def test_a_command_that_fails_is_never_shown(tmp_path: Path) -> None:
-    """If a command fails, the pages keep their old outputs."""
+    """A command that fails raises an error, so its output is not shown."""
     with pytest.raises(CalledProcessError):
         ran("false", tmp_path)

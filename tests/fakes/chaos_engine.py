@@ -1,7 +1,7 @@
 # ruff: noqa: PTH120, PTH123, PLC0415 - it starts thousands of times, and imports would take longest
 """A codex that does what each prompt's line `do: …` says, headless or sticky, well or badly.
 
-Like the sticky fake it notes each prompt that it takes in `prompts` next to the executable, one JSON text a line.
+Like the sticky fake it records each prompt in `prompts` next to the executable, one JSON text per line.
 Headless words: `say TEXT`, `exit CODE`, `hang`; both kinds also know `fork TEXT` and `vanish TEXT` (a process outlives
 the turn, with the run's environment or an empty one), `stubborn` (hang, deaf to SIGTERM) and `flood TEXT`. A headless
 engine with the model `deaf` never reads its prompt.

@@ -1,22 +1,22 @@
 # ruff: noqa: T201 - engines print
-"""Turns of the headless engine on the surface of codex: it asks its model by HTTP, keeps sessions, and lies if told to.
+"""A headless engine with codex's interface: it asks its model by HTTP, stores sessions, and shows faults on request.
 
-A file `lies` next to the executable holds words of this list:
+A file `lies` next to the executable lists the faults to show:
 
-- about the id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
-- about resuming: `forgets` (fresh, but says the id it was asked for), `new-id` (remembers, says another one),
+- session id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
+- resume: `forgets` (starts fresh but reports the requested id), `new-id` (resumes but reports another),
   `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `forgets-elsewhere`, `forgets-the-second`,
-  `moves-store` (to where older releases do not look), `loses-model`, `shares-sessions` (all in one directory),
+  `moves-store` (where older releases don't look), `loses-model`, `shares-sessions` (all in one directory),
   `one-slot` (a new session ends the others)
-- about output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text, next to the event)
-- about the prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, whatever it is)
-- about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
-  `meets-tester` (says its pid through the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
+- output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text in addition to the event)
+- prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, in any case)
+- exit: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
+  `meets-tester` (writes its pid to the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
   `hangs-at-help` (likewise), `refuses-auto`
-- about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
-- about a model of its own: `answers-itself` (keeps a word), `shows-key` (prints its key on standard error)
-- about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
-  `asks-at-version` (before it says it), `updates-itself`
+- tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
+- model: `answers-itself` (remembers a word without the backend), `shows-key` (prints its key to stderr)
+- other: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
+  `asks-at-version` (before it prints it), `updates-itself`
 """
 
 import http.client

@@ -1,17 +1,17 @@
 # ruff: noqa: PLC0415, PTH109, PTH110, PTH120, PTH123 - it starts a thousand times, and imports would take longest
-"""An engine that plays what a test wrote: any engine's output, under any engine's name.
+"""An engine that follows a script: it prints any engine's output under any engine's name.
 
-`<engine>.plays` next to it, a Python literal, holds its version, its help and its plays, one a call (the last one again
-when they run out); a play is a list of steps:
+`<engine>.plays` next to it, a Python literal, holds version, help and plays, one per call (the last one is
+repeated). A play is a list of steps:
 
 - `["stdout", text]`, `["stderr", text]`: print
-- `["meet"]`: say the pid through the fifo `meeting`, then wait until something comes through the fifo `go`
+- `["meet"]`: write the pid to the fifo `meeting`, then wait for input on the fifo `go`
 - `["env", name]`: print that environment variable's value on stderr
 - `["hang"]`: wait for a signal
-- `["signal", number]`, `["exit", code]`: end so (without either: exit code 0)
+- `["signal", number]`, `["exit", code]`: end this way (without either: exit code 0)
 
-Every call is noted in `<engine>.calls`: argv, working directory, standard input. Without plays it is a codex that asks
-its model backend, see `codex_turn`.
+Every call is recorded in `<engine>.calls`: argv, working directory, stdin. Without plays it is a codex that asks its
+model backend, see `codex_turn`.
 """
 
 import os

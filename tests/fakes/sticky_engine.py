@@ -1,8 +1,9 @@
-"""A sticky engine: it does what each prompt says, on the transport that its first argument names.
+"""A sticky engine that does what each prompt says, on the transport named by its first argument.
 
-A prompt with a line `do: …` is that line, and is noted in `prompts` next to the executable, one JSON text a line.
+Of a prompt with a line `do: …` only that line counts, and the prompt is recorded in `prompts` next to the executable,
+one JSON text per line.
 
-`FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
+`FAKE_FLAWS` lists its faults, separated by blanks: `banner`, `deaf-to-mode`, `widened`,
 `no-session`, `config-allows`, `no-options` (modes are set, and reported, without them), `mute` (they are not reported),
 `contrary` (another one is reported), `answers` (the answer to a request says what is in force), `one-model` (no request
 sets another model).

@@ -29,7 +29,7 @@ def played(
 ) -> tuple[int, list[str], dict[str, str]]:
     """Run the step `run` with a turngate that records its arguments; return exit code, arguments and outputs.
 
-    It writes the SARIF report and this JSON report, unless asked not to.
+    It writes the SARIF report and this JSON report, unless the test disables them.
     """
     program = folder / "turngate/bin/turngate"
     program.parent.mkdir(parents=True)

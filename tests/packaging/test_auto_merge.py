@@ -42,7 +42,7 @@ def bash(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[s
 def test_an_upgrade_is_merged_only_if_it_requires_no_changes(
     job: dict[str, Any], required: str, asked: list[str], tmp_path: Path
 ) -> None:
-    """Only `false` enables auto-merge, an unknown answer doesn't. `gh` may refuse to turn off what is off already."""
+    """Auto-merge is on only for `false`, not for an unknown answer; `gh` may refuse to turn it off."""
     program(tmp_path / "bin", "gh", "import sys\nprint(sys.argv[1:])\nsys.exit('--disable-auto' in sys.argv)")
     (step,) = job["steps"]
     ended = bash(step["run"], tmp_path, PR=PR, CHANGES_REQUIRED=required)

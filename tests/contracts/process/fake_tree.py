@@ -13,7 +13,7 @@ from turngate.process import Leftover, ProcessTree
 class FakeTree(ProcessTree):
     """Uses only the fake `Popen` where `ProcessTree` uses pids, so that nothing real is signalled.
 
-    The pipes of the fake are complete from the start, so register it without `wait=`.
+    The fake's output is complete from the start, so register it without `wait=`.
     """
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:

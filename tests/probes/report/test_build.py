@@ -139,7 +139,7 @@ def test_a_release_that_could_not_be_asked_says_why() -> None:
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
-    """Neither its needs nor the environment say why: that is a bug of turngate, told as such, and no verdict's code."""
+    """If neither a prerequisite nor the environment explains it, a clause that was not run is a bug in turngate."""
     held = j.clause("handle.present"), j.clause("resume.accepted", "fail")
     lost = j.clause("handle.place", "not_run", detail="nobody knows", needs=["handle.present"])
     report = built(

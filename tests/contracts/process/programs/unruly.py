@@ -1,6 +1,6 @@
 """Programs that misbehave, one per verb: `unruly.py VERB [ARGUMENT]`.
 
-A line on standard output tells that the program has got where it wanted to be; pids are written in decimal.
+Each program prints a line to stdout when it is ready; pids are decimal.
 """
 
 import ctypes

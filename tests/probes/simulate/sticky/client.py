@@ -32,8 +32,8 @@ def calls(contract: EngineContract, tool: str | None = None) -> Called:
 class RawClient:
     """Opens a session, prompts, decides each permission request, and closes the input.
 
-    The model gives `answers` in turn, then `ok`. What the engine is started with and told is what the contract says of
-    mode interactive, unless the test gives another stance. `lines` are messages to send before the prompts.
+    The model gives `answers` in order, then `ok`. The engine is started and configured as the contract says for mode
+    interactive, unless the test sets another permission mode. `lines` are messages to send before the prompts.
     """
 
     contract: EngineContract
