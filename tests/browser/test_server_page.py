@@ -154,7 +154,7 @@ def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[in
 
 
 def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> None:
-    """A permission request has only its buttons, so Enter in a text field sends none of them."""
+    """A permission request has buttons but no text field, so Enter can't send an answer by accident."""
     run_id = asked(server, engine="gemini", interactive_profile="sticky_process")
     tab.open(f"{server.url}/runs/{run_id}")
     tab.follow(".options button")

@@ -246,7 +246,7 @@ WITH_STORE = SMALL.replace("locations: [SMALL_HOME]", "locations: [SMALL_HOME, S
 
 
 def test_a_store_and_a_probe_that_agree_are_valid() -> None:
-    """A default may use the variables before it, and a probe the store's variables at its releases."""
+    """A default may use the variables before it; a probe may use the store's variables where the store exists."""
     assert mistakes_in(WITH_STORE) == []
     probe = "{command: {argv: [resume, --help], names: [ID]}, unverified: true}"
     late = '{since: 0.140.0, directory: "{SMALL_DATA}/x", unverified: true}'

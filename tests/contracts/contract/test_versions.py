@@ -87,7 +87,7 @@ CLAIM = {
 
 
 def test_a_change_replaces_adds_and_removes_keys() -> None:
-    """A change replaces, adds and removes keys until the next change; it has its own evidence and note."""
+    """Each change replaces, adds and removes keys from its release on, with its own evidence and note."""
     assert [claim.data for claim in stretches(CLAIM)] == [
         {"a": 1, "b": 2, "note": "old", "evidence": [1], "until": "1.0.0"},
         {"a": 1, "c": 3, "since": "1.0.0", "evidence": [2], "until": "2.0.0"},

@@ -12,7 +12,7 @@ def test_the_same_caveat_of_several_releases_is_one_action() -> None:
 
 
 def test_the_title_says_what_is_new() -> None:
-    """The title says whether a caveat is known or new; a change is always in the newer release."""
+    """The title says of a caveat whether it is known or new; a change is always new, so its title doesn't."""
     titles = [Action("caveat", "stdin.open", "x", ("codex",), new=new).title for new in (False, True)]
     assert titles == ["known caveat: stdin.open", "new caveat: stdin.open"]
     assert Action("change", "launch.auto", "x", ("codex",), new=True).title == "change: launch.auto"
