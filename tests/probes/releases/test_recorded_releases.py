@@ -77,7 +77,7 @@ def test_a_release_is_read_from_the_nearest_folder_that_has_it(tmp_path: Path) -
 
 
 def test_a_recording_is_missing_for_sure_only_where_its_release_is_known(first: Path, tmp_path: Path) -> None:
-    """A recording is reported as missing only if its release is known here, since another checkout may have it."""
+    """A recording is missing if its release is known here; else another checkout may have it, unless `whole` is set."""
     some, whole = (ContractRecordings((tmp_path,), whole=known) for known in (False, True))
     here = f"iflow/{VERSION}/main-first"
     assert [recordings.lacks(here) for recordings in (some, whole)] == [False, False]
