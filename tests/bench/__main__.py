@@ -1,4 +1,4 @@
-"""`make bench`: measures the figures in the README, with comparisons."""
+"""`make bench`: measures what the docs state, with comparisons."""
 
 import argparse
 import sys
