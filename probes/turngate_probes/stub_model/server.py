@@ -31,6 +31,7 @@ class StubBackend:
         self._lock = threading.Lock()
         self._exchanges: list[Exchange] = []
         self._egress: list[Egress] = []
+        self._counts_egress = True
         self._callbacks: list[Callable[[Exchange], None]] = []
         self._listener: _Listener | None = None
 
@@ -63,6 +64,11 @@ class StubBackend:
         with self._lock:
             return tuple(self._egress)
 
+    def ignore_egress(self) -> None:
+        """Refuse further attempts to leave loopback without counting them, because the caller provokes them."""
+        with self._lock:
+            self._counts_egress = False
+
     def on_exchange(self, callback: Callable[[Exchange], None]) -> None:
         """Call `callback` with each exchange from now on, journalled already; the answer waits for it.
 
@@ -75,7 +81,7 @@ class StubBackend:
         """Journal an entry, then call the callbacks if it is an exchange."""
         with self._lock:
             if isinstance(entry, Egress):
-                self._egress.append(entry)
+                self._egress += [entry] if self._counts_egress else []
                 return
             self._exchanges.append(entry)
             callbacks = tuple(self._callbacks)

@@ -254,6 +254,16 @@ def test_egress(
     assert backend.exchanges() == ()
 
 
+def test_egress_that_is_provoked_is_refused_but_not_counted(
+    backend: StubBackend, dial: Callable[[], socket.socket]
+) -> None:
+    """Attempts before it still count."""
+    for host in ("10.1.2.3", "10.1.2.4"):
+        assert _answer(dial(), f"CONNECT {host}:443 HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 403")
+        backend.ignore_egress()
+    assert [attempt.host for attempt in backend.egress()] == ["10.1.2.3"]
+
+
 def test_request_to_itself(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
     """A request to the backend that comes through its own proxy is answered as usual."""
     sent = f"GET {backend.url}/v1/models?a=b HTTP/1.1\r\nConnection: close\r\n\r\n"
