@@ -107,7 +107,8 @@ def _until(told: "queue.SimpleQueue[StickyEvent]", kind: type[Any]) -> Any:
 def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
     """Run two turns of an engine by its own command, the second one as a resume."""
     given: dict[str, Any] = {
-        "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model
+        "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model,
+        "workspace": box.root,
     }  # fmt: skip
     box.backend.script(Rule(ASK))
     first = _run(executable, build.first_turn(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
