@@ -8,6 +8,7 @@ import pytest
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, server_env
 from turngate.contract import load
+from turngate_reference.server import app
 
 parsed_once = cache(load.parse)
 
@@ -30,8 +31,9 @@ def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.fixture(name="closed_server_env")
-def _closed_server_env(cli_env: CliEnv) -> ServerEnv:
-    """Provide a server that is not started yet."""
+def _closed_server_env(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> ServerEnv:
+    """Provide a server that is not started yet, and that waits for its schema checks on a busy machine, too."""
+    monkeypatch.setattr(app, "SCHEMA_PATIENCE", None)
     cli_env.fifos()
     return server_env(cli_env)
 

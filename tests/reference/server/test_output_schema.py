@@ -67,7 +67,6 @@ def request(port: int, method: str, path: str, body: object = None) -> Answer:
 def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerEnv]:
     """Provide a server whose checks have no time limit unless a test sets one."""
     monkeypatch.setattr(app, "SCHEMA_SECONDS", ENDLESS)
-    monkeypatch.setattr(app, "SCHEMA_PATIENCE", None)
     monkeypatch.setattr(app, "DATA_SECONDS", ENDLESS)
     closed_server_env.cli_env.engine("codex", d.codex(BACKTRACKED))
     yield closed_server_env
