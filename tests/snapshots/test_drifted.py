@@ -52,10 +52,13 @@ def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None
     """How codex turns are read with rules that no contract uses yet, where that differs."""
     source = next(source for source in SOURCES if source.engine == "codex")
     contract, turns = load.contract(source.engine).at(source.release), drifted(source)
-    every, only = (replace(contract, handle=replace(contract.handle, record=place)) for place in ("every", "only"))
+    every, last, only = (
+        replace(contract, handle=replace(contract.handle, record=place)) for place in ("every", "last", "only")
+    )
     both = replace(contract, streams=replace(contract.streams, stderr=contract.streams.stdout))
     rules = {
         "id in every record": (every, (BASE, "second id in a record of another kind")),
+        "id in the last record": (last, (BASE, "same id again", "second id")),
         "id in the only record": (only, (BASE, "id in the second record", "first and last record alone")),
         "records on both streams": (both, tuple(turns)),
     }

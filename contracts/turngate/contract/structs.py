@@ -112,7 +112,8 @@ class Events(Struct, frozen=True):
 class HandlePlace(Struct, frozen=True):
     """Where the session id is and what it looks like.
 
-    record: first: in the first record; every: in each record, always the same; only: in the only record.
+    record: first: in the first record; last: in the last record; every: in each record, always the same; only: in the
+        only record.
     match: Dotted path into the record -> its required value.
     shape: Pattern of the whole value.
     nonexistent_id: A value of the right shape that belongs to no session.
@@ -120,7 +121,7 @@ class HandlePlace(Struct, frozen=True):
 
     handle_type: HandleType
     stream: Stream
-    record: Literal["first", "every", "only"]
+    record: Literal["first", "last", "every", "only"]
     field: Text
     shape: Regex
     nonexistent_id: Text

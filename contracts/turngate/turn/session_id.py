@@ -11,7 +11,7 @@ from turngate.turn.records import Record, matches, shown, value_at
 
 MAX_SIGHTINGS = 50
 MAX_VALUE = 1024
-_WHICH = {"first": "record 1", "every": "each record", "only": "the only record"}
+_WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}
 
 
 class HandleProblem(StrEnum):
@@ -47,12 +47,15 @@ class HandleFinder:
         self._place = place
         self._sightings: list[Sighting] = []
         self._lacking = 0
+        self._latest = -1
         self._last: tuple[Stream, object] | None = None
 
     def see(self, stream: Stream, record: Record, index: int) -> None:
         """Take a record that the place's `match` accepts (any record if all must contain the id), with its index."""
         place = self._place
         value = value_at(record, place.field)
+        if value is not None and stream == place.stream:
+            self._latest = index
         if (stream, value) == self._last:
             return
         if value is None or (place.record == "every" and not matches(record, place.match)):
@@ -75,21 +78,26 @@ class HandleFinder:
         place = self._place
         if not seen:
             return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
-        first = seen[0]
-        if first.stream != place.stream:
-            return HandleProblem.PLACE, f"{place.field} is on {first.stream}, not on {place.stream}"
-        if place.record in ("first", "only") and first.index:
-            return HandleProblem.PLACE, f"{place.field} is in record {first.index + 1}, not in the first"
-        if place.record == "every" and self._lacking:
-            return HandleProblem.PLACE, f"{self._lacking} records lack {place.field}"
-        if place.record == "only" and records > 1:
-            return HandleProblem.PLACE, f"{place.stream} has {records} records, not one"
-        others = [s.value for s in seen if s.value != first.value]
-        if others:
-            return HandleProblem.PLACE, f"a second, different id: {others[0]!r} after {first.value!r}"
-        if misshapen := self._misshapen(first.value):
+        if misplaced := self._misplaced(seen, records):
+            return HandleProblem.PLACE, misplaced
+        if misshapen := self._misshapen(seen[0].value):
             return HandleProblem.SHAPE, misshapen
         return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
+
+    def _misplaced(self, seen: tuple[Sighting, ...], records: int) -> str | None:
+        place, first, latest = self._place, seen[0], self._latest
+        if first.stream != place.stream:
+            return f"{place.field} is on {first.stream}, not on {place.stream}"
+        if place.record in ("first", "only") and first.index:
+            return f"{place.field} is in record {first.index + 1}, not in the first"
+        if place.record == "last" and latest + 1 != records:
+            return f"{place.field} is in record {latest + 1} of {records}, not in the last"
+        if place.record == "every" and self._lacking:
+            return f"{self._lacking} records lack {place.field}"
+        if place.record == "only" and records > 1:
+            return f"{place.stream} has {records} records, not one"
+        others = [s.value for s in seen if s.value != first.value]
+        return f"a second, different id: {others[0]!r} after {first.value!r}" if others else None
 
     def _misshapen(self, value: object) -> str | None:
         if isinstance(value, str) and len(value) > MAX_VALUE:

@@ -40,7 +40,7 @@ def test_all_mistakes_are_found_at_once() -> None:
     """A schema error in one section doesn't hide errors in others."""
     broken = SMALL
     for old, new in (
-        ("record: first", "record: last"),
+        ("record: first", "record: next"),
         ("flag: --auto, value: none", "flag: --all, value: none"),
         ("(?P<version>.+)", "(.+)"),
         ("title: Small\n", "title: Small\ncolour: red\n"),
@@ -52,7 +52,7 @@ def test_all_mistakes_are_found_at_once() -> None:
     ]  # fmt: skip
     lines = broken.splitlines()
     assert "colour" in lines[int(reported[0].partition(":")[0]) - 1]
-    assert "record: last" in lines[int(reported[1].partition(":")[0]) - 1]
+    assert "record: next" in lines[int(reported[1].partition(":")[0]) - 1]
 
 
 def test_mistakes_in_a_simulation_are_all_reported() -> None:
@@ -103,7 +103,7 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
         ('contract_version: "1.0"', "contract_version: 1", 2, 19, "$.contract_version", "1 is not of type 'string'"),
         ("resume: [old, ", "resume: [7, ", 16, 14, "$.launch[0].resume[0]", "7 is not of type 'string'"),
         ("resume: [old, ", "resume: ['{x}', ", 16, 14, "$.launch[0].resume[0]", "does not match"),
-        ("record: first", "record: last", 0, 0, "$.handle[0].record", "'last' is not one of"),
+        ("record: first", "record: next", 0, 0, "$.handle[0].record", "'next' is not one of"),
         ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", 0, 0, "$.handle[0].shape", "is not a 'regex'"),
         ("framing: ndjson", "framing: xml", 0, 0, "$.streams[0].stdout", ""),
         ("noise: [a+]", "noise: ['a(']", 0, 0, "$.streams[0].stdout", ""),

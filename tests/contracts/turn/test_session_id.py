@@ -15,9 +15,11 @@ from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 
 FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
 EVERY = replace(FIRST, record="every", match=None)
+LAST = replace(FIRST, record="last", match={"type": "result"})
 ONLY = replace(FIRST, record="only", match=None, field="session.id")
 OTHER = CODEX_ID.replace("0", "1")
 STARTED = {"type": "started", "id": CODEX_ID}
+RESULT = {"type": "result", "id": CODEX_ID}
 Seen = tuple[Stream, Record]
 
 
@@ -63,6 +65,11 @@ def test_id_in_its_place() -> None:
         (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {})], "PLACE"),
         (EVERY, [("stdout", {}), ("stdout", {"id": CODEX_ID})], "PLACE"),
         (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {"id": OTHER})], "PLACE"),
+        (LAST, [("stdout", STARTED), ("stdout", {"type": "result"})], "MISSING"),
+        (LAST, [("stdout", RESULT), ("stdout", STARTED)], "PLACE"),
+        (LAST, [("stdout", {}), ("stderr", RESULT)], "PLACE"),
+        (LAST, [("stdout", {**RESULT, "id": OTHER}), ("stdout", RESULT)], "PLACE"),
+        (LAST, [("stdout", STARTED), ("stdout", {**RESULT, "id": 7})], "SHAPE"),
         (ONLY, [("stdout", {"session": CODEX_ID})], "MISSING"),
         (ONLY, [("stdout", {"session.id": CODEX_ID})], "MISSING"),
         (ONLY, [("stdout", {"session": {"id": CODEX_ID}}), ("stdout", {})], "PLACE"),
@@ -85,6 +92,12 @@ def test_every_record_may_repeat_the_id() -> None:
 def test_later_mention_of_the_same_id_is_no_contradiction() -> None:
     """An engine may repeat its session id."""
     assert look(FIRST, ("stdout", STARTED), ("stdout", STARTED), ("stderr", STARTED)).value == CODEX_ID
+
+
+def test_the_last_record_may_give_the_id() -> None:
+    """The id comes from the last record, also if an earlier one repeats it or the other stream goes on."""
+    for before in ([], [{"type": "text"}], [RESULT, {"type": "text"}], [{"type": "text", "id": OTHER}]):
+        assert look(LAST, *map(_said, before), _said(RESULT), ("stderr", {})).value == CODEX_ID
 
 
 @pytest.mark.parametrize("other", [CODEX_ID, OTHER])
@@ -159,6 +172,8 @@ def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -
         (EVERY, [("stderr", {"id": 1}), ("stdout", {})], "id is on stderr, not on stdout"),
         (FIRST, [("stdout", {})] * 2 + [("stdout", STARTED)], "id is in record 3, not in the first"),
         (ONLY, [("stdout", {}), ("stdout", {"session": STARTED})], "session.id is in record 2, not in the first"),
+        (LAST, [("stdout", RESULT), ("stdout", {}), ("stdout", {})], "id is in record 1 of 3, not in the last"),
+        (LAST, [("stdout", {}), ("stdout", RESULT)], "id of the last record of stdout"),
         (EVERY, [("stdout", {}), ("stdout", {"id": 1}), ("stdout", {})], "2 records lack id"),
         (ONLY, [("stdout", {"session": STARTED}), ("stdout", {})], "stdout has 2 records, not one"),
         (EVERY, [("stdout", {"id": 1}), ("stdout", {"id": 2})], "a second, different id: 2 after 1"),
