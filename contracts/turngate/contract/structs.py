@@ -200,6 +200,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
 
     contract_version: Increased with every change to a claim.
     executable: The command's name on PATH.
+    additional: A probe without targets includes the engine only if it is on PATH.
 
     >>> turngate.load_contract("codex", "0.169.0").version
     '0.169.0'
@@ -228,6 +229,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
     failures: tuple[FailureSign, ...] = ()
+    additional: OnlyTrue = False
     deviations: tuple[Deviation, ...] = ()
     volatile: tuple[Volatile, ...] = ()
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()

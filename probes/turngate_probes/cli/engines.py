@@ -15,7 +15,10 @@ def engines() -> None:
 @click.option("--newest", is_flag=True, help="Look up the newest release of each engine in the registries.")
 @as_json_option
 def list_engines(newest: bool, as_json: bool) -> None:
-    """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
+    """List every engine: contract, lifecycle, pinned release, and what is on PATH.
+
+    A probe without targets includes additional engines only if they are on PATH.
+    """
     import json
     import shutil
 
@@ -27,14 +30,14 @@ def list_engines(newest: bool, as_json: bool) -> None:
         row = {
             "engine": name, "title": contract.title, "contract": contract.contract_version,
             "lifecycle": contract.lifecycle.status, "pinned": pinned_version(name),
-            "on_path": shutil.which(contract.executable),
+            "on_path": shutil.which(contract.executable), "additional": contract.additional,
         }  # fmt: skip
         rows.append(row | _newest(name) if newest else row)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        where = row["on_path"] or "not on PATH"
+        where = (row["on_path"] or "not on PATH") + (" (additional)" if row["additional"] else "")
         published = f"newest {row['newest'] or '-':10} " if newest else ""
         click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {published}{where}")
     for problem in dict.fromkeys(row["problem"] for row in rows if row.get("problem")):
@@ -58,12 +61,15 @@ def _newest(engine: str) -> dict[str, str | None]:
 @engines.command("install")
 @click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...", shell_complete=targets)
 def install_engines(names: tuple[str, ...]) -> int:
-    """Install pinned releases (or the named ones) into the cache, without install scripts."""
+    """Install pinned releases (or the named ones) into the cache, without install scripts.
+
+    Without names, additional engines are left out.
+    """
     from turngate import engine_names, load_contract
     from turngate_probes.releases.npm import pinned_version
     from turngate_probes.releases.source import ReleaseSource, Target, parse_target
 
-    pinned = [name for name in engine_names() if pinned_version(name)]
+    pinned = [name for name in engine_names() if pinned_version(name) and not load_contract(name).additional]
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
         if load_contract(target.engine).npm is None or version is None:

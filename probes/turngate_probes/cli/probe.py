@@ -39,7 +39,8 @@ def probe(
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
     a cache, without install scripts) or ENGINE=/path/to/executable. Without a target it probes every
-    engine that is on PATH or whose pinned release can be installed, and says which ones it skips and why.
+    engine that is on PATH or whose pinned release can be installed, except additional engines that are not on PATH
+    (see turngate engines list), and says which ones it skips and why.
 
     \b
     turngate probe

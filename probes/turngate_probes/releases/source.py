@@ -199,6 +199,8 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
     contract = load_contract(engine)
     if shutil.which(contract.executable):
         return None
+    if contract.additional:
+        return f"{contract.executable} is not on PATH, and {engine} is an additional engine: name it to probe it"
     if contract.lifecycle.status == "sealed":
         if recorded_releases.newest(engine) is None:
             return f"{contract.executable} is not on PATH, and its vendor withdrew it"

@@ -6,6 +6,7 @@ import pytest
 from tests.probes import engines
 from turngate import cli
 from turngate.contract import load
+from turngate.files import contract_files
 from turngate_probes.releases.npm import pinned_version
 
 
@@ -24,6 +25,25 @@ def test_engines_are_listed(
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert str(executable) in lines["codex"]
     assert "not on PATH" in lines["iflow"]
+
+
+def test_additional_engines_are_marked_and_installed_only_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list marks an additional engine, and an installation without names leaves it out."""
+    contract = tmp_path / "engines/codex.yaml"
+    contract.parent.mkdir()
+    text = contract_files()["codex"].read_text("utf-8")
+    contract.write_text(text.replace("executable: codex\n", "executable: codex\nadditional: true\n"))
+    monkeypatch.setenv("TURNGATE_CONTRACTS", str(tmp_path))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.run(["engines", "list"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert [engine for engine, line in lines.items() if line.endswith("(additional)")] == ["codex"]
+    monkeypatch.setattr("turngate.engine_names", lambda: ("codex",))
+    assert cli.run(["engines", "install"]) == 0
+    assert cli.run(["engines", "install", "codex"]) == 2
 
 
 def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.probes import engines, fake_npm
+from turngate import load_contract
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
@@ -243,6 +245,18 @@ def test_an_engine_without_a_pin_must_be_on_path(path: Path, monkeypatch: pytest
     """Without a pin, an engine that is not on PATH is an error."""
     monkeypatch.setattr(source, "pinned_version", lambda _: None)
     assert obstacle("codex", recordings=True) == "codex is not on PATH, and no release is pinned"
+
+
+def test_an_additional_engine_is_probed_only_on_path_or_by_name(
+    path: Path, npm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a target, an additional engine that npm could install is left out unless it is on PATH."""
+    additional = replace(load_contract("codex"), additional=True)
+    monkeypatch.setattr(source, "load_contract", lambda *_: additional)
+    why = "codex is not on PATH, and codex is an additional engine: name it to probe it"
+    assert obstacle("codex", recordings=True) == why
+    engines.install(path)
+    assert obstacle("codex", recordings=True) is None
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
