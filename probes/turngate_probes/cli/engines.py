@@ -25,9 +25,9 @@ def list_engines(newest: bool, as_json: bool) -> None:
     from turngate import engine_names, load_contract
     from turngate_probes.releases.npm import pinned_version
 
-    rows = []
+    rows = list[dict[str, str | bool | None]]()
     for name, contract in ((name, load_contract(name)) for name in engine_names()):
-        row = {
+        row: dict[str, str | bool | None] = {
             "engine": name, "title": contract.title, "contract": contract.contract_version,
             "lifecycle": contract.lifecycle.status, "pinned": pinned_version(name),
             "on_path": shutil.which(contract.executable), "additional": contract.additional,
@@ -37,14 +37,14 @@ def list_engines(newest: bool, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        where = (row["on_path"] or "not on PATH") + (" (additional)" if row["additional"] else "")
+        where = f"{row['on_path'] or 'not on PATH'}{' (additional)' if row['additional'] else ''}"
         published = f"newest {row['newest'] or '-':10} " if newest else ""
         click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {published}{where}")
     for problem in dict.fromkeys(row["problem"] for row in rows if row.get("problem")):
         say(f"{', '.join(str(row['engine']) for row in rows if row['problem'] == problem)}: {problem}")
 
 
-def _newest(engine: str) -> dict[str, str | None]:
+def _newest(engine: str) -> dict[str, str | bool | None]:
     from turngate import EnvironmentFailed
     from turngate_probes.releases.npm import LATEST
     from turngate_probes.releases.source import registries
