@@ -21,8 +21,8 @@ from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
 from turngate.process import Ended
 from turngate.turn.framing import framer
+from turngate.turn.paths import value_at
 from turngate.turn.read import STREAMS, TurnReading
-from turngate.turn.records import value_at
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES, MALFORMED
 from turngate_probes.harness.interrupt import Interrupt

@@ -7,7 +7,7 @@ import orjson
 from msgspec import Struct, field
 
 from turngate.contract.structs import Framed
-from turngate.turn.records import Record
+from turngate.turn.paths import Record
 
 MAX_LINE = 8 * 2**20
 MAX_DOCUMENT = 32 * 2**20

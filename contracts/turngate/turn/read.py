@@ -14,8 +14,11 @@ from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract, FailureSign
 from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, ModeName, Outcome
 from turngate.turn.envelope import Envelope, json_object, read_envelope
+from turngate.turn.final_text import FinalText
 from turngate.turn.framing import Framer, framer
-from turngate.turn.records import Record, RecordDispatch, RecordHandler, matches, shown, value_at
+from turngate.turn.paths import Record, matches, obstacle_at, value_at
+from turngate.turn.records import RecordDispatch, RecordHandler, shown
+from turngate.turn.rule_watch import RuleWatches
 from turngate.turn.session_id import HandleFinder, HandleReading
 
 MAX_STDERR = 64 * 2**10
@@ -30,8 +33,9 @@ class TurnReading(Struct, frozen=True):
     `result` is what the agent wants. `session` is what a resume needs (None: the turn shows no valid session id).
     `final_text` is the agent's last text (None: there is none). `failures` lists the failures that the engine reported.
     `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
-    where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records, and
-    `unknown` lists those that the contract does not know.
+    where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records,
+    `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record, by the
+    section that needs it: `handle`, `events`, `end` or `final`.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -47,6 +51,7 @@ class TurnReading(Struct, frozen=True):
     framing: tuple[str, ...]
     census: dict[str, int]
     unknown: tuple[str, ...]
+    unmatched: dict[str, str]
 
 
 class TurnReader:
@@ -84,6 +89,7 @@ class TurnReader:
         self._answer = FinalText()
         self._ended = False
         self._last_word: tuple[Stream, int] | None = None
+        self._rules = RuleWatches(contract)
         self._watches = {name: self._watch(name) for name in STREAMS}
 
     @classmethod
@@ -120,10 +126,11 @@ class TurnReader:
         """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
-        contract, handle, final = self._contract, self._handle_reading(), self._final_text()
+        contract, unmatched = self._contract, self._rules.unmatched(self._watches)
+        handle, final = self._handle_reading(unmatched.get("handle")), self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
-        wrong = self._failure(handle, final, exit_code, ended)
+        wrong = self._failure(handle, final, exit_code, ended, unmatched)
         session = None
         if handle.value is not None:
             session = EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
@@ -139,6 +146,7 @@ class TurnReader:
             framing=tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first),
             census=census,
             unknown=tuple(sorted(set(census) - set(contract.events.names))),
+            unmatched=unmatched,
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
@@ -154,6 +162,7 @@ class TurnReader:
             looks.append(RecordHandler(contract.end.match, self._end))
         if final.stream == stream and final.field:
             looks.append(RecordHandler(final.match, self._take_text))
+        looks += self._rules.handlers(stream)
         return RecordDispatch(looks, contract.events.field, counted=contract.events.stream == stream)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
@@ -173,7 +182,8 @@ class TurnReader:
         self._last_word = (sign.stream, index)
         said = value_at(record, sign.message) if sign.message else None
         if len(self._failures) < MAX_FAILURES:
-            self._failures.append(shown(said)[:MAX_REASON] if said is not None else "no reason given")
+            unsaid = f"no reason given{_without(record, sign.message)}"
+            self._failures.append(shown(said)[:MAX_REASON] if said is not None else unsaid)
 
     def _take_text(self, record: Record, _index: int) -> None:
         """Keep the last text, joined with those before it that belong to the same answer."""
@@ -195,10 +205,10 @@ class TurnReader:
             self._on_text(text)
         return text
 
-    def _handle_reading(self) -> HandleReading:
+    def _handle_reading(self, unmatched: str | None) -> HandleReading:
         """Check the other stream too if the expected one has no id, to tell a moved id from a missing one."""
         place = self._contract.handle
-        reading = self._handle.reading(self._watches[place.stream].seen)
+        reading = self._handle.reading(self._watches[place.stream].seen, unmatched)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
         if reading.sightings or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
             return reading
@@ -206,12 +216,15 @@ class TurnReader:
         for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
             if matches(record, place.match):
                 self._handle.see(other, record, index)
-        return self._handle.reading(self._watches[place.stream].seen)
+        return self._handle.reading(self._watches[place.stream].seen, unmatched)
 
-    def _failure(self, handle: HandleReading, final: str | None, exit_code: int | None, ended: Ended) -> str | None:
+    def _failure(
+        self, handle: HandleReading, final: str | None, exit_code: int | None, ended: Ended, unmatched: dict[str, str]
+    ) -> str | None:
         """Return why the turn is an error, in the order of "Which code names a failed turn" in docs/api.md."""
         lost, blame = Failure.SESSION_RESUME_FAILED, self._blame
         said = f": {self._failures[0]}" if self._failures else ""
+        no_end, no_text = (f": {unmatched[rule]}" if rule in unmatched else "" for rule in ("end", "final"))
         reasons = (
             (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
             (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{said}"),
@@ -219,8 +232,9 @@ class TurnReader:
             (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
             (self._needs_handle and self._resumed not in (None, handle.value), lost,
              f"asked for {self._resumed}, came back as {handle.value}"),
-            (not self._ended, blame, f"nothing on {self._contract.end.stream} proves that the turn ended"),
-            (final is None, blame, "the engine gave no answer"),
+            (not self._ended, blame,
+             f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}"),
+            (final is None, blame, f"the engine gave no answer{no_text}"),
         )  # fmt: skip
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
 
@@ -266,30 +280,11 @@ def read_turn(
     return reader.finish(exit_code, ended=ended)
 
 
+def _without(record: Record, path: str | None) -> str:
+    """Return what is in the place of a path, as the end of a sentence."""
+    obstacle = obstacle_at(record, path)[1] if path else ""
+    return f"; {obstacle}" if obstacle else ""
+
+
 def _has(record: Record, sign: FailureSign) -> bool:
     return sign.has is None or value_at(record, sign.has) is not None
-
-
-MAX_FINAL = 32 * 2**20
-
-
-class FinalText:
-    """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8."""
-
-    def __init__(self) -> None:
-        self._group: str | int | None = None
-        # bytes grow in place; joining texts would copy all of them each time
-        self._joined: bytearray | None = None
-
-    def take(self, text: str, group: str | int | None) -> None:
-        """Take the next text; one without a group (None) is an answer by itself."""
-        if self._joined is None or group is None or group != self._group:
-            self._joined, self._group = bytearray(), group
-        if len(self._joined) < MAX_FINAL:
-            self._joined += text.encode()[: MAX_FINAL - len(self._joined)]
-
-    @property
-    def text(self) -> str | None:
-        """The answer so far; None if there is none yet."""
-        # the limit may split a character
-        return None if self._joined is None else self._joined.decode("utf-8", "ignore")

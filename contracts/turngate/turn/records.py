@@ -1,33 +1,11 @@
-"""Records that an engine printed: values by dotted path, and dispatch to observers."""
+"""Dispatches the records that an engine printed to observers, and counts them by kind."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
 
 from msgspec import Struct
 
 from turngate.contract.structs import Match
-
-Record = dict[str, Any]
-
-
-def value_at(record: Any, path: str) -> Any:
-    """Follow a dotted path through nested objects; None where a step is missing."""
-    for key in _keys(path):
-        # parsing returns plain dicts only, and this runs for most lines of long transcripts
-        if record.__class__ is not dict:
-            return None
-        record = record.get(key)
-    return record
-
-
-def matches(record: Record, match: Match | None) -> bool:
-    """Return whether the record has every value that `match` asks for (None matches every record)."""
-    if match is not None:
-        for path, wanted in match.items():
-            if value_at(record, path) != wanted:
-                return False
-    return True
+from turngate.turn.paths import Record, matches, obstacle_at, unmatched, value_at
 
 
 def shown(value: object) -> str:
@@ -36,11 +14,6 @@ def shown(value: object) -> str:
         return str(value)
     except RecursionError:
         return "…"
-
-
-@cache
-def _keys(path: str) -> tuple[str, ...]:
-    return tuple(path.split("."))
 
 
 MAX_KINDS = 1000
@@ -63,6 +36,14 @@ class RecordDispatch:
         self.seen = 0
         self._looks, self._field, self._counted = looks, field, counted
         self._by_kind: dict[str, list[Call]] = {}
+        self._has_kinds, self._obstacle = False, ""
+
+    @property
+    def without_kinds(self) -> str | None:
+        """Why no record has a kind; None if one has, if kinds are keys, or if there are no records."""
+        if self._field is None or self._has_kinds or not self.census:
+            return None
+        return unmatched(self._field, self.seen, obstacle=self._obstacle)
 
     def see(self, records: list[Record]) -> None:
         """Take the next records of the stream."""
@@ -77,11 +58,18 @@ class RecordDispatch:
             calls = by_kind.get(kind)
             if calls is None:
                 calls = self._meet(kind)
+                self._note_kind(record, field)
             else:
                 census[kind] += 1
             for call in calls:
                 call(record, index)
         self.seen += len(records)
+
+    def _note_kind(self, record: Record, field: str) -> None:
+        if value_at(record, field) is not None:
+            self._has_kinds = True
+        elif not self._obstacle:
+            _, self._obstacle = obstacle_at(record, field)
 
     def _meet(self, kind: str) -> list[Call]:
         """Return the observers of a new kind of record; excess or overlong kinds are not cached."""

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from turngate.contract.launch import Stream
 from turngate.contract.structs import HandlePlace
-from turngate.turn.records import Record, matches, shown, value_at
+from turngate.turn.paths import Record, matches, value_at
+from turngate.turn.records import shown
 
 MAX_SIGHTINGS = 50
 MAX_VALUE = 1024
@@ -66,18 +67,23 @@ class HandleFinder:
                 self._last = (stream, kept)
                 self._sightings.append(Sighting(stream, index, kept))
 
-    def reading(self, records: int) -> HandleReading:
-        """Return the reading after the streams have ended; `records` counts those of the expected stream."""
+    def reading(self, records: int, unmatched: str | None = None) -> HandleReading:
+        """Return the reading after the streams have ended; `records` counts those of the expected stream.
+
+        `unmatched` names a path of the place that no record has.
+        """
         # the interleaving of the two streams carries no information
         seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
-        problem, detail = self._judge(seen, records)
+        problem, detail = self._judge(seen, records, unmatched)
         value = seen[0].value if seen and problem is None else None
         return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
 
-    def _judge(self, seen: tuple[Sighting, ...], records: int) -> tuple[HandleProblem | None, str]:
+    def _judge(
+        self, seen: tuple[Sighting, ...], records: int, unmatched: str | None
+    ) -> tuple[HandleProblem | None, str]:
         place = self._place
         if not seen:
-            return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
+            return HandleProblem.MISSING, unmatched or f"no record of {place.stream} has {self._wanted()}"
         if misplaced := self._misplaced(seen, records):
             return HandleProblem.PLACE, misplaced
         if misshapen := self._misshapen(seen[0].value):

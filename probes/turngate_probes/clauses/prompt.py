@@ -9,7 +9,7 @@ from turngate.contract.launch import ApprovalSign
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
 from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.stub_model import Exchange
 
@@ -24,7 +24,11 @@ def no_auto_flags(seen: Observations) -> Finding:
         check_asks(turn, turn.own_arguments, seen.contract)
     first = seen.turn("main/first")
     unanswered = not went_well(first) or first.reading.final_text is None
-    fail_if(unanswered, f"without auto-approve flags it returned no result ({how_it_ended(first)})", first)
+    fail_if(
+        unanswered,
+        f"without auto-approve flags it returned no result ({how_it_ended(first)}){unmatched(first, 'final')}",
+        first,
+    )
     return passed(f"{len(turns)} interactive turns", first)
 
 
@@ -77,11 +81,15 @@ def imitation(seen: Observations) -> Finding:
     """Text that imitates the engine's records changed neither the id nor the answer."""
     turn = seen.turn("imitation/first")
     session = turn.session if went_well(turn) else None
-    fail_if(session is None, f"no session id could be read from the turn ({how_it_ended(turn)})", turn)
+    fail_if(
+        session is None,
+        f"no session id could be read from the turn ({how_it_ended(turn)}){unmatched(turn, 'handle')}",
+        turn,
+    )
     foreign = str(session) in turn.scripted or session == seen.turn("main/first").session
     fail_if(foreign, f"the id {session} belongs to another session", turn)
     changed = (turn.reading.final_text or "").strip() != turn.scripted.strip()
-    fail_if(changed, "the agent's text differs from the model's", turn)
+    fail_if(changed, f"the agent's text differs from the model's{unmatched(turn, 'final')}", turn)
     fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was read as a question", turn)
     return passed("id and answer come from the engine", turn)
 

@@ -90,6 +90,12 @@ def how_it_ended(turn: Turn) -> str:
     return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
 
 
+def unmatched(turn: Turn, section: str) -> str:
+    """Return the path of a section that matched no record of a turn, as the end of a detail."""
+    named = turn.reading.unmatched.get(section)
+    return f"; {named}" if named else ""
+
+
 def unread(turn: Turn) -> str:
     """Return how much of a turn's output was dropped, as the end of a detail."""
     return f"; {turn.dropped} more bytes were dropped" if turn.dropped else ""

@@ -6,7 +6,7 @@ from typing import Any
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
-from turngate_probes.clauses.registry import check, fail_if, passed
+from turngate_probes.clauses.registry import check, fail_if, passed, unmatched
 from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import Call, NotSeenError, Observations, Turn
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
@@ -120,7 +120,8 @@ def bad_envelope(seen: Observations) -> Finding:
     """A question without a prompt failed the run; the run never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
-        raise NotSeenError(f"the engine returned no answer; the run is {standing(ended)}", by_engine=True)
+        no_text = f"the engine returned no answer{unmatched(turn, 'final')}; the run is {standing(ended)}"
+        raise NotSeenError(no_text, by_engine=True)
     return failed_as("ENVELOPE_INVALID", ended, turn)
 
 

@@ -2,10 +2,11 @@
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed, unread, went_well
+from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed, unmatched, unread, went_well
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
 GOOD = ("main/first", "main/again", "main/third")
+MOST = 30
 
 
 @check("stream.framing", "main")
@@ -22,8 +23,11 @@ def framing(seen: Observations) -> Finding:
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
 def known_events(seen: Observations) -> Finding:
     """No turn printed a kind of record that the contract doesn't know."""
-    for turn in seen.turns.values():
-        fail_if(turn.reading.unknown, "unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
+    turns = [turn for turn in seen.turns.values() if turn.reading.unknown]
+    unknown = sorted({kind for turn in turns for kind in turn.reading.unknown})
+    more = f" and {len(unknown) - MOST} more" if len(unknown) > MOST else ""
+    path = next(filter(None, (unmatched(turn, "events") for turn in turns)), "")
+    fail_if(unknown, f"unknown: {', '.join(unknown[:MOST])}{more}{path}", *_showing(turns))
     kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
     if not kinds:
         turn = seen.turn("main/first")
@@ -36,9 +40,20 @@ def terminal_event(seen: Observations) -> Finding:
     """Every successful turn ended with its terminal event, and with exit code 0."""
     turns = _turns(seen)
     for turn in turns:
-        fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)})", turn)
+        fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)}){unmatched(turn, 'end')}", turn)
         fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)
     return passed(f"{len(turns)} turns", *turns)
+
+
+def _showing(turns: list[Turn]) -> list[Turn]:
+    """Return the turns that show a kind that no turn before them shows."""
+    shown = set[str]()
+    news: list[Turn] = []
+    for turn in turns:
+        if not shown.issuperset(turn.reading.unknown):
+            news.append(turn)
+            shown.update(turn.reading.unknown)
+    return news
 
 
 def _holds_more_text(turn: Turn, seen: Observations) -> bool:

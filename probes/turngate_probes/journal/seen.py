@@ -12,7 +12,7 @@ from turngate import EngineContract
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
-from turngate.turn.records import Record, value_at
+from turngate.turn.paths import Record, value_at
 from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
 from turngate_probes.journal.events import CallEvent, PageEvent, SeenEvent, TurnEvent
 from turngate_probes.journal.tool_access import told

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turngate.contract.structs import Framed
 from turngate.turn import framing
 from turngate.turn.framing import MAX_LINE, Lines, Problems, framer
-from turngate.turn.records import Record
+from turngate.turn.paths import Record
 
 NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text")
 BLOCK = Framed("tagged_block", tag="Info")

@@ -2,7 +2,8 @@ import pytest
 
 from turngate.contract.structs import Match
 from turngate.turn import records as watch
-from turngate.turn.records import Record, RecordDispatch, RecordHandler
+from turngate.turn.paths import Record
+from turngate.turn.records import RecordDispatch, RecordHandler
 
 Seen = list[tuple[int, Record]]
 

@@ -10,7 +10,7 @@ from tests.contracts.releases import CODEX_ID
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import numbered_like
 from turngate.contract.structs import HandlePlace
-from turngate.turn.records import Record, matches
+from turngate.turn.paths import Record, matches
 from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 
 FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})

@@ -1,6 +1,7 @@
 """Checks of stdout and stderr, on hand-made turns."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract import load
@@ -55,6 +56,39 @@ def test_an_unknown_event_is_told() -> None:
     finding = t.check("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + b'{"type":"turn.budgeted"}\n'))
     assert (finding.ok, finding.evidence) == (False, ("auto/first",))
     assert "turn.budgeted" in finding.detail
+
+
+def test_all_unknown_events_of_all_turns_are_told_at_once() -> None:
+    """The union of unknown kinds is named, with one turn as evidence for each kind."""
+    budgeted, retried = b'{"type":"turn.budgeted"}\n', b'{"type":"turn.retried"}\n'
+    turns = (
+        t.turn("auto/first", t.printed() + budgeted),
+        t.resumed("main/third", stdout=t.printed() + budgeted),
+        t.turn("backend-401/first", budgeted + retried, exit_code=1),
+    )
+    finding = t.check("stream.known-events", *GOOD[:2], *turns)
+    assert finding.detail == "unknown: turn.budgeted, turn.retried"
+    assert finding.evidence == ("auto/first", "backend-401/first")
+
+
+def test_many_unknown_events_are_counted() -> None:
+    """Of very many unknown kinds the first ones are named, the others counted."""
+    many = b"".join(b'{"type":"k%03d"}\n' % number for number in range(45))
+    detail = t.check("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + many)).detail
+    assert (detail.count("k0"), detail.endswith(", k029 and 15 more")) == (30, True)
+
+
+def test_a_path_that_matched_no_record_is_named() -> None:
+    """The evidence names the path of the kind, and that of the terminal event."""
+    codex = load.contract("codex").at("0.169.0")
+    changed = replace(
+        codex, events=replace(codex.events, field="event.0.type"), end=replace(codex.end, match={"event.0.type": "end"})
+    )
+    stdout = t.printed().replace(b'{"type"', b'{"event":[],"type"')
+    turn = t.turn("main/first", stdout, reading=read_turn(changed, Mode.INTERACTIVE, stdout, b"", 0))
+    path = f"`event.0.type` matched none of {stdout.count(bytes([10]))} records; `event` is a list"
+    for clause in ("stream.known-events", "turn.terminal-event"):
+        assert path in t.check(clause, turn, contract=changed).detail
 
 
 def test_events_of_a_failing_turn_count() -> None:

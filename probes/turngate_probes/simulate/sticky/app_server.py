@@ -95,9 +95,14 @@ class SimulatedAppServer(Rpc):
         return {"threadId": self.session.handle, "turnId": self._turn, **params}
 
 
-def _put_at(document: Message, path: str, value: str) -> None:
-    """Set the value at a dotted path."""
-    *folders, name = path.split(".")
-    for folder in folders:
-        document = document.setdefault(folder, {})
-    document[name] = value
+def _put_at(document: Any, path: str, value: str) -> Any:
+    """Set the value at a dotted path, in which a number is an index of a list; return the object or list."""
+    step, dot, below = path.partition(".")
+    if not step.isdecimal():
+        fields = document if isinstance(document, dict) else {}
+        fields[step] = _put_at(fields.get(step), below, value) if dot else value
+        return fields
+    items = document if isinstance(document, list) else []
+    items += [None] * (int(step) + 1 - len(items))
+    items[int(step)] = _put_at(items[int(step)], below, value) if dot else value
+    return items

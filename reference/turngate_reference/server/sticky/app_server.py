@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from turngate.contract.launch import OneTime
-from turngate.turn.records import value_at
+from turngate.turn.paths import obstacle_at, value_at
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
 
@@ -35,7 +35,7 @@ class AppServerTransport(RpcTransport):
             asked["model"] = self.model
         answer = await self.call("thread/start", asked)
         for path, wanted in self.permission_mode.expect.items():
-            confirm(path, wanted, value_at(answer, path))
+            confirm(path, wanted, value_at(answer, path), obstacle_at(answer, path)[1])
         session_id = value_at(answer, "thread.id")
         if not isinstance(session_id, str):
             raise TransportError("it started a thread without an id")

@@ -175,9 +175,10 @@ def _is_beyond_limits(line: bytes) -> bool:
     return True
 
 
-def confirm(what: str, wanted: str, in_force: object) -> None:
-    """Check that a requested setting is in use; None means that nothing confirms it."""
+def confirm(what: str, wanted: str, in_force: object, obstacle: str = "") -> None:
+    """Check that a requested setting is in use; None means that nothing confirms it, because of an `obstacle`."""
     if in_force is None:
-        raise TransportError(f"{what} {wanted} was requested, but can't be confirmed")
+        why = f": {obstacle}" if obstacle else ""
+        raise TransportError(f"{what} {wanted} was requested, but can't be confirmed{why}")
     if in_force != wanted:
         raise TransportError(f"{what} {wanted} was requested, but it uses {in_force}")

@@ -1,8 +1,11 @@
 import json
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
+from turngate.turn.paths import value_at
 from turngate_probes.simulate.backend import Failed
 
 
@@ -15,10 +18,18 @@ def test_an_opened_thread_tells_what_is_in_force(tmp_path: Path) -> None:
     assert thread["cwd"] == str(client.work)
     assert codex.sticky.interactive
     for path, value in codex.sticky.interactive.expect.items():
-        place = thread
-        for name in path.split("."):
-            place = place[name]
-        assert place == value
+        assert value_at(thread, path) == value
+
+
+def test_what_is_in_force_may_be_in_a_list(tmp_path: Path) -> None:
+    """A value that the contract expects at an index of a list is there, with what the response holds beside it."""
+    codex = at_known_release("codex")
+    assert codex.sticky.interactive
+    stance = replace(codex.sticky.interactive, expect={"thread.rules.1.decision": "ask"})
+    client = RawClient(replace(codex, sticky=replace(codex.sticky, interactive=stance)), tmp_path, prompts=())
+    assert client.run() == 0
+    (answer,) = [message["result"] for message in client.said if "thread" in message.get("result", {})]
+    assert (answer["thread"]["rules"], "id" in answer["thread"]) == ([None, {"decision": "ask"}], True)
 
 
 def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:

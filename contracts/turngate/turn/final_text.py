@@ -1,0 +1,25 @@
+"""The agent's last text, collected in bounded memory."""
+
+MAX_FINAL = 32 * 2**20
+
+
+class FinalText:
+    """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8."""
+
+    def __init__(self) -> None:
+        self._group: str | int | None = None
+        # bytes grow in place; joining texts would copy all of them each time
+        self._joined: bytearray | None = None
+
+    def take(self, text: str, group: str | int | None) -> None:
+        """Take the next text; one without a group (None) is an answer by itself."""
+        if self._joined is None or group is None or group != self._group:
+            self._joined, self._group = bytearray(), group
+        if len(self._joined) < MAX_FINAL:
+            self._joined += text.encode()[: MAX_FINAL - len(self._joined)]
+
+    @property
+    def text(self) -> str | None:
+        """The answer so far; None if there is none yet."""
+        # the limit may split a character
+        return None if self._joined is None else self._joined.decode("utf-8", "ignore")

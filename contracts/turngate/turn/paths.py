@@ -1,0 +1,80 @@
+"""Dotted paths into records: the values at them, and why there is none."""
+
+from functools import cache
+from typing import Any
+
+from turngate.contract.structs import Match
+
+Record = dict[str, Any]
+_KINDS = {list: "a list", dict: "an object", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Follow a dotted path through nested objects and lists, as in `content.0.text`; None where a step is missing."""
+    for step in steps(path):
+        # parsing returns plain dicts only, and this runs for most lines of long transcripts
+        record = record.get(step) if record.__class__ is dict else step_into(record, step)
+    return record
+
+
+def step_into(value: Any, step: str) -> Any:
+    """Return the value under a key of an object, or at an index of a list from 0; None if there is none."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        return value[int(step)]
+    return None
+
+
+def matches(record: Record, match: Match | None) -> bool:
+    """Return whether the record has every value that `match` asks for (None matches every record)."""
+    if match is not None:
+        for path, wanted in match.items():
+            if value_at(record, path) != wanted:
+                return False
+    return True
+
+
+@cache
+def steps(path: str) -> tuple[str, ...]:
+    """Return the keys and indexes of a dotted path."""
+    return tuple(path.split("."))
+
+
+def unmatched(path: str, records: int, where: str = "", *, obstacle: str, text: bool = False) -> str:
+    """Say that a path matched nothing, or no text, in so many records, and what is there instead."""
+    if records == 1:
+        said = f"`{path}` matched {'no text in' if text else 'nothing in'} the only record{where}"
+    else:
+        said = f"`{path}` matched {'no text in' if text else 'none of'} {records} records{where}"
+    return said + (f"; {obstacle}" if obstacle else "")
+
+
+def obstacle_at(record: Record, path: str) -> tuple[int, str]:
+    """Return how many steps of a path lead to something, and what keeps it from a text; empty: it has no first step."""
+    said: list[str] = []
+    value: object = record
+    taken: list[str] = []
+    for step in steps(path):
+        inner = step_into(value, step)
+        if isinstance(value, list):
+            said.append(f"`{'.'.join(taken)}` is a list")
+        if inner is None:
+            said += _missing(value, step, taken)
+            break
+        value = inner
+        taken.append(step)
+    else:
+        said.append(f"`{path}` is {_KINDS.get(type(value), 'null')}")
+    return len(taken), ", and ".join(said)
+
+
+def _missing(value: object, step: str, taken: list[str]) -> list[str]:
+    at = ".".join(taken)
+    if isinstance(value, dict):
+        if step in value:
+            return [f"`{'.'.join([*taken, step])}` is null"]
+        return [f"`{at}` has no `{step}`"] if at else []
+    if isinstance(value, list):
+        return [f"it has no item {step}" if step.isdecimal() else f"`{step}` isn't an index such as `{at}.0`"]
+    return [f"`{at}` is {_KINDS.get(type(value), 'null')}"]
