@@ -42,6 +42,10 @@ class HelpPage(Struct, frozen=True):
         """Return the names that the page should contain as whole words but does not."""
         return tuple(n for n in self.names if not re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", printed))
 
+    def is_complete(self, printed: str) -> bool:
+        """Return whether the page contains all names."""
+        return not self.missing(printed)
+
 
 class Help(Struct, frozen=True):
     """Help pages, and the names on them that the contract uses."""

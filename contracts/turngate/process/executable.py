@@ -4,11 +4,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from turngate.argv.environment import engine_environment
-from turngate.contract.launch import HelpPage
+from turngate.contract.launch import HelpPage, Stream
 from turngate.contract.structs import EngineContract, VersionQuery
 from turngate.errors import EnvironmentFailed
 from turngate.model import Ended
@@ -24,25 +26,41 @@ def identity(executable: Path) -> str:
 TIMEOUT = 60.0  # seconds for a command that only prints
 
 
+class PrintedText(Struct, frozen=True):
+    """The text of a command that only prints; `exit_code` None: it was terminated."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+
+    def on(self, stream: Stream) -> str:
+        """Return the text of a stream."""
+        return self.stdout if stream == "stdout" else self.stderr
+
+    def misplaced(self, stream: Stream, holds: Callable[[str], object]) -> str:
+        """Return what to change in the contract if a stream is empty and the other one `holds` the text, else ""."""
+        other: Stream = "stderr" if stream == "stdout" else "stdout"
+        if self.on(stream).strip() or not holds(self.on(other).strip()):
+            return ""
+        return f"{stream} was empty, {other} has it; set `stream: {other}`"
+
+
 def printed(
     executable: Path,
     command: VersionQuery | HelpPage,
     env: Mapping[str, str],
     stop: Stop | None,
     cwd: Path | None = None,
-) -> tuple[int | None, str]:
-    """Run a command that only prints, in `cwd` or an empty directory; EnvironmentFailed if it can't be started.
-
-    Return its exit code (None: it was terminated) and its output.
-    """
+) -> PrintedText:
+    """Run a command that only prints, in `cwd` or an empty directory; EnvironmentFailed if it can't be started."""
     import tempfile  # noqa: PLC0415 - seldom needed
 
     with tempfile.TemporaryDirectory() as empty:
         folder = cwd or Path(empty)
         argv, environment = (str(executable), *command.argv), {**env, "PWD": str(folder)}
         outcome = run(ProcessRequest(argv, folder, environment, timeout=TIMEOUT), stop=stop)
-    text = (outcome.stdout if command.stream == "stdout" else outcome.stderr).decode("utf-8", "replace")
-    return outcome.exit_code if outcome.ended is Ended.EXIT else None, text
+    stdout, stderr = (stream.decode("utf-8", "replace") for stream in (outcome.stdout, outcome.stderr))
+    return PrintedText(outcome.exit_code if outcome.ended is Ended.EXIT else None, stdout, stderr)
 
 
 def find_executable(contract: EngineContract) -> Path:
@@ -74,11 +92,18 @@ def engine_version(
     >>> turngate.engine_version(codex, turngate.find_executable(codex))
     '0.169.0'
     """
-    query = contract.version_query
     if env is None:
         env = engine_environment(contract, os.environ)
-    match = re.fullmatch(query.pattern, printed(executable, query, env, stop, cwd)[1].strip())
-    return match["version"] if match else None
+    return query_version(contract.version_query, executable, env, stop, cwd)[0]
+
+
+def query_version(
+    query: VersionQuery, executable: Path, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
+) -> tuple[str | None, str]:
+    """Return the version that an executable reports, and what to change in the contract if the other stream has it."""
+    said = printed(executable, query, env, stop, cwd)
+    match = re.fullmatch(query.pattern, said.on(query.stream).strip())
+    return match["version"] if match else None, said.misplaced(query.stream, re.compile(query.pattern).fullmatch)
 
 
 MARKER = b"# turngate: simulated engine"

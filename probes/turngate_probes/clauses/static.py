@@ -13,10 +13,12 @@ from turngate_probes.harness.observations import Observations
 def version_readable(seen: Observations) -> Finding:
     """The version query exits with 0, and its whole output matches the contract's pattern."""
     page, query = seen.page("static/version"), seen.contract.version_query
-    printed = page.text(query.stream).strip()
+    printed = page.printed.on(query.stream).strip()
+    misplaced = page.printed.misplaced(query.stream, re.compile(query.pattern).fullmatch)
     went_well = page.exit_code == 0 and page.ended is Ended.EXIT
     fail_if(not went_well, f"the version query exited with {page.exit_code}: {printed[:200]!r}")
     said = re.fullmatch(query.pattern, printed)
+    fail_if(misplaced, misplaced)
     fail_if(not said, f"{printed[:200]!r} does not match {query.pattern}")
     version, wanted = said["version"] if said else "", seen.contract.version
     unusable = f"{version[:200]!r} is not a semantic version, so no contract claims can be selected for it"
@@ -30,8 +32,10 @@ def help_surface(seen: Observations) -> Finding:
     """Each help page contains, as whole words, every name that the contract uses."""
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
-        page = seen.page(f"static/help-{i + 1}")
-        absent += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.missing(page.text(wanted.stream))]
+        printed = seen.page(f"static/help-{i + 1}").printed
+        misplaced = printed.misplaced(wanted.stream, wanted.is_complete)
+        fail_if(misplaced, f"{' '.join(wanted.argv)}: {misplaced}")
+        absent += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.missing(printed.on(wanted.stream))]
     fail_if(absent, "missing: " + ", ".join(absent))
     return passed(f"{sum(len(page.names) for page in seen.contract.help.pages)} names found")
 

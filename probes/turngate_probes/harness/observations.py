@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from turngate import Ended, EngineContract, Mode, TurnReading
 from turngate.contract.clauses import Reason
-from turngate.contract.launch import Stream
 from turngate.model import HUNG
 from turngate.process import Leftover
+from turngate.process.executable import PrintedText
 from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 
@@ -110,9 +110,11 @@ class CommandOutput(_Step):
     stderr: bytes
     cpu_seconds: float = 0.0
 
-    def text(self, stream: Stream) -> str:
-        """Return the content of a stream."""
-        return (self.stdout if stream == "stdout" else self.stderr).decode("utf-8", "replace")
+    @property
+    def printed(self) -> PrintedText:
+        """The text of both streams."""
+        stdout, stderr = (stream.decode("utf-8", "replace") for stream in (self.stdout, self.stderr))
+        return PrintedText(self.exit_code, stdout, stderr)
 
 
 @dataclass(frozen=True, slots=True)

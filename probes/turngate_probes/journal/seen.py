@@ -103,7 +103,7 @@ def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
     if not page.name.startswith("static/help-") or not number.isdigit():
         return ()
     wanted = contract.help.pages[int(number) - 1]
-    text = page.text(wanted.stream)
+    text = page.printed.on(wanted.stream)
     named = set(_LONG.findall(text)) | {next(filter(None, groups)) for groups in _SHORT.findall(text)}
     named |= set(wanted.names) - set(wanted.missing(text))
     return tuple(sorted(name[:LONGEST] for name in named)[:MOST])

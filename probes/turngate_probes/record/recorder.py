@@ -95,8 +95,11 @@ def record(
     Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
     executable or no version, or if the recording was interrupted.
     """
-    if release.executable is None or release.version is None:
+    if release.executable is None:
         raise EnvironmentFailed(f"{release.name} can't be recorded", "choose a release that has an executable")
+    if release.version is None:
+        hint = "check its contract: `turngate probe` with `--clause version.readable` shows what it prints"
+        raise EnvironmentFailed(f"{release.name} can't be recorded without a version ({release.note})", hint)
     folder = fixtures / release.engine / release.version
     with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)

@@ -17,12 +17,11 @@ from turngate import (
     NoVersionError,
     Stop,
     engine_names,
-    engine_version,
     load_contract,
 )
 from turngate.contract import load
 from turngate.errors import did_you_mean
-from turngate.process.executable import is_simulated
+from turngate.process.executable import is_simulated, query_version
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
@@ -228,7 +227,8 @@ def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop |
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
-        version = engine_version(contract, executable, env, stop, box.work)
+        version, misplaced = query_version(contract.version_query, executable, env, stop, box.work)
+    note += f"; no version: {misplaced}" if misplaced else ""
     try:
         exact = load_contract(contract.engine, version)
     except NoVersionError:

@@ -17,6 +17,7 @@ from turngate.process.executable import (
     find_executable,
     fingerprint,
     is_simulated,
+    query_version,
 )
 
 
@@ -54,6 +55,17 @@ def test_an_executable_says_its_version(codex: Path) -> None:
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/", "SECRET": "s"}) is None
     with pytest.raises(EnvironmentFailed, match="could not be started"):
         engine_version(NEWEST["codex"], codex.with_name("none"))
+
+
+def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
+    """If only the other stream has the version, there is none, but a hint what to change in the contract."""
+    codex.write_text('#!/bin/sh\necho "codex-cli 0.169.0" >&2\n')
+    query = NEWEST["codex"].version_query
+    hint = "stdout was empty, stderr has it; set `stream: stderr`"
+    assert query_version(query, codex, {"HOME": "/"}, None) == (None, hint)
+    assert query_version(replace(query, stream="stderr"), codex, {"HOME": "/"}, None) == ("0.169.0", "")
+    codex.write_text('#!/bin/sh\necho "not now" >&2\n')
+    assert query_version(query, codex, {"HOME": "/"}, None) == (None, "")
 
 
 def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.process import Ended
-from turngate_probes.harness.observations import NotSeenError
+from turngate_probes.harness.observations import CommandOutput, NotSeenError
 
 HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, page in enumerate(t.CODEX.help.pages)]
 
@@ -34,6 +34,32 @@ def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ende
     finding = t.check("version.readable", t.page("static/version", printed, exit_code, ended))
     assert not finding.ok
     assert detail in finding.detail
+
+
+def _moved(page: CommandOutput) -> CommandOutput:
+    return dataclasses.replace(page, stdout=b" \n", stderr=page.stdout)
+
+
+def test_a_version_on_the_other_stream_says_what_to_change() -> None:
+    """If only the other stream has the version, the contract names the wrong one."""
+    finding = t.check("version.readable", _moved(t.page("static/version", "codex-cli 0.169.0\n")))
+    assert (finding.ok, finding.detail) == (False, "stdout was empty, stderr has it; set `stream: stderr`")
+    contract = replace(t.CODEX, version_query=replace(t.CODEX.version_query, stream="stderr"))
+    assert t.check("version.readable", _moved(t.page("static/version", "codex-cli 0.169.0\n")), contract=contract).ok
+    finding = t.check("version.readable", t.page("static/version", "codex-cli 0.169.0\n"), contract=contract)
+    assert finding.detail == "stderr was empty, stdout has it; set `stream: stdout`"
+
+
+def test_other_text_on_the_other_stream_is_no_version() -> None:
+    """An error message is not taken for a version."""
+    assert "does not match" in t.check("version.readable", _moved(t.page("static/version", "not now"))).detail
+
+
+def test_help_on_the_other_stream_says_what_to_change() -> None:
+    """If only the other stream has the page, the contract names the wrong one."""
+    finding = t.check("help.surface", _moved(HELP[0]), *HELP[1:])
+    said = "exec --help: stdout was empty, stderr has it; set `stream: stderr`"
+    assert (finding.ok, finding.detail) == (False, said)
 
 
 def test_any_version_does_where_none_is_known() -> None:

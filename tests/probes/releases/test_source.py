@@ -128,6 +128,16 @@ def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) 
     assert (release.version, release.name, release.contract.version) == (None, "codex@unknown", None)
 
 
+def test_a_version_on_the_other_stream_is_noted(path: Path, tmp_path: Path) -> None:
+    """The note says which stream to set in the contract."""
+    engine = tmp_path / "codex"
+    engine.write_text("#!/bin/sh\necho 'codex-cli 0.169.0' >&2\n")
+    engine.chmod(0o755)
+    release = obtained(f"codex={engine}")
+    assert release.version is None
+    assert release.note.endswith("; no version: stdout was empty, stderr has it; set `stream: stderr`")
+
+
 @pytest.mark.parametrize("what", ["missing", "folder", "plain"])
 def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
     """A missing file, a folder and a file that isn't executable are rejected at once, with the path."""

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from turngate import EnvironmentFailed, Stop
 from turngate.contract.launch import HelpPage
 from turngate.process.critical import refuse_in_critical
-from turngate.process.executable import printed
+from turngate.process.executable import PrintedText, printed
 from turngate_reference.engine.lookup import InstalledEngine
 
 FAILURES_KEPT = 60.0
@@ -57,23 +57,26 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
     reasons: list[str] = []
     holds = float("inf")
     for page in engine.contract.help.pages:
-        page_text, trouble = _printed(engine, page, env, stop)
+        said, trouble = _printed(engine, page, env, stop)
+        page_text = said.on(page.stream)
         names = page.missing(page_text)
         # a page that wasn't printed doesn't show whether the other names exist
         absent += () if trouble and not page_text else names
         needed = engine.contract.launch.resume_names(page)
         if lacking := [name for name in names if name in needed]:
             line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
-            reasons.append(f"{line}{trouble} does not list {', '.join(lacking)}")
+            misplaced = said.misplaced(page.stream, page.is_complete)
+            reasons.append(f"{line}{trouble} does not list {', '.join(lacking)}{misplaced and f': {misplaced}'}")
         if trouble:
             holds = FAILURES_KEPT
     return HelpSurvey(tuple(absent), "; ".join(reasons)), holds
 
 
-def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[str, str]:
-    """Return the text of a help page, and what went wrong as words that continue with "and", or are empty."""
+def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[PrintedText, str]:
+    """Return what a help page printed, and what went wrong as words that continue with "and", or are empty."""
     try:
-        code, page_text = printed(engine.executable, page, env, stop)
+        said = printed(engine.executable, page, env, stop)
     except (EnvironmentFailed, OSError) as failed:
-        return "", f" was not run ({failed}) and"
-    return page_text, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
+        return PrintedText(None, "", ""), f" was not run ({failed}) and"
+    code = said.exit_code
+    return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"

@@ -136,6 +136,7 @@ def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) ->
     [
         ("echo 'Usage: codex exec resume'", "`codex exec resume --help` does not list SESSION_ID, PROMPT"),
         (GOOD + " >&2", "`codex exec --help` does not list resume; `codex exec resume --help` does not list"),
+        (GOOD + " >&2", "SESSION_ID, PROMPT: stdout was empty, stderr has it; set `stream: stderr`"),
         ("exit 3", "`codex exec resume --help` exited with 3 and does not list SESSION_ID, PROMPT"),
         ("kill -9 $$", "exited with -9 and does not list"),
     ],
