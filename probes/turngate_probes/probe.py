@@ -131,7 +131,7 @@ class Probe:
             events.ReleasePlanned(
                 release=key, engine=target.engine, version=target.version,
                 executable=str(target.path) if target.path else None,
-                source="path" if target.path else self._source.name,
+                source="path" if target.path else self._source.origin(target.engine),
                 contract_version=load_contract(target.engine).contract_version, turns=0, note="",
             )
         )  # fmt: skip

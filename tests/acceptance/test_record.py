@@ -12,7 +12,7 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import default_jobs, sandboxes_path
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import record
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import ReleaseSource, Target
 
 # turngate ends these, at a different time in each run

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 
 AIM = 1.3
 VERSIONS = "latest:20"

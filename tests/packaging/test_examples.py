@@ -19,7 +19,7 @@ from tests.acceptance.command import HURRIED
 from turngate import cli
 from turngate.contract import load
 from turngate_probes.releases.cache import MARKER
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import registries
 from turngate_probes.simulate.process import install
 

@@ -14,7 +14,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import ReleaseSource, Target
 
 

@@ -51,7 +51,10 @@ class Npm(Struct, frozen=True):
 
 
 class PyPi(Struct, frozen=True):
-    """Where PyPI has the releases."""
+    """Where PyPI has the releases, as wheels.
+
+    The executable is the script of the engine's name, or a program of that name in a wheel.
+    """
 
     package: Text
 
@@ -242,6 +245,13 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     def npm(self) -> Npm | None:
         """Where npm has the releases."""
         return self.published.npm
+
+    @property
+    def install_command(self) -> str | None:
+        """The command that installs the newest release for a user; None if no registry has it."""
+        if self.published.npm:
+            return f"npm install --global {self.published.npm.package}"
+        return f"pip install {self.published.pypi.package}" if self.published.pypi else None
 
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""

@@ -71,7 +71,7 @@ def find_executable(contract: EngineContract) -> Path:
     """
     path = shutil.which(contract.executable)
     if path is None:
-        hint = f"install it: npm install --global {contract.npm.package}" if contract.npm else "put it on PATH"
+        hint = f"install it: {contract.install_command}" if contract.install_command else "put it on PATH"
         raise EnvironmentFailed(f"{contract.title} is not installed: no {contract.executable} on PATH", hint)
     return Path(path).absolute()
 
@@ -127,14 +127,19 @@ def is_simulated(executable: Path) -> bool:
 
 
 def fingerprint(executable: Path) -> dict[str, str]:
-    """Fingerprint the executable by its content, and its npm installation by names, sizes and times of files."""
+    """Fingerprint the executable by its content, and its packages by names, sizes and times of files.
+
+    These are the packages that npm installed with it, or those of its Python environment.
+    """
     real = executable.resolve()
     with real.open("rb") as file:
         digests = {str(real): hashlib.file_digest(file, "sha256").hexdigest()}
     modules = [parent for parent in real.parents if parent.name == "node_modules"]
+    modules += [parent / "lib" for parent in real.parents[1:2] if (parent / "pyvenv.cfg").is_file()]
     if modules:
         for path in sorted(modules[-1].rglob("*")):
-            if path.is_file() and not path.is_symlink():
+            # Python writes the latter when it runs
+            if path.is_file() and not path.is_symlink() and path.suffix != ".pyc":
                 stat = path.stat()
                 digests[str(path)] = f"{stat.st_size} {stat.st_mtime_ns}"
     return digests

@@ -31,4 +31,5 @@ def _targets(incomplete: str) -> Iterator[str]:
         yield engine
         if incomplete.startswith(engine):
             folder = default_cache() / "engines" / engine
-            yield from sorted(f"{engine}@{path.name}" for path in folder.glob("[0-9]*") if path.is_dir())
+            releases = [path for path in folder.glob("[0-9]*") if path.is_dir()] or [*folder.glob("pypi-*")]
+            yield from sorted(f"{engine}@{path.name.removeprefix('pypi-')}" for path in releases)

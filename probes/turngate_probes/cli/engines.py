@@ -23,7 +23,7 @@ def list_engines(newest: bool, as_json: bool) -> None:
     import shutil
 
     from turngate import engine_names, load_contract
-    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.pins import pinned_version
 
     rows = list[dict[str, str | bool | None]]()
     for name, contract in ((name, load_contract(name)) for name in engine_names()):
@@ -46,10 +46,10 @@ def list_engines(newest: bool, as_json: bool) -> None:
 
 def _newest(engine: str) -> dict[str, str | bool | None]:
     from turngate import EnvironmentFailed
-    from turngate_probes.releases.npm import LATEST
-    from turngate_probes.releases.source import registries
+    from turngate_probes.releases.registry import LATEST
+    from turngate_probes.releases.source import default_registry
 
-    registry = next(iter(registries(engine).values()), None)
+    registry = default_registry(engine)
     if registry is None:
         return {"newest": None, "problem": "not published"}
     try:
@@ -61,19 +61,19 @@ def _newest(engine: str) -> dict[str, str | bool | None]:
 @engines.command("install")
 @click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...", shell_complete=targets)
 def install_engines(names: tuple[str, ...]) -> int:
-    """Install pinned releases (or the named ones) into the cache, without install scripts.
+    """Install pinned releases (or the named ones) into the cache, without running install scripts.
 
     Without names, additional engines are left out.
     """
     from turngate import engine_names, load_contract
-    from turngate_probes.releases.npm import pinned_version
-    from turngate_probes.releases.source import ReleaseSource, Target, parse_target
+    from turngate_probes.releases.pins import pinned_version
+    from turngate_probes.releases.source import ReleaseSource, Target, default_registry, parse_target
 
     pinned = [name for name in engine_names() if pinned_version(name) and not load_contract(name).additional]
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
-        if load_contract(target.engine).npm is None or version is None:
-            raise click.UsageError(f"npm can't install a release of {target.engine}")
+        if default_registry(target.engine) is None or version is None:
+            raise click.UsageError(f"no registry has a release of {target.engine} to install")
         with ReleaseSource().held(Target(target.engine, version), say) as release:
             click.echo(f"{release.name} {release.executable}")
     return 0

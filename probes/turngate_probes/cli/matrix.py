@@ -33,7 +33,7 @@ MOST_SHARDS = 20
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     """Probe many published releases of an engine, and continue where a killed run stopped.
 
-    Releases are installed into the cache without install scripts, and checked against the hashes that the
+    Releases are installed into the cache without running their code, and checked against the hashes that the
     registry published. Pre-releases are probed only when they are listed.
 
     \b
@@ -58,9 +58,9 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
     settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **{key: asked[key] for key in SHARED})
     if asked["plan"]:
-        versions = command.choose(engine, asked["versions"], asked["registry"])[1]
+        registry, versions = command.choose(engine, asked["versions"], asked["registry"])
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
-        click.echo(json.dumps(_include(engine, versions, count, asked["registry"])))
+        click.echo(json.dumps(_include(engine, versions, count, registry.name)))
         return 0
     return command.run_matrix(engine, settings, asked["versions"], asked["shard"], asked["output"])
 

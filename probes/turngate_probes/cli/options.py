@@ -121,8 +121,9 @@ def many_releases(command: Command) -> Command:
         ),
         jobs_option("depends on cores and memory"),
         click.option(
-            "--registry", type=click.Choice(["npm", "pypi"]), default="npm", show_default=True,
-            help="Where releases come from. pypi has only some engines, but needs no Node.",
+            "--registry", type=click.Choice(["npm", "pypi"]),
+            help="Where releases come from. pypi has only some engines, but needs no Node.  "
+            "[default: npm, or pypi if npm doesn't have the engine]",
         ),
     ):  # fmt: skip
         command = option(command)

@@ -37,8 +37,8 @@ def probe(
 ) -> int:  # fmt: skip
     """Test real engines against their contracts, without an account or network access.
 
-    TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
-    a cache, without install scripts) or ENGINE=/path/to/executable. Without a target it probes every
+    TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm or PyPI
+    into a cache, without running install scripts) or ENGINE=/path/to/executable. Without a target it probes every
     engine that is on PATH or whose pinned release can be installed, except additional engines that are not on PATH
     (see turngate engines list), and says which ones it skips and why.
 

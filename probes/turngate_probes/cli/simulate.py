@@ -39,7 +39,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
             return int(simulate.invoke(reordered))
     from turngate import load_contract
     from turngate_probes.releases import recorded_releases
-    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.source import parse_target
     from turngate_probes.simulate import process
 

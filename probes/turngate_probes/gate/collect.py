@@ -19,10 +19,10 @@ from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import ANSWERED
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
-from turngate_probes.releases.npm import LATEST, pinned_version
-from turngate_probes.releases.registry import Registry, RegistryName
+from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.registry import LATEST, Registry, RegistryName
 from turngate_probes.releases.selection import chosen
-from turngate_probes.releases.source import Release, ReleaseSource, Target, published, registries
+from turngate_probes.releases.source import Release, ReleaseSource, Target, default_registry, published
 from turngate_probes.report.build import build
 from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
@@ -142,20 +142,20 @@ class Collecting:
 
 
 def located(
-    targets: tuple[Target, ...], name: RegistryName, interrupt: Interrupt
+    targets: tuple[Target, ...], name: RegistryName | None, interrupt: Interrupt
 ) -> tuple[tuple[Target, ...], Registry | None]:
     """Return targets of one engine with `latest` replaced by its version, and the registry that has these versions.
 
-    EnvironmentFailed if one is not published, or the registry can't be reached. The pinned release needs no query
-    to npm, because its integrity is known; executables need no registry at all.
+    EnvironmentFailed if one is not published, or the registry can't be reached. The pinned release needs no query,
+    because its integrity is known; executables need no registry at all.
     """
     engine = targets[0].engine
     versions, pinned = {target.version for target in targets if target.version}, pinned_version(engine)
     if not versions:
         return targets, None
-    npm = registries(engine).get("npm")
-    if npm and pinned and versions == {pinned} and name == "npm":
-        return targets, replace(npm, versions=(pinned,), integrity={pinned: npm.promised(pinned) or ""})
+    default = default_registry(engine)
+    if default and pinned and versions == {pinned} and name in (None, default.name):
+        return targets, replace(default, versions=(pinned,), integrity={pinned: default.promised(pinned) or ""})
     with interrupt.covering() as stop:
         registry = published(engine, name, stop)
         newest = chosen(LATEST, registry.versions)[0] if LATEST in versions else None

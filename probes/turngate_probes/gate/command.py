@@ -15,8 +15,8 @@ from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
 from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
-from turngate_probes.releases.npm import LATEST, pinned_version
-from turngate_probes.releases.registry import RegistryName
+from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.registry import LATEST, RegistryName
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.gate_structs import GateReport
@@ -25,7 +25,7 @@ from turngate_probes.report.progress import live
 
 def question(  # noqa: PLR0913 - as it has options
     new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
-    clauses: Sequence[str], registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
+    clauses: Sequence[str], registry: RegistryName | None = None, fail_on: FailOn = FailOn.BROKEN,
 ) -> ReleaseQuestion:  # fmt: skip
     """Read the arguments; EnvironmentFailed or ContractError if they are wrong."""
     newer = _target(new)

@@ -28,7 +28,9 @@ def engine_of(text: str) -> str:
     return target.engine
 
 
-def choose(engine: str, spec: str, name: RegistryName, stop: Stop | None = None) -> tuple[Registry, tuple[str, ...]]:
+def choose(
+    engine: str, spec: str, name: RegistryName | None, stop: Stop | None = None
+) -> tuple[Registry, tuple[str, ...]]:
     """Choose from the releases in a registry; EnvironmentFailed if it can't be reached, or nothing is chosen."""
     registry = published(engine, name, stop)
     versions = chosen(spec, registry.versions)

@@ -36,17 +36,17 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class MatrixSettings:
-    """How to probe, the folder of results, the cache limit in bytes, and the registry."""
+    """How to probe, the folder of results, the cache limit in bytes, and the registry (None: the engine's default)."""
 
     probe: ProbeSettings
     folder: Path
     limit: int
-    registry: RegistryName = "npm"
+    registry: RegistryName | None = None
 
 
 def matrix_settings(
     level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
-    registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
+    registry: RegistryName | None = None, fail_on: FailOn = FailOn.BROKEN,
 ) -> MatrixSettings:  # fmt: skip
     """Read the options; EnvironmentFailed if the limit is not a size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)

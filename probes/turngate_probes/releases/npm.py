@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,12 @@ from typing import Any, Self
 from semver import Version
 
 from turngate import EnvironmentFailed, Stop
-from turngate.files import overlay
 from turngate_probes.releases.cache import MAKE_ROOM
-from turngate_probes.releases.registry import Registry, node_platform, run_manager, without_hosts
+from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
+from turngate_probes.releases.registry import LATEST, Registry, node_platform, run_manager, without_hosts
 
-LATEST = "latest"
 NO_NPM = "npm is not on PATH: install Node.js 20 or newer"
-PINS = Path(__file__).parent / "pins"
+_LOCK_ONLY = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
 NPM_CACHE = ".npm-cache"
 _FIELDS = ("version", "dist.integrity", "--json")
 _SHOWN_LINES = 6
@@ -91,22 +91,6 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     raise NpmFailed(what, "see npm's message above", code)
 
 
-def pin_of(engine: str) -> Path:
-    """Return the folder of an engine's pin: in the overlay if it has one, else the bundled one."""
-    own = overlay()
-    folder = own / "pins" / engine if own else None
-    return folder if folder and folder.is_dir() else PINS / engine
-
-
-def pinned_version(engine: str) -> str | None:
-    """Return the version that `engine` is pinned at, or None if it has no pin."""
-    manifest = pin_of(engine) / "package.json"
-    if not manifest.is_file():
-        return None
-    (version,) = json.loads(manifest.read_text())["dependencies"].values()
-    return str(version)
-
-
 def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
     """Raise EnvironmentFailed unless all `packages` of a lock have a sha512, and that of the pin if pinned.
 
@@ -159,11 +143,29 @@ class NpmRegistry(Registry):
             return super().promised(version)
         return str(lock[f"node_modules/{self.package}"]["integrity"])
 
+    def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
+        """Let npm lock the release and its dependencies, and drop the registry's addresses."""
+        manifest = {
+            "name": f"turngate-pin-{self.engine}", "private": True, "dependencies": {self.package: version},
+        }  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
+            folder = Path(name)
+            (folder / MANIFEST).write_text(_json(manifest), "utf-8")
+            npm(_LOCK_ONLY, folder, stop)
+            lock: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
+        for entry in lock["packages"].values():
+            entry.pop("resolved", None)
+        check_integrity(lock["packages"], {})
+        if integrity and str(lock["packages"][f"node_modules/{self.package}"]["integrity"]) != integrity:
+            raise self._changed(version)
+        return {MANIFEST: _json(manifest), LOCK: _json(lock)}
+
     def _pinned(self, version: str) -> dict[str, Any] | None:
         """Return the packages of the pin's lock; None if the version is not the pinned one."""
-        if pinned_version(self.engine) != version:
+        lock = pin_of(self.engine) / LOCK
+        if pinned_version(self.engine) != version or not lock.is_file():
             return None
-        packages: dict[str, Any] = json.loads((pin_of(self.engine) / "package-lock.json").read_text())["packages"]
+        packages: dict[str, Any] = json.loads(lock.read_text())["packages"]
         return packages
 
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
@@ -171,11 +173,11 @@ class NpmRegistry(Registry):
 
         Not with `npm ci`, which rejects a lock without the optional builds that a registry doesn't have.
         """
-        lock, pinned = folder / "package-lock.json", self._pinned(version)
+        lock, pinned = folder / LOCK, self._pinned(version)
         if pinned:
             lock.write_text((pin_of(self.engine) / lock.name).read_text())
         manifest = {"name": "turngate-release", "private": True, "dependencies": {self.package: version}}
-        (folder / "package.json").write_text(json.dumps(manifest))
+        (folder / MANIFEST).write_text(json.dumps(manifest))
         try:
             npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), folder, stop)
         except NpmFailed as failure:
@@ -212,6 +214,10 @@ class NpmRegistry(Registry):
         builds = json.loads(manifest.read_text("utf-8")).get("optionalDependencies", {})
         mine = [name for name in builds if name.endswith(f"-{node_platform()}")]
         return any(not (root / "node_modules" / name).is_dir() for name in mine)
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _integrity(printed: str) -> dict[str, str]:

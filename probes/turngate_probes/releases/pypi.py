@@ -1,82 +1,97 @@
-"""The releases of an engine on PyPI, for machines without Node: only wheels, which run nothing."""
+"""The releases of an engine on PyPI, each in an environment of its own: only wheels, which run nothing."""
 
-import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from turngate import EnvironmentFailed, Stop
-from turngate_probes.releases.cache import MAKE_ROOM
-from turngate_probes.releases.registry import Registry, run_manager, without_hosts
+from turngate_probes.releases import wheels
+from turngate_probes.releases.pins import REQUIREMENTS, pin_of, pinned_wheels
+from turngate_probes.releases.pip import ONLY_WHEELS, pip
+from turngate_probes.releases.registry import LATEST, Registry, run_manager
+from turngate_probes.releases.selection import chosen, exact_version
 
-SITE = "site"
-REPORT = "pip-report.json"
-_WHEELS = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir")
-_FLAGS = ("--disable-pip-version-check", "--no-input")
-
-# pip's message, what is wrong, what to do about it
-_NONE = (
-    "there is no such release for this platform",
-    "choose another version, or omit --registry pypi to use npm, which may have more",
-)
-_CAUSES = (
-    # an index that lists versions was reached; pip also reports "no match" for an unreachable index
-    (r"from versions: (?!none\))", *_NONE),
-    (
-        "Retrying|Connection|timed out|Temporary failure|Max retries|SSLError",
-        "the package index cannot be reached",
-        "check the network, and pip's proxy and index settings",
-    ),
-    ("No matching distribution|from versions:", *_NONE),
-    ("HASHES? .*MATCH|hash mismatch", "the package's content does not match its checksum", "don't use the release"),
-    ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
-    ("No module named pip", "this Python has no pip", "install pip, or omit --registry pypi to use npm"),
-)
+ENVIRONMENT = "venv"
+_INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", wheels.REPORT)
 
 
 class PypiRegistry(Registry):
-    """The wheels of an engine; the integrity is known only after the download."""
+    """The wheels of an engine; without a pin, the integrity is known only after the download."""
 
     name, title, folder_prefix = "pypi", "PyPI", "pypi-"
 
     def listed(self, stop: Stop | None) -> Self:
-        """Query the versions that have a wheel for this platform."""
+        """Query the versions, `1.2` as 1.2.0. Some may have no wheel for this platform, which installing them tells."""
         printed = pip(("index", "versions", self.package), Path.cwd(), stop)
         line = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
-        newest_first = line[1].split(", ") if line else []
-        return replace(self, versions=tuple(reversed(newest_first)))
+        newest_first = map(exact_version, line[1].split(", ") if line else ())
+        return replace(self, versions=tuple(reversed([version for version in newest_first if version])))
 
-    def exact(self, version: str, stop: Stop | None) -> str:  # noqa: ARG002 - as npm needs it
-        """Return a listed version."""
-        if version not in self.versions:
-            raise self.no_such_version(version)
+    def exact(self, version: str, stop: Stop | None) -> str:
+        """Return a listed version; the pinned one and installed ones need no query. `latest` is the newest one."""
+        version = exact_version(version) or version
+        if version == self._pinned()[0] or version in self.versions or self.is_installed(version):
+            return version
+        listed = self if self.versions else self.listed(stop)
+        if version == LATEST:
+            return chosen(LATEST, listed.versions)[0]
+        if version not in listed.versions:
+            raise listed.no_such_version(version)
         return version
 
+    def promised(self, version: str) -> str | None:
+        """Return the integrity that a gate has seen, or that of the pin if it has one wheel for all platforms."""
+        pinned, digests = self._pinned()
+        only = f"sha256-{min(digests)}" if pinned == version and len(digests) == 1 else None
+        return super().promised(version) or only
+
+    def agrees(self, version: str, integrity: str) -> bool:
+        """Whether the content is the promised one, or one of the pin's wheels."""
+        pinned, digests = self._pinned()
+        known = pinned != version or not digests or integrity.removeprefix("sha256-") in digests
+        return known and super().agrees(version, integrity)
+
+    def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
+        """Resolve the release and its dependencies, with the checksums of their wheels for every platform."""
+        with tempfile.TemporaryDirectory(prefix="turngate-pin-") as folder:
+            text, own = wheels.locked(self.package, version, Path(folder), stop)
+        if integrity and integrity.removeprefix("sha256-") not in own:
+            raise self._changed(version)
+        return {REQUIREMENTS: text}
+
+    def _pinned(self) -> tuple[str | None, frozenset[str]]:
+        version, digests = pinned_wheels(self.engine)
+        return (exact_version(version) if version else None), digests
+
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:  # noqa: ARG002 - always is
-        pip(("install", *_WHEELS, "--target", SITE, "--report", REPORT, f"{self.package}=={version}"), folder, stop)
-        report = folder / REPORT
-        # pip has checked the wheel against this digest
-        (installed,) = json.loads(report.read_text("utf-8"))["install"]
-        report.unlink()
-        return f"sha256-{installed['download_info']['archive_info']['hashes']['sha256']}"
+        """Install the release and its dependencies, from its pin if it has one, into a virtual environment."""
+        environment, what = folder / ENVIRONMENT, [f"{self.package}=={version}"]
+        argv = (sys.executable, "-m", "venv", "--without-pip", str(environment))
+        exit_code, _, stderr = run_manager("python", argv, "-m venv", folder, stop)
+        if exit_code:
+            raise EnvironmentFailed(f"python -m venv failed: {stderr.strip()[-300:]}", "install Python's module venv")
+        if self._pinned()[0] == version:
+            shutil.copy(pin_of(self.engine) / REQUIREMENTS, folder)
+            what = ["--require-hashes", "-r", REQUIREMENTS]
+        pip((*_INSTALL, *what), folder, stop, environment / "bin/python")
+        installed = wheels.report(folder)
+        # pip writes the path of the environment into its scripts, which is moved into place later
+        for script in (environment / "bin").iterdir():
+            if not script.is_symlink():
+                moved = script.read_bytes().replace(os.fsencode(folder), os.fsencode(self.root(version)))
+                script.write_bytes(moved)
+        return f"sha256-{wheels.entry(installed, self.package).digest}"
 
     def _executable(self, root: Path) -> Path | None:
-        (name,) = self.executables
-        paths = [path for path in (root / SITE).rglob(name) if path.is_file() and os.access(path, os.X_OK)]
-        return min(paths, key=lambda path: len(path.parts), default=None)
-
-
-def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
-    """Run pip in `cwd`, with the user's settings for it, and return its standard output."""
-    exit_code, stdout, stderr = run_manager("pip", (sys.executable, "-m", "pip", *args, *_FLAGS), args[0], cwd, stop)
-    if exit_code == 0:
-        return stdout
-    for sign, what, hint in _CAUSES:
-        if re.search(sign, stderr):
-            raise EnvironmentFailed(f"{what} (pip {args[0]})", hint)
-    lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
-    what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
-    raise EnvironmentFailed(what, "see pip's message above")
+        """Return the script of the engine's name, else the shortest path of a program of that name in a wheel."""
+        (name,), environment = self.executables, root / ENVIRONMENT
+        paths = (environment / "bin" / name,), (environment / "lib").rglob(name)
+        for candidates in paths:
+            if programs := [path for path in candidates if path.is_file() and os.access(path, os.X_OK)]:
+                return min(programs, key=lambda path: len(path.parts))
+        return None

@@ -24,6 +24,7 @@ from turngate_probes.releases.selection import nearest
 
 RegistryName: TypeAlias = Literal["npm", "pypi"]
 
+LATEST = "latest"
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 
 
@@ -68,6 +69,14 @@ class Registry(ABC):
         """Return the exact version; EnvironmentFailed if there is none."""
 
     @abstractmethod
+    def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
+        """Return the files that pin a release, by name.
+
+        `integrity` is that of the probed installation (empty: unknown). EnvironmentFailed: the registry has other
+        content, or the package manager can't make a pin.
+        """
+
+    @abstractmethod
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
         """Install a release into an empty folder and return the integrity of what is there."""
 
@@ -78,6 +87,10 @@ class Registry(ABC):
     def promised(self, version: str) -> str | None:
         """Return the integrity that a release must have, if it is known in advance."""
         return self.integrity.get(version) or None
+
+    def agrees(self, version: str, integrity: str) -> bool:
+        """Whether the content of a version is the promised one, if that is known in advance."""
+        return integrity == (self.promised(version) or integrity)
 
     def has(self, version: str) -> bool:
         """Whether the registry is known to have a version."""
@@ -100,6 +113,9 @@ class Registry(ABC):
         near = ", ".join(nearest(version, self.versions))
         hint = f"nearest: {near}" if near else "it has no published versions"
         return EnvironmentFailed(f"{self.package} has no version {version}", hint)
+
+    def _changed(self, version: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"{self.package} {version} is not the release that was probed", "run the gate again")
 
     def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
         """Return the release at an exact version, installed unless it is complete in the cache.
@@ -126,7 +142,7 @@ class Registry(ABC):
         except (OSError, ValueError):
             return None
         executable = self._executable(root)
-        if not executable or name != [self.package, version] or integrity != (self.promised(version) or integrity):
+        if not executable or name != [self.package, version] or not self.agrees(version, integrity):
             return None
         return Installed(version, root, executable, integrity)
 
@@ -136,7 +152,7 @@ class Registry(ABC):
         unfinished.mkdir()
         try:
             integrity = self._fill(version, unfinished, stop, lean=lean)
-            if integrity != (self.promised(version) or integrity):
+            if not self.agrees(version, integrity):
                 what = f"{self.package} {version} differs from what {self.title} published"
                 raise EnvironmentFailed(what, "don't use it, and tell its maintainers")
             if not self._executable(unfinished):

@@ -93,6 +93,12 @@ def _tests(spec: str) -> list[tuple[str, Version]]:
     return tests
 
 
+def exact_version(text: str) -> str | None:
+    """Return a version with all three numbers; None if the text is not a version."""
+    version = _parsed(text)
+    return str(version) if version else None
+
+
 def _parsed(text: str) -> Version | None:
     try:
         return Version.parse(text, optional_minor_and_patch=True)

@@ -26,7 +26,8 @@ from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
-from turngate_probes.releases.npm import NO_NPM, NpmRegistry, pinned_version
+from turngate_probes.releases.npm import NO_NPM, NpmRegistry
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Registry, RegistryName
 
@@ -99,12 +100,21 @@ def registries(engine: str) -> dict[str, Registry]:
     }
 
 
-def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None) -> Registry:
-    """Query a registry for the releases of an engine; EnvironmentFailed if it has none or can't be reached."""
+def default_registry(engine: str) -> Registry | None:
+    """Return the registry that an engine's releases come from if none is named: npm if it is there, else PyPI."""
+    return next(iter(registries(engine).values()), None)
+
+
+def published(engine: str, name: RegistryName | None = None, stop: Stop | None = None) -> Registry:
+    """Query a registry for the releases of an engine; None is its default one.
+
+    EnvironmentFailed if it has none or can't be reached.
+    """
     known = registries(engine)
     if not known:
         note = load_contract(engine).lifecycle.note or "pass an executable: ENGINE=/path/to/executable"
         raise EnvironmentFailed(f"no release of {engine} is published", note)
+    name = name or next(iter(known.values())).name
     if name not in known:
         raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
     if name == "npm" and "pypi" in known and not shutil.which("npm"):
@@ -115,13 +125,17 @@ def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None)
 class ReleaseSource:
     """Provides every release that is probed, and protects it from eviction while it is in use.
 
-    Versions come from `registry`, which was already queried, or by default from npm. With `limit`, an installation
-    waits for space in the cache, and leaves none of npm's own files behind.
+    Versions come from `registry`, which was already queried, or from the engine's default one. With `limit`, an
+    installation waits for space in the cache, and leaves none of npm's own files behind.
     """
 
     def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
         self.registry, self._limit = registry, limit
-        self.name: RegistryName = registry.name if registry else "npm"
+
+    def origin(self, engine: str) -> RegistryName:
+        """Return the name of the registry that an engine's releases come from; npm if none has it."""
+        registry = self.registry or default_registry(engine)
+        return registry.name if registry else "npm"
 
     @contextmanager
     def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:
@@ -153,7 +167,7 @@ class ReleaseSource:
     def _installed(
         self, contract: EngineContract, version: str, note: str, say: Say, stop: Stop | None
     ) -> Iterator[Release]:
-        registry = self.registry or registries(contract.engine).get("npm")
+        registry = self.registry or default_registry(contract.engine)
         if registry is None:
             raise _unpublished(contract, version)
         version = registry.exact(version, stop)
@@ -181,7 +195,7 @@ def _unpublished(contract: EngineContract, version: str) -> EnvironmentFailed:
     """Return why no release of an engine can be installed, and what to use instead."""
     engine = contract.engine
     if contract.lifecycle.status != "sealed":
-        return EnvironmentFailed(f"npm has no releases of {engine}", _NAME_IT)
+        return EnvironmentFailed(f"no release of {engine} is published", _NAME_IT)
     what = f"{engine}@{version} can't be installed: its vendor withdrew {engine}"
     recorded = recorded_releases.newest(engine)
     return EnvironmentFailed(
@@ -204,10 +218,10 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
         if recorded_releases.newest(engine) is None:
             return f"{contract.executable} is not on PATH, and its vendor withdrew it"
         return None if recordings else f"{contract.executable} is not on PATH, and this level can't use recordings"
-    npm, pinned = registries(engine).get("npm"), pinned_version(engine)
-    if npm is None or pinned is None:
+    registry, pinned = default_registry(engine), pinned_version(engine)
+    if registry is None or pinned is None:
         return f"{contract.executable} is not on PATH, and no release is pinned"
-    if shutil.which("npm") or npm.is_installed(pinned):
+    if registry.name != "npm" or shutil.which("npm") or registry.is_installed(pinned):
         return None
     return f"{contract.executable} is neither on PATH nor in the cache, and {NO_NPM}"
 

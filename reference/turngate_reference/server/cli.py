@@ -143,10 +143,8 @@ def _no_engines() -> str:
     """Return which engines were looked for, and how to install one."""
     contracts = [load_contract(engine) for engine in engine_names()]
     names = ", ".join(contract.executable for contract in contracts)
-    packages = [
-        contract.npm.package for contract in contracts if contract.npm and contract.lifecycle.status == "active"
-    ]
-    installs = "".join(f"    npm install --global {package}\n" for package in packages)
+    commands = [contract.install_command for contract in contracts if contract.lifecycle.status == "active"]
+    installs = "".join(f"    {command}\n" for command in commands if command)
     return (
         f"No engine on PATH (looked for {names}). Install one that you have an account for:\n{installs}"
         "Or install a simulated one, which needs no account or network, and restart this server:\n"

@@ -26,9 +26,10 @@ def completed(words: str, folder: Path, code: str = REAL, **env: str) -> list[st
 
 @pytest.fixture(name="cache")
 def _cache(tmp_path: Path) -> Path:
-    """A cache with two releases of codex, and other files that installing leaves there."""
+    """A cache with two releases of codex and one, from PyPI, of qwen, and other files that installing leaves there."""
     for name in ("0.169.0", "0.170.0", ".npm-cache", "pypi-0.1.0"):
         (tmp_path / "engines" / "codex" / name).mkdir(parents=True)
+    (tmp_path / "engines" / "qwen" / "pypi-0.1.0").mkdir(parents=True)
     (tmp_path / "engines" / "codex" / "0.169.0.lock").touch()
     return tmp_path
 
@@ -38,6 +39,8 @@ def _cache(tmp_path: Path) -> Path:
     ("turngate pr", ["probe"]),
     ("turngate probe c", ["claude", "codex"]),
     ("turngate probe codex", ["codex", "codex@0.169.0", "codex@0.170.0"]),
+    ("turngate probe qwe", ["qwen"]),
+    ("turngate probe qwen@", ["qwen@0.1.0"]),
     ("turngate probe qwen codex@0.17", ["codex@0.170.0"]),
     ("turngate gate codex@0.16", ["codex@0.169.0"]),
     ("turngate gate codex@0.170.0 --from codex@0.16", ["codex@0.169.0"]),

@@ -7,7 +7,7 @@ from tests.probes import engines
 from turngate import cli
 from turngate.contract import load
 from turngate.files import contract_files
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 
 
 def test_engines_are_listed(
@@ -47,9 +47,9 @@ def test_additional_engines_are_marked_and_installed_only_by_name(
 
 
 def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Installing an engine that npm doesn't have is a usage error."""
+    """Installing an engine that no registry has is a usage error."""
     assert cli.run(["engines", "install", "iflow"]) == 2
-    assert "npm can't install a release" in capsys.readouterr().err
+    assert "no registry has a release of iflow" in capsys.readouterr().err
 
 
 def test_installing_without_npm_is_told(

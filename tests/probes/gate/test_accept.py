@@ -13,7 +13,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files
 from turngate_probes.gate.accept import source_of, transaction
 from turngate_probes.harness.cases import CASES
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Installed
 from turngate_probes.releases.source import Target

@@ -11,7 +11,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.collect import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import Target
 
 

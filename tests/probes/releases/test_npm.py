@@ -16,7 +16,8 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.releases import npm as releases
 from turngate_probes.releases import registry as registries
 from turngate_probes.releases.cache import MARKER
-from turngate_probes.releases.npm import NO_NPM, NpmRegistry, pinned_version
+from turngate_probes.releases.npm import NO_NPM, NpmRegistry
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.registry import Installed, node_platform
 
 SOURCE = NpmRegistry("engine", fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))

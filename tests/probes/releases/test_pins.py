@@ -1,16 +1,18 @@
-"""The pin files: exact, with checksums, without addresses, and one for each engine on npm."""
+"""The pin files: exact, with checksums, without addresses, and one for each engine in a registry."""
 
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from semver import Version
 
 from turngate.contract import load
-from turngate_probes.releases.npm import check_integrity, pinned_version
+from turngate.files import use_overlay
+from turngate_probes.releases.npm import check_integrity
+from turngate_probes.releases.pins import PINS, REQUIREMENTS, pinned_version, pinned_wheels
+from turngate_probes.releases.source import default_registry
 
-PINS = files("turngate_probes.releases") / "pins"
 PINNED = sorted(path.name for path in PINS.iterdir() if path.is_dir())
 
 
@@ -21,27 +23,51 @@ def lock(engine: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("engine", PINNED)
 def test_pin_names_one_exact_version(engine: str) -> None:
-    """A pin is one package at an exact version, which its lock file has too."""
-    version = pinned_version(engine)
-    assert version
-    assert Version.is_valid(version)
-    ((package, _),) = lock(engine)["packages"][""]["dependencies"].items()
-    assert lock(engine)["packages"][f"node_modules/{package}"]["version"] == version
+    """A pin is one package at an exact version."""
+    assert Version.is_valid(str(pinned_version(engine)))
 
 
 @pytest.mark.parametrize("engine", PINNED)
 def test_pin_is_checkable_and_names_no_registry(engine: str) -> None:
-    """Every package of a lock file has a sha512 and no address."""
-    check_integrity(lock(engine)["packages"], {})
-    assert not [place for place, entry in lock(engine)["packages"].items() if "resolved" in entry]
+    """Every package of a pin has an exact version and a checksum, and no address."""
+    requirements = PINS / engine / REQUIREMENTS
+    if requirements.exists():
+        text = requirements.read_text()
+        packages = text.replace("\\\n", "").splitlines()
+        assert packages
+        assert all("==" in package and "--hash=sha256:" in package for package in packages)
+        assert "//" not in text
+    else:
+        check_integrity(lock(engine)["packages"], {})
+        assert not [place for place, entry in lock(engine)["packages"].items() if "resolved" in entry]
+        ((package, _),) = lock(engine)["packages"][""]["dependencies"].items()
+        assert lock(engine)["packages"][f"node_modules/{package}"]["version"] == pinned_version(engine)
 
 
 @pytest.mark.parametrize("engine", load.engine_names())
-def test_every_engine_on_npm_is_pinned(engine: str) -> None:
-    """An engine on npm that is not withdrawn has a pin of its own package."""
-    contract = load.contract(engine).at()
-    if contract.npm is None or contract.lifecycle.status == "sealed":
+def test_every_engine_in_a_registry_is_pinned(engine: str) -> None:
+    """An engine in a registry that is not withdrawn has a pin of its own package."""
+    registry = default_registry(engine)
+    if registry is None or load.contract(engine).at().lifecycle.status == "sealed":
         assert engine not in PINNED
+    elif registry.name == "npm":
+        assert set(lock(engine)["packages"][""]["dependencies"]) == {registry.package}
     else:
-        assert engine in PINNED
-        assert set(lock(engine)["packages"][""]["dependencies"]) == {contract.npm.package}
+        assert (PINS / engine / REQUIREMENTS).read_text().startswith(f"{registry.package}==")
+
+
+def test_a_pin_for_pypi_is_read(tmp_path: Path) -> None:
+    """The first requirement is the release; comments and options around it don't matter."""
+    assert pinned_version("no-such-engine") is None
+    assert pinned_wheels("no-such-engine") == (None, frozenset())
+    pin = tmp_path / "pins/acme" / REQUIREMENTS
+    pin.parent.mkdir(parents=True)
+    pin.write_text(
+        f"# made by hand\n--only-binary=:all:\nacme-cli==1.2 \\\n    --hash=sha256:{'0' * 64} \\\n"
+        f"    --hash=sha256:{'1' * 64}\nhelp==3.0 --hash=sha256:{'2' * 64}\n"
+    )
+    use_overlay(tmp_path)
+    assert pinned_wheels("acme") == ("1.2", frozenset({"0" * 64, "1" * 64}))
+    pin.write_text("acme-cli==1.2.0\n")
+    assert pinned_wheels("acme") == ("1.2.0", frozenset())
+    assert pinned_version("acme") == "1.2.0"

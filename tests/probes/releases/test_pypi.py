@@ -1,107 +1,179 @@
-"""Installing releases from a Python package index that `fake_pip` simulates."""
+"""Installing releases from PyPI: the real pip, with wheels of a folder instead of an index."""
 
-import json
-import shutil
-import sys
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.probes import fake_pip
+from tests.probes import wheels
+from turngate import load_contract
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import registry as registries
+from turngate.files import use_overlay
+from turngate.process.executable import difference, fingerprint
+from turngate_probes.releases import pip
+from turngate_probes.releases.pins import REQUIREMENTS, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.source import published
 
-WHEELS = PypiRegistry("codex", "vendor-codex", ("codex",))
-RETRYING = "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: Could not find a version "
-NOTHING = "ERROR: No matching distribution found for vendor-codex==1.0.0"
+RELEASES = PypiRegistry("codex", wheels.PACKAGE, ("codex",))
 
 
-@pytest.fixture(name="index")
+@pytest.fixture(name="index", autouse=True)
 def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put the fake pip on PATH, without npm."""
-    program = tmp_path / "python"
-    program.write_text(f"#!{sys.executable}\n{Path(fake_pip.__file__).read_text()}")
-    program.chmod(0o755)
-    (tmp_path / "published").write_text("1.0.0 1.1.0")
-    monkeypatch.setattr(sys, "executable", str(program))
+    """Publish two releases, for a PATH without npm and an empty cache."""
+    folder = tmp_path / "index"
+    wheels.use(folder, monkeypatch)
+    for version in ("1.0.0", "1.1.0"):
+        wheels.publish(folder, version)
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    return tmp_path
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    return folder
 
 
-def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
-    """A wheel is cached next to npm releases and reused without pip; installing it runs and compiles nothing."""
-    installed = WHEELS.install("1.0.0", print)
-    assert installed.root == index / "cache/engines/codex/pypi-1.0.0"
-    assert installed.executable == installed.root / "site/vendor/bin/codex"
-    assert installed.integrity.startswith("sha256-")
-    assert WHEELS.install("1.0.0", print) == installed
-    (call,) = map(json.loads, (index / "calls").read_text().splitlines())
-    assert {"--only-binary=:all:", "--no-deps", "--no-compile", "--no-cache-dir"} <= set(call)
+@pytest.fixture(name="pins")
+def _pins(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of the codex pin in an overlay."""
+    pins = tmp_path / "own/pins/codex"
+    pins.mkdir(parents=True)
+    use_overlay(tmp_path / "own")
+    yield pins
+    use_overlay(None)
 
 
-@pytest.mark.parametrize(
-    "said, what",
-    [
-        ("ERROR: Could not find a version (from versions: none)", "there is no such release"),
-        ("WARNING: Retrying after connection broken", "the package index cannot be reached"),
-        (f"{RETRYING}(from versions: none)\n{NOTHING}", "the package index cannot be reached"),
-        (f"{RETRYING}(from versions: 0.1, 0.2)\n{NOTHING}", "there is no such release"),
-        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES: HASHES DO NOT MATCH", "content does not match its checksum"),
-        ("ERROR: Could not install: [Errno 28] No space left on device", "the disk is full"),
-        ("python: No module named pip", "this Python has no pip"),
-        ("ERROR: odd at https://corp.test/simple", "pip install exited with 1: ERROR: odd at <package-registry>"),
-    ],
-)
-def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
-    """Each cause has its message and remedy, names no host, and leaves nothing in the cache."""
-    (index / "fail").write_text(said)
-    with pytest.raises(EnvironmentFailed, match=what) as failed:
-        WHEELS.install("1.0.0", print)
-    assert failed.value.hint
-    assert "corp.test" not in str(failed.value)
-    assert not list((index / "cache/engines/codex").glob("pypi*"))
+def run(executable: Path) -> str:
+    """Return what an executable prints."""
+    return subprocess.run([executable], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
-    """A wheel without the engine's command is rejected."""
-    (index / "without").write_text("")
+def test_a_release_is_installed_with_its_dependencies(index: Path, tmp_path: Path) -> None:
+    """A release gets its own environment, next to npm's releases. It runs there, and is reused without pip."""
+    digest = wheels.publish(index, "1.0.0")
+    installed = RELEASES.install("1.0.0", print)
+    assert installed.root == tmp_path / "cache/engines/codex/pypi-1.0.0"
+    assert installed.executable == installed.root / "venv/bin/codex"
+    assert run(installed.executable) == "codex-cli 1.0.0\n"
+    assert installed.integrity == f"sha256-{digest}"
+    assert not [*installed.root.rglob("vendor_codex*.pyc")], "installing compiles nothing"
+    assert not (installed.root / "venv/bin/pip").exists()
+    for wheel in index.iterdir():
+        wheel.unlink()
+    assert RELEASES.install("1.0.0", print) == installed
+    assert RELEASES.exact("1.0.0", None) == "1.0.0"
+
+
+def test_only_wheels_are_installed(index: Path) -> None:
+    """A source package is refused, also among the dependencies: building it would run its code."""
+    (index / "vendor-codex-2.0.0.tar.gz").write_bytes(b"")
+    with pytest.raises(EnvironmentFailed, match="there is no such release for this platform"):
+        RELEASES.install("2.0.0", print)
+    (index / "vendor_help-1.1.0-py3-none-any.whl").unlink()
+    (index / "vendor-help-1.1.0.tar.gz").write_bytes(b"")
+    with pytest.raises(EnvironmentFailed, match="there is no such release for this platform"):
+        RELEASES.install("1.1.0", print)
+
+
+def test_a_program_in_a_wheel_is_found(index: Path) -> None:
+    """A wheel without a script may have a program of the engine's name; without both it is rejected."""
+    files = {"vendor/deeply/bin/codex": "", "vendor/bin/codex": "#!/bin/sh\necho codex-cli 2.0.0\n"}
+    wheels.build(index, wheels.PACKAGE, "2.0.0", files)
+    installed = RELEASES.install("2.0.0", print)
+    assert installed.executable.parts[-3:] == ("vendor", "bin", "codex")
+    assert run(installed.executable) == "codex-cli 2.0.0\n"
+    wheels.build(index, wheels.PACKAGE, "3.0.0", {"vendor.py": ""})
     with pytest.raises(EnvironmentFailed, match="installs no executable for"):
-        WHEELS.install("1.0.0", print)
+        RELEASES.install("3.0.0", print)
 
 
-def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands of pip have a time limit."""
-    (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
-    monkeypatch.setattr(registries, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="pip index did not finish within 0 s"):
-        WHEELS.listed(None)
+def test_a_change_in_the_environment_is_noticed() -> None:
+    """A changed module counts as a change of the executable; what Python compiles when it runs does not."""
+    executable = RELEASES.install("1.0.0", print).executable
+    before = fingerprint(executable)
+    run(executable)
+    assert difference(before, executable) == ""
+    (module,) = executable.parents[1].rglob("vendor_help.py")
+    module.write_text("VERSION = '1.0.1'\n")
+    assert "vendor_help.py" in difference(before, executable)
 
 
-def test_the_index_is_asked_on_request_alone(index: Path) -> None:
-    """The index is used only on request.
+def test_a_release_of_another_python_is_told(index: Path) -> None:
+    """The error for a release that needs a newer Python says so."""
+    wheels.build(index, wheels.PACKAGE, "2.0.0", {}, python=">=3.99")
+    with pytest.raises(EnvironmentFailed, match=r"the release does not support Python 3\.\d+, which turngate runs on"):
+        RELEASES.install("2.0.0", print)
 
-    The contract lists its wheels, oldest first; without npm they are only suggested.
-    """
+
+def test_versions_are_listed_and_completed(index: Path) -> None:
+    """Versions are listed, oldest first, in three numbers; `latest` is the newest; others get the nearest ones."""
+    wheels.build(index, wheels.PACKAGE, "2.1", {"vendor/bin/codex": ""})
+    wheels.build(index, wheels.PACKAGE, "2.2.dev1", {"vendor/bin/codex": ""})
+    assert RELEASES.listed(None).versions == ("1.0.0", "1.1.0", "2.1.0")
+    assert RELEASES.exact("latest", None) == "2.1.0"
+    assert RELEASES.exact("2.1", None) == "2.1.0"
+    assert RELEASES.install("2.1.0", print).version == "2.1.0"
+    with pytest.raises(EnvironmentFailed, match=r"has no version 1\.0\.5") as failed:
+        RELEASES.exact("1.0.5", None)
+    assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
+
+
+def test_a_pinned_release_is_installed_only_as_pinned(index: Path, pins: Path) -> None:
+    """A pin has the checksums of the release and its dependencies. Other content is refused, in the cache too."""
+    for name, text in RELEASES.pin("1.0.0", "", None).items():
+        (pins / name).write_text(text)
+    assert pinned_version("codex") == RELEASES.exact("1.0.0", None) == "1.0.0"
+    assert RELEASES.install("1.0.0", print).integrity == RELEASES.promised("1.0.0")
+    wheels.build(index, "vendor-help", "1.0.0", {"vendor_help.py": "VERSION = 'other'\n"})
+    assert RELEASES.is_installed("1.0.0")
+    pinned = (pins / REQUIREMENTS).read_text()
+    (pins / REQUIREMENTS).write_text(pinned.replace(str(RELEASES.promised("1.0.0"))[7:], "0" * 64))
+    assert not RELEASES.is_installed("1.0.0")
+    (pins / REQUIREMENTS).write_text(pinned)
+    (RELEASES.root("1.0.0") / "venv/bin/codex").unlink()
+    with pytest.raises(EnvironmentFailed, match="content does not match its checksum"):
+        RELEASES.install("1.0.0", print)
+
+
+def test_a_pin_that_lacks_a_dependency_is_refused(pins: Path) -> None:
+    """A dependency without a checksum is never installed from a pin."""
+    (pins / REQUIREMENTS).write_text(RELEASES.pin("1.0.0", "", None)[REQUIREMENTS].partition("vendor-help")[0])
+    with pytest.raises(EnvironmentFailed, match="the pin has no checksum of a package that this platform needs"):
+        RELEASES.install("1.0.0", print)
+
+
+def test_only_what_was_probed_is_pinned(index: Path) -> None:
+    """A release whose content changed since its probe can't be pinned."""
+    digest = wheels.publish(index, "1.0.0")
+    assert RELEASES.pin("1.0.0", f"sha256-{digest}", None)
+    with pytest.raises(EnvironmentFailed, match="is not the release that was probed"):
+        RELEASES.pin("1.0.0", f"sha256-{'0' * 64}", None)
+
+
+def test_content_that_differs_from_the_known_one_is_refused() -> None:
+    """A release that a gate has seen must have the same content when it is installed again."""
+    seen = replace(RELEASES, integrity={"1.0.0": f"sha256-{'0' * 64}"})
+    with pytest.raises(EnvironmentFailed, match="differs from what PyPI published"):
+        seen.install("1.0.0", print)
+
+
+def test_an_engine_on_npm_comes_from_pypi_on_request_alone(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyPI is used for an engine on npm only on request; without npm, PyPI is suggested."""
+    monkeypatch.setattr(pip, "run_manager", None)
     with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as missing:
         published("codex")
     assert missing.value.hint.endswith("--registry pypi")
-    assert not (index / "calls").exists()
+    monkeypatch.undo()
+    wheels.use(index, monkeypatch)
+    assert load_contract("codex").published.pypi
+    wheels.build(index, "openai-codex-cli-bin", "1.0.0", {"vendor/bin/codex": ""})
     registry = published("codex", "pypi")
-    assert (registry.name, registry.versions) == ("pypi", ("1.0.0", "1.1.0"))
-    assert registry.identity("1.0.0") == f"pypi:{registry.package}==1.0.0"
-    assert registry.install(registry.exact("1.1.0", None), print).version == "1.1.0"
-    with pytest.raises(EnvironmentFailed, match=r"has no version 1\.0\.5") as failed:
-        registry.exact("1.0.5", None)
-    assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
+    assert (registry.name, registry.versions) == ("pypi", ("1.0.0",))
+    assert registry.identity("1.0.0") == "pypi:openai-codex-cli-bin==1.0.0"
     assert registry.with_integrity(["1.0.5"], None) is registry
 
 
-def test_an_engine_that_the_index_does_not_have(index: Path) -> None:
-    """For an engine that the index lacks, the error names the registry that has it."""
+def test_an_engine_that_pypi_does_not_have() -> None:
+    """For an engine that PyPI lacks, the error names the registry that has it."""
     with pytest.raises(EnvironmentFailed, match="gemini is not published on pypi") as missing:
         published("gemini", "pypi")
     assert missing.value.hint == "use --registry npm"

@@ -31,6 +31,10 @@ class PlainRegistry(Registry):
         """Return the version."""
         return version
 
+    def pin(self, version: str, integrity: str, stop: Any) -> dict[str, str]:
+        """Return no files."""
+        return {}
+
     def _fill(self, version: str, folder: Path, stop: Any, *, lean: bool) -> str:
         (folder / "engine").write_text("x")
         return self.filled

@@ -16,7 +16,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.releases import recorded_releases, source
 from turngate_probes.releases.cache import evict, home_of
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import Release, ReleaseSource, Target, obstacle, parse_target
 from turngate_probes.simulate.process import install
 

@@ -13,7 +13,7 @@ from turngate.files import simulation_files
 from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
-from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run
 

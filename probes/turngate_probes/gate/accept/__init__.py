@@ -8,17 +8,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from turngate import EnvironmentFailed, engine_names, load_contract
+from turngate import EnvironmentFailed, engine_names
 from turngate.contract import load
 from turngate.contract.load import Contract
 from turngate.files import contract_files, overlay, use_overlay
 from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import rewrite
-from turngate_probes.gate.accept.targets import LOCK, AcceptTarget, pin_files
+from turngate_probes.gate.accept.targets import AcceptTarget
 from turngate_probes.gate.accept.transaction import recorded, written
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.probe import ProbeSettings
-from turngate_probes.releases.source import ReleaseSource, Target, registries
+from turngate_probes.releases.pins import LOCK, REQUIREMENTS
+from turngate_probes.releases.source import ReleaseSource, Target, default_registry, registries
 from turngate_probes.report.gate_structs import GateOutcome, GateReport
 from turngate_probes.report.structs import ReleaseReport
 
@@ -37,11 +38,11 @@ def accept(
         raise EnvironmentFailed(
             "nothing was accepted, because the release doesn't report its version", "choose another release"
         )
-    npm, pinned = load_contract(engine, new.version).npm, dict[str, str]()
+    registry, pinned = default_registry(engine), dict[str, str]()
     # everything that may fail comes before anything is written
-    if npm and new.source == "npm" and not target.path:
+    if registry and new.source == registry.name and not target.path:
         with interrupt.covering() as stop:
-            pinned = pin_files(engine, npm, new.version, new.integrity or "", stop)
+            pinned = registry.pin(new.version, new.integrity or "", stop)
     file, own = contract_files()[engine], into.contracts / f"{engine}.yaml"
     changed = rewrite(file.read_text("utf-8"), old, new, report.differences, _compensations())
     exact = target if target.path else replace(target, version=new.version)
@@ -54,7 +55,7 @@ def accept(
         lines = [line for path, text in changes.items() for line in _diff(path, before[path], text)]
         written(changes, recording.folder, into.fixtures.joinpath(*recording.folder.parts[-2:]))
     use_overlay(overlay())  # which may not have contained this contract before
-    lines += [] if pinned else ["not pinned: it does not come from npm"]
+    lines += [] if pinned else [f"not pinned: it does not come from {registry.title if registry else 'a registry'}"]
     lines += changed.done or ["the contract needs no change"]
     lines += [f"left to you: {what}" for what in changed.left]
     lines.append(f"recorded {recording.written} turns and pages in {'/'.join(recording.folder.parts[-2:])}")
@@ -74,7 +75,7 @@ def source_of(release: ReleaseReport) -> ReleaseSource:
 
 def _diff(path: Path, before: Path | None, after: str) -> Iterator[str]:
     """Return the changes in a file, compared with its old text or with the contract that it overrides."""
-    if path.name != LOCK:  # nobody reviews a lock line by line
+    if path.name not in (LOCK, REQUIREMENTS):  # nobody reviews a lock line by line
         text = before.read_text("utf-8") if before else ""
         names = f"before {path}", str(path)
         yield from difflib.unified_diff(text.splitlines(), after.splitlines(), *names, lineterm="", n=1)

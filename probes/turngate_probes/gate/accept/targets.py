@@ -1,20 +1,13 @@
-"""Where an accepted release is written, and the files that pin it."""
+"""Where an accepted release is written."""
 
-import json
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import turngate
-from turngate import EnvironmentFailed, Stop
+from turngate import EnvironmentFailed
 from turngate.contract.lint import lay_over
-from turngate.contract.structs import Npm
 from turngate.files import overlay
-from turngate_probes.releases.npm import PINS, check_integrity, npm
-
-COMMAND = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
-MANIFEST, LOCK = "package.json", "package-lock.json"
+from turngate_probes.releases.pins import PINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +41,3 @@ def checkout() -> Path | None:
     packages = root / "contracts/turngate", root / "probes/turngate_probes/releases/pins"
     ours = (Path(turngate.__file__).parent, PINS) == packages
     return root if ours and (root / "pyproject.toml").is_file() and (root / "fixtures").is_dir() else None
-
-
-def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop | None = None) -> dict[str, str]:
-    """Create the files of a pin; EnvironmentFailed if npm can't, or the content differs from what was probed.
-
-    `integrity` is that of the probed installation (empty: unknown).
-    """
-    manifest = {"name": f"turngate-pin-{engine}", "private": True, "dependencies": {source.package: version}}
-    with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
-        folder = Path(name)
-        (folder / MANIFEST).write_text(_json(manifest), "utf-8")
-        npm(COMMAND, folder, stop)
-        lock: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
-    for entry in lock["packages"].values():
-        entry.pop("resolved", None)
-    check_integrity(lock["packages"], {})
-    locked = str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
-    if integrity and locked != integrity:
-        raise EnvironmentFailed(f"{source.package} {version} is not the release that was probed", "run the gate again")
-    return {MANIFEST: _json(manifest), LOCK: _json(lock)}
-
-
-def _json(data: object) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

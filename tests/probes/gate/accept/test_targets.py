@@ -9,7 +9,7 @@ from turngate.contract import load
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import contract_files, overlay
 from turngate_probes.gate.accept.targets import AcceptTarget, accept_target
-from turngate_probes.releases import npm
+from turngate_probes.releases import pins
 
 ROOT = Path(__file__).parents[4]
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[4]
 def test_a_checkout_is_written_to() -> None:
     """In a checkout the folders are those of the repository."""
     target = accept_target(None, accept=True)
-    assert target == AcceptTarget(ROOT / "contracts/turngate/engines", npm.PINS, ROOT / "fixtures")
+    assert target == AcceptTarget(ROOT / "contracts/turngate/engines", pins.PINS, ROOT / "fixtures")
     assert target.contracts / "codex.yaml" == contract_files()["codex"]
     assert accept_target(None, accept=False) is None
 
@@ -45,8 +45,8 @@ def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> N
     (tmp_path / "own/pins/codex/package.json").write_text('{"dependencies": {"@openai/codex": "0.1.2"}}')
     accept_target(tmp_path / "own", accept=False)
     assert load.contract("codex").at().title == "My Codex"
-    assert npm.pinned_version("codex") == "0.1.2"
-    assert npm.pinned_version("gemini")
+    assert pins.pinned_version("codex") == "0.1.2"
+    assert pins.pinned_version("gemini")
     assert overlay() == tmp_path / "own"
 
 
