@@ -8,6 +8,7 @@ import pytest
 
 from turngate import cli
 from turngate_probes.matrix import command
+from turngate_probes.releases.source import registries
 
 
 @pytest.mark.parametrize("args, message", [
@@ -32,7 +33,7 @@ def test_a_plan_names_every_shard(
 ) -> None:
     """The plan lists every shard with all versions and the registry; there are no more shards than releases."""
     versions = tuple(f"0.{number}.0" for number in range(count))
-    monkeypatch.setattr(command, "choose", lambda *_: (None, versions))
+    monkeypatch.setattr(command, "choose", lambda engine, _, name: (registries(engine)[name], versions))
     assert cli.run(["matrix", "codex", "--versions", "all", "--plan", "github", "--registry", "pypi", *more]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [entry["shard"] for entry in listed] == [f"{number}/{shards}" for number in range(1, shards + 1)]
