@@ -11,6 +11,7 @@ from turngate.contract.values import (
     ABSENT,
     NOT_EMPTY,
     Flag,
+    RecordPath,
     Regex,
     Rule,
     Strings,
@@ -246,7 +247,7 @@ class PermissionMode(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict)
     options: Texts = ()
     session: Mapping[str, str] = field(default_factory=dict)
-    expect: Annotated[Mapping[str, str], NOT_EMPTY] = field(default_factory=dict)
+    expect: Annotated[Mapping[RecordPath, str], NOT_EMPTY] = field(default_factory=dict)
     mode: Text | None = None
     query: ModeQuery | None = None
 

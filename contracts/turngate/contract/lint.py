@@ -11,7 +11,9 @@ from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.allowed_mistakes import interactive_errors
 from turngate.contract.claims import claim_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
+from turngate.contract.record_mistakes import record_errors
 from turngate.contract.session_ids import names_in, numbered_like
+from turngate.contract.sticky_mistakes import transport_errors
 from turngate.contract.versions import Claim, Path_
 from turngate.errors import ContractError
 from turngate.files import use_overlay
@@ -33,6 +35,7 @@ def problems(document: Document) -> _Errors:
         yield from schema_errors(document, "engine")
         return
     is_simulation = document.data.get("schema") == SIMULATION
+    yield from _name_errors(document)
     wrong = list(schema_errors(document, "simulation" if is_simulation else "engine"))
     refused = {error.path[2:].partition(".")[0].partition("[")[0] for error in wrong}
     sound = {key: value for key, value in document.data.items() if key not in refused}
@@ -62,10 +65,18 @@ def _meaning_errors(document: Document, refused: set[str], *, is_simulation: boo
         return
     if "engine" in document.data:
         yield from claim_errors(document)
-    for check, (section, *needed) in _CHECKS.items():
+    for check, section, *needed in _CHECKS:
         if all(key in document.data or (key in OPTIONAL and key not in refused) for key in needed):
             for claim in document.claims(section):
                 yield from check(document, claim)
+
+
+def _name_errors(document: Document) -> _Errors:
+    """Find a file that is named after another engine, by which commands would not find it."""
+    engine, name = document.data.get("engine"), Path(document.file)
+    if isinstance(engine, str) and name.suffix == ".yaml" and name.stem != engine:
+        message = f"the file is called {name.name}, but its engine is {engine}"
+        yield document.error(("engine",), message, f"rename it to {engine}.yaml, or correct `engine`")
 
 
 def _version_errors(document: Document, query: Claim) -> _Errors:
@@ -197,16 +208,18 @@ def _unknown_slots(document: Document, at: Path_, text: str, known: set[str]) ->
         yield document.error(at, f"unknown slot {{{name}}}", "known slots: " + ", ".join(sorted(known)))
 
 
-# the section that a check reports on, then those that it needs
-_CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
-    _deviation_errors: ("deviations",),
-    _version_errors: ("version",),
-    _flag_errors: ("launch", "options"),
-    interactive_errors: ("options", "auto_flags"),
-    _launch_errors: ("launch", "options", "auto_flags"),
-    _handle_errors: ("handle",),
-    _sticky_errors: ("sticky", "options"),
-    _store_errors: ("store",),
-    _environment_errors: ("environment", "store"),
-    _resume_probe_errors: ("resume_probe", "store"),
-}
+# a check, the section that it reports on, then those that it needs
+_CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]], ...] = (
+    (_deviation_errors, "deviations"),
+    (_version_errors, "version"),
+    (_flag_errors, "launch", "options"),
+    (interactive_errors, "options", "auto_flags"),
+    (_launch_errors, "launch", "options", "auto_flags"),
+    (_handle_errors, "handle"),
+    *((record_errors, section, "streams") for section in ("events", "handle", "end", "failures", "final")),
+    (_sticky_errors, "sticky", "options"),
+    (transport_errors, "sticky", "launch"),
+    (_store_errors, "store"),
+    (_environment_errors, "environment", "store"),
+    (_resume_probe_errors, "resume_probe", "store"),
+)

@@ -22,12 +22,25 @@ from turngate.contract.launch import (
     Sticky,
     Stream,
 )  # fmt: skip
-from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
+from turngate.contract.values import (
+    NOT_EMPTY,
+    Name,
+    OnlyTrue,
+    RecordPath,
+    Regex,
+    Rule,
+    Strings,
+    Text,
+    Texts,
+    either,
+    has,
+    matching,
+)
 from turngate.model import HandleType
 
 # a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
-Match = Mapping[str, str | int | float | bool | None]
+Match = Mapping[RecordPath, str | int | float | bool | None]
 
 
 class Lifecycle(Struct, frozen=True):
@@ -109,7 +122,7 @@ class Events(Struct, frozen=True):
 
     stream: Stream
     names: Annotated[Texts, NOT_EMPTY]
-    field: Text | None = None
+    field: RecordPath | None = None
 
 
 class HandlePlace(Struct, frozen=True):
@@ -125,7 +138,7 @@ class HandlePlace(Struct, frozen=True):
     handle_type: HandleType
     stream: Stream
     record: Literal["first", "last", "every", "only"]
-    field: Text
+    field: RecordPath
     shape: Regex
     nonexistent_id: Text
     match: Annotated[Match, NOT_EMPTY] | None = None
@@ -151,8 +164,8 @@ class FailureSign(Struct, frozen=True):
 
     stream: Stream
     match: Annotated[Match, NOT_EMPTY] | None = None
-    has: Text | None = None
-    message: Text | None = None
+    has: RecordPath | None = None
+    message: RecordPath | None = None
 
 
 class Final(Struct, frozen=True):
@@ -165,8 +178,8 @@ class Final(Struct, frozen=True):
 
     stream: Stream
     match: Annotated[Match, NOT_EMPTY] | None = None
-    field: Text | None = None
-    group: Text | None = None
+    field: RecordPath | None = None
+    group: RecordPath | None = None
 
 
 class Volatile(Struct, frozen=True):

@@ -11,7 +11,8 @@ from turngate.model import Mode
 
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each error has file, line and path; the exit code is 2, and a valid file is still reported as valid."""
-    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good, bad = tmp_path / "good/codex.yaml", tmp_path / "codex.yaml"
+    good.parent.mkdir()
     text = (Path(load.__file__).parents[1] / "engines/codex.yaml").read_text()
     good.write_text(text)
     bad.write_text(text.replace("status: active", "status: asleep"))
@@ -21,6 +22,20 @@ def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytes
     assert said.err.startswith(f"{bad}:{line}:")
     assert "$.lifecycle.status" in said.err
     assert said.out.startswith(f"{good}: valid")
+
+
+def test_a_file_that_is_named_after_another_engine_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Contracts and simulations are found by the name of their file, so it must be that of the engine."""
+    folder = Path(load.__file__).parents[1]
+    for kind in ("engines", "simulations"):
+        text = (folder / kind / "codex.yaml").read_text()
+        (tmp_path / "acme.yaml").write_text(text)
+        assert cli.run(["contracts", "check", str(tmp_path / "acme.yaml")]) == 2
+        line = 1 + text[: text.index("engine: codex")].count("\n")
+        assert capsys.readouterr().err == (
+            f"{tmp_path}/acme.yaml:{line}:9: $.engine: the file is called acme.yaml, but its engine is codex "
+            "(rename it to codex.yaml, or correct `engine`)\n"
+        )
 
 
 @pytest.mark.parametrize("text, line", [("engine: [", 1), ("engine: codex\nengine: codex\n", 2)])
