@@ -5,19 +5,26 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.values import NOT_EMPTY, Rule, Text, Texts, either, has, keys, matching
+from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Text, Texts, Variable, either, has, keys, matching
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
-_WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|[1-5][0-9][0-9])$"
+_WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|[1-5][0-9][0-9])$"
+
+REFUSALS = (
+    "unknown", "extra", "command", "missing", "unexpected", "repeated", "choice", "malformed", "no-prompt",
+    "no-directory", "no-file",
+)  # fmt: skip
 
 
 class Line(Struct, frozen=True):
     """Output of a simulated engine on one stream: text, or a record in the framing of that stream.
 
     Slots are {handle}, {text}, {model}, {turn}, {messages}, {millis}, {hex:N}, {alnum:N}, {uuid}, {error}, {status},
-    and `ids`.
+    and `ids`. Lines about refused arguments have {name}, {option}, {key}, {s}, {value}, {choices}, {quoted}, {similar}
+    and {usage} instead.
 
-    when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure.
+    when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure,
+        whether another option is similar.
     """
 
     RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
@@ -35,6 +42,74 @@ class Ending(Struct, frozen=True):
 
     exit_code: ExitCode | Literal["status"]
     lines: tuple[Line, ...] = ()
+
+
+class RequiredOption(Struct, frozen=True):
+    """An option without which an engine runs no turn.
+
+    unless_inside: It isn't required if the working directory, or one above it, has a file or folder of this name.
+    unless_env: It isn't required if these variables are set so.
+    """
+
+    option: Flag
+    refusal: Ending
+    unless_inside: Text = ""
+    unless_env: Mapping[Variable, str] = field(default_factory=dict)
+
+
+class ArgumentSyntax(Struct, frozen=True):
+    """How the real CLI reads its arguments, as far as the contract doesn't say.
+
+    options: Options as help pages show them, such as `-i, --image <FILE...>`. <X> is a value, [X] one that may be
+        missing, <X...> several, <X>... a value of an option that may be repeated. Options of the contract are always
+        known. Naming them here adds spellings, and the name of their value.
+    spellings: Another spelling of an option or a command -> the usual one.
+    choices: Option -> its possible values.
+    patterns: Option -> the form of its values.
+    not_before: Command -> options that are unknown before it.
+    not_after: Command -> options that are unknown after it.
+    repeated: What a second value of an option does.
+    no_value: What an option without its value does: it is refused, or has an empty value.
+    dashes: A value may begin with a dash.
+    attached: `-mVALUE` is `-m VALUE`.
+    camel_case: `--outputFormat` is `--output-format`.
+    words: What several words of a prompt are: refused, joined by spaces, or ignored after the first one.
+    spaced: How {argument}, a word with a space in it, reaches the model.
+    both: The prompt if it is passed as {argument} and on {stdin}. Absent: standard input is ignored.
+    input_wait: How many milliseconds an engine with a prompt as argument waits for standard input. Absent: it waits
+        without a limit if a deviation of `stdin.open` says so, and else not at all.
+    working_directory, newest, settings, answer_file, existing_file: The options that choose a working directory, resume
+        the newest session, set `key=value`, name a file for the answer, and name a file that must exist.
+    plain: Printed at the end of a turn without the options of the contract that choose the form of the output.
+    required: Options without which no turn runs.
+    usage: Command -> how help pages describe its arguments: {usage}.
+    refusals: What is wrong with the arguments -> how they are refused. Absent: as `usage` says.
+    """
+
+    options: Texts = ()
+    spellings: Mapping[Text, Text] = field(default_factory=dict)
+    choices: Mapping[Flag, Texts] = field(default_factory=dict)
+    patterns: Mapping[Flag, Regex] = field(default_factory=dict)
+    not_before: Mapping[Text, Texts] = field(default_factory=dict)
+    not_after: Mapping[Text, Texts] = field(default_factory=dict)
+    repeated: Literal["last", "refused"] = "last"
+    no_value: Literal["refused", "empty"] = "refused"
+    dashes: bool = False
+    attached: bool = False
+    camel_case: bool = False
+    words: Literal["refused", "joined", "first"] = "refused"
+    spaced: Text = "{argument}"
+    both: Text = ""
+    input_wait: Annotated[int, Meta(ge=1)] | None = None
+    working_directory: Flag | None = None
+    newest: Flag | None = None
+    settings: Flag | None = None
+    answer_file: Flag | None = None
+    existing_file: Flag | None = None
+    plain: tuple[Line, ...] = (Line(stdout="{text}\n"),)
+    required: tuple[RequiredOption, ...] = ()
+    usage: Mapping[str, Text] = field(default_factory=dict)
+    refusals: Annotated[Mapping[str, Ending], keys(*REFUSALS)] = field(default_factory=dict)
 
 
 class StickySimulation(Struct, frozen=True):
@@ -59,7 +134,8 @@ class Simulation(Struct, frozen=True):
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}.
-    usage: How it rejects its arguments: {error}.
+    usage: How it rejects its arguments, unless `arguments` says so: {error}.
+    arguments: How it reads its arguments.
     started: Printed before the request to the model.
     called: Printed for each tool that the model calls: {tool}, {call_id}.
     retrying: Printed when the model backend fails, before anything else.
@@ -76,6 +152,7 @@ class Simulation(Struct, frozen=True):
     failed: Ending
     nonexistent_id: Ending
     usage: Ending
+    arguments: ArgumentSyntax = ArgumentSyntax()
     started: tuple[Line, ...] = ()
     called: tuple[Line, ...] = ()
     retrying: tuple[Line, ...] = ()

@@ -149,7 +149,7 @@ def _read(status: int, body: bytes) -> Answer:
 class EngineContext:
     """The engine's environment: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
-    `faults` are the faults to simulate.
+    `faults` are the faults to simulate; `has_input` waits some milliseconds for data on standard input, or its end.
     """
 
     env: Mapping[str, str]
@@ -160,6 +160,7 @@ class EngineContext:
     clock: Callable[[], float]
     backend: Backend
     faults: frozenset[str] = frozenset()
+    has_input: Callable[[int], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)

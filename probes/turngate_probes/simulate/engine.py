@@ -3,14 +3,18 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
 
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.unguarded import unguarded
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing
-from turngate_probes.simulate.arguments import Asked, UsageProblem
+from turngate_probes.simulate.arguments import Asked
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model
 from turngate_probes.simulate.canaries import start_offered
+from turngate_probes.simulate.command_line import UsageProblem
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
@@ -34,8 +38,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         said = fill(simulation.version, {"version": contract.version or "0.0.0"})
         world.write(contract.version_query.stream, f"{said}\n".encode())
         return 0
-    for page in contract.help.pages:
-        if argv == page.argv:
+    for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
+        if {*page.argv} <= {*takewhile(lambda token: token != "--", argv)}:
             words = "".join(f"  {name}\n" for name in page.names)
             world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
             return 0
@@ -49,10 +53,12 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         start_offered(contract, argv, world.env, world.cwd)
         return _Call(contract, simulation, world, asked).run()
     except UsageProblem as problem:
-        slots = {"cwd": world.cwd, "handle": "", "error": str(problem)}
-        for stream, data in rendered(contract, simulation.usage.lines, (), slots):
+        ending = simulation.arguments.refusals.get(problem.kind, simulation.usage)
+        slots = {"cwd": world.cwd, "handle": "", "error": str(problem), **problem.slots}
+        facts = ["similar" if problem.slots.get("similar") else "dissimilar"]
+        for stream, data in rendered(contract, ending.lines, facts, slots):
             world.write(stream, data)
-        return simulation.usage.exit_code if isinstance(simulation.usage.exit_code, int) else 1
+        return ending.exit_code if isinstance(ending.exit_code, int) else 1
 
 
 def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: EngineContext) -> int:
@@ -71,29 +77,65 @@ class _Call:
     """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots."""
 
     def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked) -> None:
-        self.contract, self.simulation, self.world, self.asked = contract, simulation, world, asked
+        self.contract, self.simulation, self.asked = contract, simulation, asked
+        self.syntax = simulation.arguments
+        self.world = replace(world, cwd=self._directory(world.cwd))
         self.prompt = self._read_prompt()
-        self.store = store(contract, world.env, world.cwd)
-        self.facts = {"start" if asked.handle is None else "resume", "auto" if asked.auto else "interactive"}
+        self.store = store(contract, world.env, self.world.cwd)
+        self.facts = {"start", "auto" if asked.auto else "interactive"}
         self.slots: dict[str, str | int] = {
-            "version": contract.version or "0.0.0", "cwd": world.cwd, "handle": "", "status": 1,
+            "version": contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1,
             "model": asked.model, "prompt": self.prompt,
         }  # fmt: skip
 
+    def _directory(self, cwd: str) -> str:
+        """Return the working directory that the options choose; UsageProblem if that or another file is missing."""
+        chosen, needed = (
+            self.asked.line.last(name) for name in (self.syntax.working_directory, self.syntax.existing_file)
+        )
+        if chosen and not Path(cwd, chosen).is_dir():
+            raise UsageProblem("no-directory", f"there is no directory {chosen}", value=chosen)
+        if needed and not Path(cwd, needed).is_file():
+            raise UsageProblem("no-file", f"there is no file {needed}", value=needed)
+        return str(Path(cwd, chosen).resolve()) if chosen else cwd
+
     def _read_prompt(self) -> str:
         """Read the prompt; some releases always read standard input."""
-        reads = self.asked.prompt is None or self._symptom("stdin.open") == "hang"
-        read = self.world.stdin.read() if reads else b""
-        prompt = read.decode("utf-8", "replace") if self.asked.prompt is None else self.asked.prompt
-        if why := arguments.refusal(self.asked.channel, prompt):
-            raise UsageProblem(why)
+        asked, wait = self.asked, self.syntax.input_wait
+        waits = wait is not None and self.world.has_input(wait) if asked.prompt is not None else True
+        reads = waits or self._symptom("stdin.open") == "hang"
+        read = self.world.stdin.read().decode("utf-8", "replace") if reads else ""
+        prompt = read if asked.prompt is None else asked.prompt
+        if why := arguments.refusal(asked.channel, prompt):
+            if not prompt.strip():
+                raise UsageProblem("no-prompt", why)
+            if asked.prompt is None or self.syntax.spaced == "{argument}":
+                raise UsageProblem("prompt", why)
+        if asked.prompt is not None and read.strip() and self.syntax.both:
+            return self.syntax.both.replace("{argument}", prompt).replace("{stdin}", read)
         return prompt
+
+    def _unmet(self) -> Ending | None:
+        """Return how a turn is refused for the lack of an option."""
+        inside = Path(self.world.cwd)
+        for required in self.syntax.required:
+            env, name = required.unless_env, required.unless_inside
+            exempt = bool(env) and env.items() <= self.world.env.items()
+            exempt = exempt or (bool(name) and any((folder / name).exists() for folder in (inside, *inside.parents)))
+            if not exempt and not self.asked.line.has(required.option, None):
+                return required.refusal
+        return None
 
     def run(self) -> int:
         """Find or make the session, and run the turn unless the session can't be resumed."""
+        if (ending := self._unmet()) is not None:
+            return self._end(ending)
         handle = self.asked.handle
+        if self.asked.newest and (sessions := self.store.sessions()):
+            handle = max(sessions, key=lambda session: session.began_at).handle
         if handle is None:
             return self._turn(self._fresh())
+        self.facts = self.facts - {"start"} | {"resume"}
         existing = self._find(handle)
         trouble, symptom = self._trouble(handle, existing)
         self.slots |= {"handle": handle, "error": f"no session {handle}"}
@@ -143,7 +185,9 @@ class _Call:
         session.messages.append({"role": "assistant", "content": text})
         self.store.keep(session)
         self.slots["text"] = text
-        self._print(self.simulation.answered)
+        self._print(self.syntax.plain if self.asked.plain else self.simulation.answered, plain=True)
+        if file := self.asked.line.last(self.syntax.answer_file):
+            Path(self.world.cwd, file).write_text(text, "utf-8")
         return 0
 
     def _age(self, session: Session) -> None:
@@ -193,9 +237,11 @@ class _Call:
         code = ending.exit_code if exit_code is None else exit_code
         return code if isinstance(code, int) else int(self.slots["status"]) % 256 or 1
 
-    def _print(self, lines: Iterable[Line]) -> None:
+    def _print(self, lines: Iterable[Line], *, plain: bool = False) -> None:
+        """Print lines; without records if the arguments ask for plain text, unless the lines are `plain`."""
         for stream, data in rendered(self.contract, lines, self.facts, self.slots):
-            self.world.write(stream, data)
+            if stream == "stderr" or plain or not self.asked.plain:
+                self.world.write(stream, data)
 
 
 def _configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes | None:

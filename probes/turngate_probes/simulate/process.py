@@ -1,6 +1,7 @@
 """The simulated engine as a process: its streams, its signals, and the executable that runs it."""
 
 import os
+import select
 import shlex
 import signal
 import sys
@@ -44,7 +45,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         tool = replace(tool, arguments=filled)
     world = EngineContext(
         env=os.environ, cwd=cwd, stdin=sys.stdin.buffer, write=_write, hang=_hang, clock=time.time,
-        backend=backend(os.environ, tool), faults=frozenset(faulty),
+        backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
     )  # fmt: skip
     return run(contract, tuple(argv), world)
 
@@ -80,6 +81,10 @@ def _write(stream: Stream, data: bytes) -> None:
     out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
     out.write(data)
     out.flush()
+
+
+def _has_input(milliseconds: int) -> bool:
+    return bool(select.select([sys.stdin], [], [], milliseconds / 1000)[0])
 
 
 def _hang() -> NoReturn:
