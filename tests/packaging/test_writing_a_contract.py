@@ -57,6 +57,8 @@ def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
     printed = {}
     for block in BLOCKS:
         for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            if command.startswith("turngate stub"):  # it runs until it is stopped
+                continue
             ended = subprocess.run(
                 ("bash", "-c", command), cwd=folder, env=env, capture_output=True, text=True, check=False
             )

@@ -26,7 +26,9 @@ class StubBackend:
     know gets 404 and protocol None in the journal. The journal stays readable after the context.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """Choose the port: 0 takes a free one."""
+        self._port = port
         self.rules = ReplyRules()
         self._lock = threading.Lock()
         self._exchanges: list[Exchange] = []
@@ -36,7 +38,7 @@ class StubBackend:
         self._listener: _Listener | None = None
 
     def __enter__(self) -> Self:
-        self._listener = _Listener(self)
+        self._listener = _Listener(self, self._port)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,8 +202,8 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, backend: StubBackend) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, backend: StubBackend, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.backend = backend
         self.port: int = self.server_address[1]
         self._open: set[socket.socket] = set()
