@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
+from turngate.contract.simulated_protocols import AcpSimulation, StreamJsonSimulation
 from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Text, Texts, Variable, either, has, keys, matching
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
@@ -119,11 +120,15 @@ class StickySimulation(Struct, frozen=True):
     modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
+    acp: Its messages in the Agent Client Protocol. Absent: usual ones.
+    stream_json: Its messages as JSON lines, if it can be started for them.
     """
 
     starts_in: Text | None = None
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
+    acp: AcpSimulation = AcpSimulation()
+    stream_json: StreamJsonSimulation | None = None
 
 
 class Simulation(Struct, frozen=True):

@@ -72,14 +72,14 @@ def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     return bool(only or named) and line.commands == commands(kept) and all(line.has(*option) for option in only)
 
 
-def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[list[str], str]:
-    """Return the options and the model of a sticky process; UsageProblem if it does not accept its arguments."""
+def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandLine, str]:
+    """Return the arguments and the model of a sticky process; UsageProblem if it does not accept its arguments."""
     reader = _reader(contract)
     with _explained(reader):
         line = reader.read(argv)
         if line.words:
             raise _extra(line.words[0])
-    return line.tokens, _model(contract, line)
+    return line, _model(contract, line)
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:

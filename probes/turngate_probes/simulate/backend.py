@@ -27,15 +27,18 @@ _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields"
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The model asks for a tool; `message` is its message in the history."""
+    """The model asks for a tool; `message` is its message in the history, `changed` are other arguments, if any."""
 
     tool: str
     call_id: str
     message: Message
+    changed: Message | None = None
 
     @property
     def arguments(self) -> Message:
         """The arguments of the call; empty if the message has no valid ones."""
+        if self.changed is not None:
+            return self.changed
         try:
             arguments = json.loads(self.message["tool_calls"][0]["function"]["arguments"])
         except (ValueError, LookupError, TypeError):

@@ -19,6 +19,8 @@ from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
 from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate_probes.simulate.sticky.start import Start
+from turngate_probes.simulate.sticky.start import read as read_start
 from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 from turngate_probes.simulate.store import Session, store
 
@@ -47,8 +49,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         world.write("stdout", shown)
         return 0
     try:
-        if arguments.is_sticky(contract, argv):
-            return _serve(contract, simulation, argv, world)
+        if (start := read_start(contract, argv)) is not None:
+            return _serve(contract, simulation, start, world)
         asked = arguments.read(unguarded(contract), argv)
         start_offered(contract, argv, world.env, world.cwd)
         return _Call(contract, simulation, world, asked).run()
@@ -61,14 +63,13 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         return ending.exit_code if isinstance(ending.exit_code, int) else 1
 
 
-def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: EngineContext) -> int:
+def _serve(contract: EngineContract, simulation: Simulation, start: Start, world: EngineContext) -> int:
     """Run turns in a sticky process until the client ends it; EnvironmentFailed if the contract names no protocol."""
-    transport = _TRANSPORTS.get(contract.sticky.transport)
+    transport = _TRANSPORTS.get(start.transport)
     if transport is None:
         raise EnvironmentFailed(f"{contract.engine} has no sticky process", "its contract names no sticky transport")
-    options, model = arguments.read_sticky(contract, argv)
     try:
-        transport(contract, simulation, world, options, model).serve()
+        transport(contract, simulation, world, start).serve()
     except SystemExit as ended:
         return int(ended.code or 0)
 

@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTERS.upper()}"}
 
-Slots = Mapping[str, str | int]
+Slots = Mapping[str, Any]
 
 
 def simulation(contract: EngineContract) -> Simulation:
@@ -42,7 +42,7 @@ def _read(file: Path | None, version: str | None) -> Simulation | None:
     return msgspec.convert(bare(claim.data), Simulation) if claim else None
 
 
-def fill(template: str, slots: Slots) -> str | int:
+def fill(template: str, slots: Slots) -> Any:
     """Fill the slots of one text; a text that is just a slot becomes its value. ContractError: no such slot."""
     alone = _SLOT.fullmatch(template)
     if alone:
@@ -73,7 +73,7 @@ def rendered(
             yield "stderr", _framed(contract.streams.stderr, fill_all(line.stderr, slots))
 
 
-def _value(match: re.Match[str], slots: Slots) -> str | int:
+def _value(match: re.Match[str], slots: Slots) -> Any:
     name, width = match["name"], int(match["width"] or 0)
     if name in slots:
         return slots[name]

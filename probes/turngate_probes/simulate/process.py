@@ -8,17 +8,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Never, NoReturn
+from typing import BinaryIO, Never, NoReturn
 
 from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.launch import Stream
-from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import EngineContext, backend
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky import faults
+from turngate_probes.simulate.sticky.start import starts_sticky
 
 USAGE = 2
 
@@ -36,7 +36,7 @@ def main(*faulty: str) -> Never:
 def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str] = ()) -> int:
     """Run the simulation on this process's own streams, directory and environment; return the exit code."""
     _heed_signals(contract)
-    if faults.IGNORES_TERMINATION in faulty and is_sticky(contract, argv):
+    if faults.IGNORES_TERMINATION in faulty and starts_sticky(contract, argv):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
     cwd, tool = str(Path.cwd()), contract.hermetic.tool_call
@@ -44,7 +44,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         filled = {k: v.replace("{work}", cwd) if isinstance(v, str) else v for k, v in tool.arguments.items()}
         tool = replace(tool, arguments=filled)
     world = EngineContext(
-        env=os.environ, cwd=cwd, stdin=sys.stdin.buffer, write=_write, hang=_hang, clock=time.time,
+        env=os.environ, cwd=cwd, stdin=_stdin(), write=_write, hang=_hang, clock=time.time,
         backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
     )  # fmt: skip
     return run(contract, tuple(argv), world)
@@ -75,6 +75,11 @@ def _heed_signals(contract: EngineContract) -> None:
     for name in ("SIGINT", "SIGTERM"):
         code, otherwise = codes.get(name), signal.SIG_IGN if name in codes else signal.SIG_DFL
         signal.signal(signal.Signals[name], otherwise if code is None else lambda *_, code=code: os._exit(code))
+
+
+def _stdin() -> BinaryIO:
+    """Open standard input anew: a thread that still reads when the process ends must not hold the interpreter's own."""
+    return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
 def _write(stream: Stream, data: bytes) -> None:

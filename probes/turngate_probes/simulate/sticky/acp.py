@@ -1,125 +1,173 @@
 """The Agent Client Protocol, version 1, from the agent's side."""
 
+from collections.abc import Callable
 from typing import Any
 
 from turngate.contract.launch import OneTime
+from turngate.contract.simulated_protocols import Records
 from turngate_probes.simulate.backend import Called, Failed
-from turngate_probes.simulate.sticky.engine import Message, dict_at, text_of
+from turngate_probes.simulate.printing import Slots, fill, fill_all
+from turngate_probes.simulate.sticky.calls import slots_of
+from turngate_probes.simulate.sticky.client_files import ClientFiles
+from turngate_probes.simulate.sticky.engine import dict_at, text_of
+from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.modes import Modes
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
-
-_ALWAYS = {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"}
+from turngate_probes.simulate.store import Session
 
 
 class SimulatedAcp(Rpc):
-    """An agent with one session."""
+    """An agent with sessions, one of which runs a turn."""
 
     def __init__(self, *engine: Any) -> None:
         super().__init__(*engine)
-        modes = [mode for mode in (self.contract.sticky.interactive, self.contract.sticky.auto) if mode]
-        begins, declared = self.simulation.sticky.starts_in, [mode.mode for mode in modes if mode.mode]
-        self._modes = list(dict.fromkeys([*([begins] if begins else []), *declared]))
-        self.mode = self._modes[0] if self._modes else None
-        self._answers = self.simulation.sticky.modes == "answer"
+        self.records = self.simulation.sticky.acp
+        self.modes = Modes(self.contract, self.simulation.sticky, self.model)
+        self.files = ClientFiles(self.records.client_files, self.call)
+        self._sessions: dict[str, Session] = {}
+        self._always = False
+        self._call: Called | None = None
+
+    @property
+    def mode(self) -> str | None:
+        """The mode of the session."""
+        return self.modes.current
 
     def request(self, method: str, params: Message, message: Message) -> None:
         """Answer a request of the client; a cancellation outside of a turn does nothing."""
-        match method:
-            case "initialize":
-                contract = self.contract
-                about = {"name": contract.engine, "title": contract.title, "version": contract.version or "0.0.0"}
-                able = {"loadSession": False, "promptCapabilities": {}}
-                self.reply(
-                    message,
-                    {"protocolVersion": 1, "agentInfo": about, "agentCapabilities": able, "authMethods": []},
-                )
-            case "session/new":
-                self.reply(message, {"sessionId": self.open(params.get("cwd")).handle, **self._choices()})
-            case "session/set_mode":
-                self._set_mode(params.get("modeId"))
-                told: Message = {"currentModeId": self.mode}
-                self.reply(message, told if self._answers else {})
-                if not self._answers:
-                    self._update({"sessionUpdate": "current_mode_update", **told})
-            case "session/set_model" if self._answers and isinstance(params.get("modelId"), str):
-                self.model = params["modelId"]
-                self.reply(message, {"currentModelId": self.model})
-            case "session/set_config_option":
-                self._set_option(params.get("configId"), params.get("value"))
-                self.reply(message, {"configOptions": self._options()})
-            case "session/prompt":
-                self._prompt(params, message)
-            case "session/cancel":
-                pass
-            case _:
-                raise RpcError(NO_METHOD, f"Method not found: {method}")
+        handlers: dict[str, Callable[[Message], Message]] = {
+            "initialize": self._initialize, "session/new": self._new, "session/load": self._load,
+            "session/set_mode": self._set_mode, "session/set_model": self._set_model,
+            "session/set_config_option": self._set_option, "session/prompt": self._prompt,
+            "authenticate": lambda _: {}, "session/cancel": lambda _: {},
+        }  # fmt: skip
+        if method not in handlers:
+            raise RpcError(NO_METHOD, f"Method not found: {method}")
+        self.reply(message, handlers[method](params))
+        if method == "session/prompt":
+            self.turn_told()
 
-    def _choices(self) -> Message:
-        """Describe the options of a session."""
-        options, modes = self._options(), [{"id": mode, "name": mode} for mode in self._modes]
-        choices: Message = {"configOptions": options} if options else {}
-        return choices | ({"modes": {"currentModeId": self.mode, "availableModes": modes}} if modes else {})
+    def stops(self, message: Message) -> bool:
+        """Whether a message cancels the turn."""
+        return message.get("method") == "session/cancel"
 
-    def _options(self) -> list[Message]:
-        options = []
-        if self._modes and self.simulation.sticky.modes == "option":
-            options.append(_option("mode", self.mode, self._modes))
-        if self.contract.sticky.model == "session" and not self._answers:
-            options.append(_option("model", self.model, [self.model]))
-        return options
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:
+        """Send updates about a tool call, or how it ended."""
+        records = self.records
+        self._call = call if done is None else None
+        ended = {None: records.called, True: records.done, False: records.refused if self.refused else records.failed}
+        self._update_all(ended[done], {**self._slots(call), "result": result})
 
-    def _set_mode(self, mode: object) -> None:
-        if not isinstance(mode, str) or mode not in self._modes:
-            raise RpcError(BAD_PARAMS, f"there is no mode {mode}")
-        self.mode = mode
+    def permitted(self, call: Called) -> tuple[Called, str | None]:
+        """Ask for permission, unless the client granted it for the session or can't read the file."""
+        slots = self._slots(call)
+        if self._always or self.approval == "act" or not self.files.can_read(slots):
+            self._update_all(self.records.unasked, slots)
+            return call, None
+        call, refusal = super().permitted(call)
+        self._update_all(self.records.decided, slots)
+        return call, refusal and self.records.declined
 
-    def _set_option(self, name: object, value: object) -> None:
-        if name not in [option["id"] for option in self._options()] or not isinstance(value, str):
-            raise RpcError(BAD_PARAMS, f"there is no option {name}")
-        if name == "mode":
-            self._set_mode(value)
-        else:
-            self.model = value
-
-    def _prompt(self, params: Message, message: Message) -> None:
-        end = self.turn(text_of(params.get("prompt")))
-        if isinstance(end, Failed):
-            raise RpcError(end.status if end.status > 1 else INTERNAL, end.error)
-        middle = len(end) // 2
-        for piece in filter(None, (end[:middle], end[middle:])):
-            self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": piece}})
-        self.reply(message, {"stopReason": "end_turn"})
-        self.turn_told()
-
-    def tell_action(self, call: Called, *, done: bool | None) -> None:
-        """Send a tool call, or how it ended."""
-        kind = "tool_call" if done is None else "tool_call_update"
-        status = {None: "pending", True: "completed", False: "failed"}[done]
-        self._update({"sessionUpdate": kind, **_call(call, status)})
+    def do(self, call: Called) -> str | None:
+        """Do what a permitted call does, through the client if it offers its files."""
+        slots = self._slots(call)
+        if unreadable := self.files.read(slots):
+            return str(fill(self.records.unreadable, {**slots, "error": unreadable}))
+        return self.files.write(slots) if self.files.writes else super().do(call)
 
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Offer to allow the action once or always, or to refuse it."""
-        options = [
-            _ALWAYS,
+        asked = fill_all(self.records.asked, self._slots(call))
+        return {"sessionId": self.session.handle, "toolCall": asked, "options": self._options(once)}
+
+    def is_granted(self, answer: Message, once: OneTime) -> bool:
+        """Whether the client chose an option that allows; it may allow for the whole session."""
+        chosen = dict_at(dict_at(answer, "result"), "outcome").get("optionId")
+        kind = next((option["kind"] for option in self._options(once) if option["optionId"] == chosen), "")
+        self._always = self._always or kind == "allow_always"
+        return kind in (once.allow, "allow_always")
+
+    def _options(self, once: OneTime) -> list[Message]:
+        usual = (
+            {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"},
             {"optionId": "proceed_once", "name": "Allow", "kind": once.allow},
             {"optionId": "cancel", "name": "Reject", "kind": once.deny},
-        ]
-        return {"sessionId": self.session.handle, "toolCall": _call(call, "pending"), "options": options}
+        )
+        return [dict(option) for option in self.records.options or usual]
 
-    def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the options have ids of our own
-        """Whether the client chose an option that allows."""
-        return dict_at(dict_at(answer, "result"), "outcome").get("optionId") in ("proceed_once", "proceed_always")
+    def _initialize(self, params: Message) -> Message:
+        self.files.offered = dict_at(dict_at(params, "clientCapabilities"), "fs")
+        contract = self.contract
+        about = {"name": contract.engine, "title": contract.title, "version": contract.version or "0.0.0"}
+        return {"protocolVersion": 1, "agentInfo": about, **fill_all(self.records.initialized, about)}
+
+    def _new(self, params: Message) -> Message:
+        session = self.open(params.get("cwd"))
+        self._sessions[session.handle] = session
+        return {"sessionId": session.handle, **self.modes.described()}
+
+    def _load(self, params: Message) -> Message:
+        """Continue a session, and send what was said in it."""
+        handle = str(params.get("sessionId"))
+        session = self.load(handle, params.get("cwd")) if self.records.loads else None
+        if session is None:
+            lost, slots = self.records.lost, {"handle": handle}
+            raise RpcError(lost.code, fill(lost.message, slots), fill_all(lost.data, slots))
+        self._sessions[handle] = session
+        for message in session.messages:
+            kind = {"user": "user_message_chunk", "assistant": "agent_message_chunk"}.get(str(message["role"]))
+            if kind and message["content"]:
+                self._say(kind, str(message["content"]))
+        return self.modes.described()
+
+    def _set_mode(self, params: Message) -> Message:
+        if not self.modes.set(params.get("modeId")):
+            raise RpcError(BAD_PARAMS, f"there is no mode {params.get('modeId')}")
+        told: Message = {"currentModeId": self.mode}
+        if self.modes.answers:
+            return told
+        self._update({"sessionUpdate": "current_mode_update", **told})
+        return {}
+
+    def _set_model(self, params: Message) -> Message:
+        if not isinstance(params.get("modelId"), str):
+            raise RpcError(BAD_PARAMS, "modelId is not text")
+        self.model = self.modes.model = params["modelId"]
+        return {"currentModelId": self.model} if self.modes.answers else {}
+
+    def _set_option(self, params: Message) -> Message:
+        if not self.modes.set_option(params.get("configId"), params.get("value")):
+            raise RpcError(BAD_PARAMS, f"there is no option {params.get('configId')}")
+        self.model = self.modes.model
+        return {"configOptions": self.modes.options()}
+
+    def _prompt(self, params: Message) -> Message:
+        session = self._sessions.get(str(params.get("sessionId")))
+        if session is None:
+            raise RpcError(BAD_PARAMS, f"Session not found: {params.get('sessionId')}")
+        end = self.turn(text_of(params.get("prompt")), session)
+        if isinstance(end, Failed):
+            raise RpcError(end.status if end.status > 1 else INTERNAL, end.error)
+        if end is None:
+            self._update_all(self.records.cancelled if self._call else (), self._slots(self._call))
+            return {"stopReason": "cancelled"}
+        middle = len(end) // 2
+        for piece in filter(None, (end[:middle], end[middle:])):
+            self._say("agent_message_chunk", piece)
+        self._update_all(self.records.said if end else (), {})
+        return {"stopReason": "end_turn", **fill_all(self.records.prompted, self._slots())}
+
+    def _say(self, kind: str, text: str) -> None:
+        self._update({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+
+    def _slots(self, call: Called | None = None) -> Slots:
+        tool, session = self.contract.hermetic.tool_call, self.session
+        about = {"handle": session.handle, "cwd": session.cwd, "model": self.model, "requests": self.requests}
+        return {**about, **slots_of(call, tool, session.cwd)} if call and tool else about
+
+    def _update_all(self, updates: Records, slots: Slots) -> None:
+        for update in updates:
+            self._update(fill_all(update, slots))
 
     def _update(self, update: Message) -> None:
         self.tell("session/update", {"sessionId": self.session.handle, "update": update})
-
-
-def _option(name: str, value: str | None, values: list[str]) -> Message:
-    choices = [{"value": value, "name": value} for value in values]
-    return {
-        "id": name, "name": name.title(), "category": name, "type": "select", "currentValue": value, "options": choices
-    }  # fmt: skip
-
-
-def _call(call: Called, status: str) -> Message:
-    title, arguments = f"{call.tool}: {call.text}", dict(call.arguments)
-    return {"toolCallId": call.call_id, "title": title, "kind": "edit", "rawInput": arguments, "status": status}

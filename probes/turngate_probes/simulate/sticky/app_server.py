@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 from turngate.contract.launch import OneTime
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import fill
-from turngate_probes.simulate.sticky.engine import Message, dict_at, text_of
+from turngate_probes.simulate.sticky.approval import in_force
+from turngate_probes.simulate.sticky.engine import dict_at, text_of
+from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, NO_METHOD, Rpc, RpcError
 
 _FOREVER = "acceptForSession"
@@ -16,6 +18,7 @@ class SimulatedAppServer(Rpc):
     """A server with one thread; its messages name no version."""
 
     VERSION: ClassVar[Mapping[str, str]] = {}
+    mode = None
     _turn = ""
 
     def request(self, method: str, params: Message, message: Message) -> None:
@@ -33,6 +36,13 @@ class SimulatedAppServer(Rpc):
             case _:
                 raise RpcError(NO_METHOD, f"Method not found: {method}")
 
+    def stops(self, message: Message) -> bool:
+        """Whether a message interrupts the turn, which is confirmed."""
+        stops = message.get("method") == "turn/interrupt"
+        if stops:
+            self.reply(message, {})
+        return stops
+
     def _start_thread(self, params: Message, message: Message) -> None:
         """Open a session, and report its settings under the names that the contract knows."""
         self.fields = params
@@ -41,7 +51,7 @@ class SimulatedAppServer(Rpc):
         session = self.open(params.get("cwd"))
         thread = {"id": session.handle, "cwd": session.cwd, "status": {"type": "idle"}}
         told: Message = {"thread": thread, "model": self.model, "cwd": session.cwd}
-        for path, value in self.stance.expect.items():
+        for path, value in in_force(self.contract.sticky, params).expect.items():
             _put_at(told, path, value)
         self.reply(message, told)
         self.tell("thread/started", {"thread": thread})
@@ -57,6 +67,8 @@ class SimulatedAppServer(Rpc):
             error = {"message": end.error}
             self._tell("error", error=error, willRetry=False)
             self._tell("turn/completed", turn=self._turn_as("failed", error))
+        elif end is None:
+            self._tell("turn/completed", turn=self._turn_as("interrupted"))
         else:
             self._say(end)
             self._tell("turn/completed", turn=self._turn_as("completed"))
@@ -68,7 +80,7 @@ class SimulatedAppServer(Rpc):
         self._tell("item/agentMessage/delta", itemId=item["id"], delta=text)
         self._tell("item/completed", item={**item, "text": text})
 
-    def tell_action(self, call: Called, *, done: bool | None) -> None:
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
         """Start an item, or complete it."""
         # permission_requests name the kind of the item, as in item/commandExecution/requestApproval
         kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]

@@ -1,24 +1,23 @@
 """The turns of one simulated process, with its session, model, tool and client, in any protocol."""
 
-import json
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, Never, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Never
 
 from turngate import EngineContract
-from turngate.contract.launch import OneTime, PermissionMode
+from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Simulation
-from turngate_probes.simulate.backend import OFFERED, Acted, Called, EngineContext, Failed, Model
+from turngate_probes.simulate.backend import OFFERED, Acted, Answer, Called, EngineContext, Failed, Model, ModelRequest
 from turngate_probes.simulate.printing import fill
-from turngate_probes.simulate.sticky import faults
+from turngate_probes.simulate.sticky import calls, faults
+from turngate_probes.simulate.sticky.approval import Approval, approval
+from turngate_probes.simulate.sticky.client import CancelledTurn, Client
+from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.start import Start
 from turngate_probes.simulate.store import Session, store
 
-Approval = Literal["ask", "act", "refuse"]
-Message: TypeAlias = dict[str, Any]
 DIED = 1
-_NOISE = b"Loading plugins...\n"
+DECLINED = "the user declined"
 
 
 class StickyEngine(ABC):
@@ -27,23 +26,23 @@ class StickyEngine(ABC):
     Its client sends and receives JSON messages, one per line. A subclass speaks a protocol.
     """
 
-    def __init__(
-        self, contract: EngineContract, simulation: Simulation, world: EngineContext, options: Sequence[str], model: str
-    ) -> None:
-        self.contract, self.simulation, self.world = contract, simulation, world
-        self.options, self.model = options, model
-        self.mode: str | None = None
+    def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, start: Start) -> None:
+        self.contract, self.simulation, self.world, self.start = contract, simulation, world, start
+        self.model = start.model
         self.fields: Mapping[str, Any] = {}
+        self.requests = 0
+        self.refused = False
+        self.after_refusal = simulation.sticky.after_refusal
         self._session: Session | None = None
         self._turns = 0
-        self._postponed: deque[Message] = deque()
+        self.client = Client(world, self)
 
     @abstractmethod
     def hear(self, message: Message) -> None:
         """Handle an unsolicited message from the client."""
 
     @abstractmethod
-    def tell_action(self, call: Called, *, done: bool | None) -> None:
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:
         """Report an action that the model wants to the client, and later whether it was done; None: not yet."""
 
     @abstractmethod
@@ -61,33 +60,46 @@ class StickyEngine(ABC):
     def serve(self) -> Never:
         """Answer the client until the process ends, which raises SystemExit."""
         while True:
-            self.hear(self._postponed.popleft() if self._postponed else self._read())
+            self.hear(self.client.read())
 
-    def write(self, message: Message) -> None:
-        """Send a message."""
-        noise = _NOISE if faults.PRINTS_NOISE in self.world.faults else b""
-        self.world.write("stdout", noise + json.dumps(message, ensure_ascii=False).encode() + b"\n")
-
-    def open(self, cwd: object = None) -> Session:
-        """Open a session in a directory, the process's own unless a text is given."""
+    def open(self, cwd: object = None, handle: str | None = None) -> Session:
+        """Open a session in a directory, the process's own unless a text is given, under a new id or the given one."""
         where = cwd if isinstance(cwd, str) else self.world.cwd
-        self._session = Session(str(fill(self.simulation.handle, {})), where, self.world.clock())
+        self._session = Session(handle or str(fill(self.simulation.handle, {})), where, self.world.clock())
         return self._session
+
+    def load(self, handle: str, cwd: object = None) -> Session | None:
+        """Continue a session that was saved; None if there is none of that id."""
+        where = cwd if isinstance(cwd, str) else self.world.cwd
+        saved = store(self.contract, self.world.env, where).find(handle)
+        self._session = saved or self._session
+        return saved
+
+    @property
+    @abstractmethod
+    def mode(self) -> str | None:
+        """The permission mode, as the protocol names it."""
 
     @property
     def session(self) -> Session:
         """The session, opened on first use."""
         return self._session or self.open()
 
-    def turn(self, prompt: str) -> str | Failed:
-        """Run a turn in the session and save it where a headless resume finds it.
+    def stops(self, message: Message) -> bool:  # noqa: ARG002 - some protocols have no such message
+        """Whether a message cancels the turn that runs; it is then answered."""
+        return False
 
-        Return the agent's text (empty if a refused action ended the turn), or the backend's failure.
+    def turn(self, prompt: str, session: Session | None = None) -> str | Failed | None:
+        """Run a turn, in another session if one is given, and save it where a headless resume finds it.
+
+        Return the agent's text (empty if a refused action ended the turn), the backend's failure, or None if the client
+        cancelled the turn.
         """
         self._turns += 1
+        self.requests = 0
         if faults.DIES_IN_TURN in self.world.faults:
             self._die("exited during a turn")
-        session = self.session
+        session = self._session = session or self.session
         if faults.CHANGES_SESSION in self.world.faults and self._turns > 1:
             session.handle = str(fill(self.simulation.handle, {}))
         if faults.FORGETS in self.world.faults:
@@ -96,8 +108,11 @@ class StickyEngine(ABC):
         self._keep(session)
         tool = self.contract.hermetic.tool_call
         tools = (OFFERED, tool.name) if tool else (OFFERED,)
-        model = Model(self.contract, self.world.backend, self.model, self.approval == "act", tools)
-        answer = model.ask(session.messages, self._act)
+        model = Model(self.contract, self._ask, self.model, self.approval == "act", tools)
+        try:
+            answer = model.ask(session.messages, self._act)
+        except CancelledTurn:
+            return None
         if isinstance(answer, Failed):
             if answer.kind in self.simulation.hangs:
                 self.world.hang()
@@ -114,42 +129,42 @@ class StickyEngine(ABC):
 
     @property
     def approval(self) -> Approval:
-        """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
+        """What it does before it acts."""
+        return approval(self.contract.sticky, self.start.options, self.world.env, self.mode, self.fields)
 
-        Without the options that name who approves, which are those of mode auto, it refuses.
-        """
-        stance, asking = self.contract.sticky.interactive, self.contract.sticky.auto
-        if stance is None:
-            return "act"
-        if asking and not _within(asking.options, self.options):
-            return "refuse"
-        by_env = all(self.world.env.get(name) == value for name, value in stance.env.items())
-        return "ask" if by_env and self.mode == stance.mode and self.stance is stance else "act"
+    def permitted(self, call: Called) -> tuple[Called, str | None]:
+        """Ask whether an action may be done if it must be; return what to do, and why not if it may not."""
+        approval = self.approval
+        if approval == "refuse":
+            return call, DECLINED
+        if approval == "ask" and faults.ACTS_UNASKED not in self.world.faults:
+            return call, None if self.grants(call) else DECLINED
+        return call, None
 
-    @property
-    def stance(self) -> PermissionMode:
-        """The permission mode in force: that of mode auto if its fields opened the session, else the other one."""
-        kept = self.contract.sticky
-        if kept.auto and kept.auto.session and kept.auto.session.items() <= self.fields.items():
-            return kept.auto
-        return kept.interactive or PermissionMode()
+    def _ask(self, request: ModelRequest) -> Answer:
+        """Ask the model; CancelledTurn if the client cancels the turn meanwhile."""
+        self.requests += 1
+        return self.client.during(lambda: self.world.backend(request))
 
     def _act(self, call: Called) -> Acted:
         """Do what the contract's tool does, if that is allowed."""
         tool = self.contract.hermetic.tool_call
         if tool is None or call.tool != tool.name:
             return Acted(f"there is no tool {call.tool}")
-        approval = self.approval
+        self.refused = False
         self.tell_action(call, done=None)
-        asks = approval == "ask" and faults.ACTS_UNASKED not in self.world.faults
-        allowed = self._permitted(call) if asks else approval != "refuse"
-        failure = self._touch(tool.creates_file) if allowed else None
-        self.tell_action(call, done=allowed and failure is None)
-        if allowed:
-            return Acted(failure or "done")
-        return Acted("the user declined", ends=self.simulation.sticky.after_refusal == "ends")
+        granted, refusal = self.permitted(call)
+        self.refused = refusal is not None
+        failure = refusal or self.do(granted)
+        self.tell_action(call, done=failure is None, result=failure or "done")
+        return Acted(failure or "done", ends=self.refused and self.after_refusal == "ends")
 
-    def _permitted(self, call: Called) -> bool:
+    def do(self, call: Called) -> str | None:
+        """Do what a permitted call of the contract's tool does, and return the error if that fails."""
+        tool = self.contract.hermetic.tool_call
+        return calls.act(call, tool, self.session.cwd) if tool else None
+
+    def grants(self, call: Called) -> bool:
         """Ask the user to permit an action, and return whether everything was granted."""
         kinds, once = self.contract.sticky.permission_requests, self.contract.sticky.one_time
         if not kinds or once is None:
@@ -158,38 +173,13 @@ class StickyEngine(ABC):
         for _ in range(2 if faults.ASKS_TWICE in self.world.faults else 1):
             number, request = self.permission_request(kinds[0], call, once)
             unanswered.append(number)
-            self.write(request)
+            self.client.write(request)
         granted = True
         while unanswered:
-            message = self._read()
-            if self.answered(message) in unanswered:
-                unanswered.remove(self.answered(message))
-                granted = self.is_granted(message, once) and granted
-            else:
-                self._postponed.append(message)
+            answer = self.client.wait_for(unanswered)
+            unanswered.remove(self.answered(answer))
+            granted = self.is_granted(answer, once) and granted
         return granted
-
-    def _read(self) -> Message:
-        """Return the next message; SystemExit at the end of the input. Anything but a JSON object is ignored."""
-        while line := self.world.stdin.readline():
-            try:
-                message = json.loads(line)
-            except ValueError:
-                message = None
-            if isinstance(message, dict):
-                return message
-            self.world.write("stderr", b"a line of the input is not a JSON object\n")
-        if faults.IGNORES_TERMINATION in self.world.faults:
-            self.world.hang()
-        raise SystemExit(0)
-
-    def _touch(self, name: str) -> str | None:
-        """Write the file that the tool creates, and return the error if that fails."""
-        try:
-            Path(self.session.cwd, Path(name).name).write_text("simulated\n", "utf-8")
-        except (OSError, ValueError) as error:
-            return f"{name} can't be written: {error}"
-        return None
 
     def _keep(self, session: Session) -> None:
         if self.contract.sticky.same_id and not self.contract.sticky.own_store:
@@ -211,8 +201,3 @@ def dict_at(message: Message, key: str) -> Message:
     """Return the object under a key of a message; an empty one if there is none."""
     value = message.get(key)
     return value if isinstance(value, dict) else {}
-
-
-def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether tokens occur in others as a contiguous run."""
-    return any(tuple(whole[i : i + len(part)]) == tuple(part) for i in range(len(whole) - len(part) + 1))

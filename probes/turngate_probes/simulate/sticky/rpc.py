@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from turngate.contract.launch import OneTime
 from turngate_probes.simulate.backend import Called
-from turngate_probes.simulate.sticky.engine import Message, StickyEngine, dict_at
+from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at
+from turngate_probes.simulate.sticky.inbox import Message
 
 NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
 
@@ -14,9 +15,9 @@ NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
 class RpcError(Exception):
     """Answers a request with an error."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.data = code, data
 
 
 class Rpc(StickyEngine):
@@ -41,7 +42,8 @@ class Rpc(StickyEngine):
             self.request(method, dict_at(message, "params"), message)
         except RpcError as error:
             if "id" in message:
-                self._put(id=message["id"], error={"code": error.code, "message": str(error)})
+                about = {"data": error.data} if error.data else {}
+                self._put(id=message["id"], error={"code": error.code, "message": str(error), **about})
 
     def reply(self, message: Message, result: Message) -> None:
         """Answer a request."""
@@ -62,5 +64,11 @@ class Rpc(StickyEngine):
         """Return the number of the request that a message answers."""
         return None if "method" in message else message.get("id")
 
+    def call(self, method: str, params: Message) -> Message:
+        """Send a request to the client and return its answer; CancelledTurn if the client cancels the turn first."""
+        self._asked += 1
+        self._put(id=self._asked, method=method, params=params)
+        return self.client.wait_for([self._asked])
+
     def _put(self, **message: Any) -> None:
-        self.write({**self.VERSION, **message})
+        self.client.write({**self.VERSION, **message})

@@ -1,17 +1,20 @@
-"""Messages and control requests as JSON objects, answered by the records of a headless turn."""
+"""Messages and control requests as JSON objects, with the records that the simulation describes."""
 
-import json
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Never
 
-from msgspec.structs import replace
-
+from turngate import EnvironmentFailed
 from turngate.contract.launch import OneTime
-from turngate.contract.simulation import Line
-from turngate.contract.structs import Framed
+from turngate.contract.simulated_protocols import Record
 from turngate_probes.simulate.backend import Called, Failed
-from turngate_probes.simulate.printing import Slots, fill, rendered
-from turngate_probes.simulate.sticky.engine import Message, StickyEngine, dict_at, text_of
+from turngate_probes.simulate.printing import Slots, fill, fill_all
+from turngate_probes.simulate.sticky import faults
+from turngate_probes.simulate.sticky.calls import changed, slots_of
+from turngate_probes.simulate.sticky.client import CancelledTurn
+from turngate_probes.simulate.sticky.engine import DECLINED, StickyEngine, dict_at, text_of
+from turngate_probes.simulate.sticky.hooks import ASK, DENY, Hooks, Verdict
+from turngate_probes.simulate.sticky.inbox import Message
 
 
 class SimulatedStreamJson(StickyEngine):
@@ -19,8 +22,28 @@ class SimulatedStreamJson(StickyEngine):
 
     def __init__(self, *engine: Any) -> None:
         super().__init__(*engine)
+        described = self.simulation.sticky.stream_json
+        if described is None:
+            raise EnvironmentFailed(f"there is no simulation of {self.contract.engine} with messages as JSON lines")
+        self.records, self.after_refusal = described, described.after_refusal
         stance = self.contract.sticky.interactive
-        self.mode = self.simulation.sticky.starts_in or (stance.mode if stance else None)
+        self._mode = self.start.mode or self.simulation.sticky.starts_in or (stance.mode if stance else None)
+        self.hooks = Hooks(self._call_hook)
+        self._changed: Message = {}
+        self._reason = DECLINED
+
+    @property
+    def mode(self) -> str | None:
+        """The permission mode."""
+        return self._mode
+
+    def serve(self) -> Never:
+        """Open the session that the arguments name, and answer the client until the process ends."""
+        if self.start.resume is None:
+            self.open(handle=self.start.session)
+        elif self.load(self.start.resume) is None:
+            self._lose(self.start.resume)
+        super().serve()
 
     def hear(self, message: Message) -> None:
         """Answer a control request, or run a turn."""
@@ -30,19 +53,42 @@ class SimulatedStreamJson(StickyEngine):
             case "user":
                 self._run(text_of(dict_at(message, "message").get("content")))
 
-    def tell_action(self, call: Called, *, done: bool | None) -> None:
+    def stops(self, message: Message) -> bool:
+        """Whether a message interrupts the turn, which is confirmed."""
+        stops = message.get("type") == "control_request" and dict_at(message, "request").get("subtype") == "interrupt"
+        if stops:
+            self._control(message)
+        return stops
+
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:
         """Report that the agent uses a tool, or the result."""
+        slots = self._slots(call)
         if done is None:
-            use = {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": dict(call.arguments)}
-            self._say("assistant", use)
+            self._print(self.records.called, slots)
+        elif done:
+            self._run_hooks("PostToolUse", slots, call.tool)
+            self._print(self.records.done, {**slots, "result": fill(self.records.success, slots)})
         else:
-            self._say("user", {"type": "tool_result", "tool_use_id": call.call_id, "is_error": not done})
+            self._print(self.records.refused, {**slots, "result": result})
+
+    def permitted(self, call: Called) -> tuple[Called, str | None]:
+        """Let the client's hooks decide, or else the user, who may change the arguments."""
+        slots = self._slots(call)
+        verdict = self._run_hooks("PreToolUse", slots, call.tool)
+        asks = verdict.decision == ASK or (verdict.decision is None and self.approval != "act")
+        if verdict.decision == DENY:
+            return call, verdict.reason
+        if not asks or faults.ACTS_UNASKED in self.world.faults:
+            return call, None
+        if self.approval == "refuse":
+            return call, str(fill(self.records.nobody, slots))
+        if self.grants(call):
+            return (changed(call, self._changed) if self._changed else call), None
+        return call, str(fill(self.records.denied, {**slots, "reason": self._reason}))
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return a control request with a new id."""
-        about = {"tool_name": call.tool, "description": call.text, "input": dict(call.arguments)}
-        number = fill("{uuid}", {})
-        return number, {"type": "control_request", "request_id": number, "request": {"subtype": kind, **about}}
+        return self._requested({"subtype": kind, **fill_all(self.records.asked, self._slots(call))})
 
     def answered(self, message: Message) -> object:
         """Return the id of the control request that a message answers."""
@@ -50,44 +96,86 @@ class SimulatedStreamJson(StickyEngine):
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:
         """Whether the client allows the action."""
-        return bool(dict_at(dict_at(answer, "response"), "response").get("behavior") == once.allow)
+        said = dict_at(dict_at(answer, "response"), "response")
+        self._changed, self._reason = dict_at(said, "updatedInput"), str(said.get("message", DECLINED))
+        return bool(said.get("behavior") == once.allow)
 
     def _control(self, message: Message) -> None:
         request = dict_at(message, "request")
         answer: Message = {"subtype": "success", "request_id": message.get("request_id")}
         match request.get("subtype"):
             case "set_permission_mode":
-                self.mode = str(request.get("mode"))
+                self._mode = str(request.get("mode"))
                 answer["response"] = {"mode": self.mode}
-            case "initialize" | "interrupt":
+            case "set_model":
+                self.model = str(request.get("model") or self.start.model)
+                answer["response"] = {"model": self.model}
+            case "initialize":
+                self.hooks.registered = dict_at(request, "hooks")
+                answer["response"] = fill_all(self.records.initialized, self._slots())
+            case str() as known if known in self.records.controls:
+                answer["response"] = fill_all(self.records.controls[known], self._slots())
+            case "interrupt":
                 pass
             case other:
-                answer |= {"subtype": "error", "error": f"{other} is not supported"}
-        self.write({"type": "control_response", "response": answer})
+                answer |= {"subtype": "error", "error": f"Unsupported control request subtype: {other}"}
+        self.client.write({"type": "control_response", "response": answer})
 
     def _run(self, prompt: str) -> None:
-        begun: Message = {"cwd": self.session.cwd, "model": self.model, "permissionMode": self.mode, "tools": []}
-        self._put({"type": "system", "subtype": "init", **begun})
-        end = self.turn(prompt)
-        slots: Slots = {"handle": self.session.handle, "model": self.model, "turn": 1}
-        if isinstance(end, Failed):
-            self._print(self.simulation.failed.lines, {**slots, "text": "", "error": end.error, "status": end.status})
+        end: str | Failed | None = None
+        with suppress(CancelledTurn):
+            self._run_hooks("UserPromptSubmit", {**self._slots(), "text": prompt})
+            self._print(self.records.started, self._slots())
+            end = self.turn(prompt)
+        slots = {**self._slots(), "text": end}
+        if end is None:
+            self._print(self.records.interrupted, slots)
+        elif isinstance(end, Failed):
+            self._print(self.records.failed, {**slots, "error": end.error, "status": end.status})
         else:
-            self._say("assistant", {"type": "text", "text": end})
-            self._print(self.simulation.answered, {**slots, "text": end, "error": "", "status": 0})
+            if self.records.partial_option in self.start.options:
+                self._print(self.records.partial, slots)
+            *told, last = self.records.answered
+            self._print(told, slots)
+            self._run_hooks("Stop", slots)
+            self._print([last], slots)
         self.turn_told()
 
-    def _say(self, role: str, block: Message) -> None:
-        self._put({"type": role, "message": {"role": role, "content": [block]}})
+    def _lose(self, handle: str) -> Never:
+        """Refuse to resume a session, once the client has sent its first message."""
+        self.client.read()
+        lost, slots = self.records.lost, {**self._slots(), "handle": handle}
+        self._print(lost.records, slots)
+        self.world.write("stderr", str(fill(lost.stderr, slots)).encode())
+        raise SystemExit(lost.exit_code)
 
-    def _put(self, message: Message) -> None:
-        self.write({**message, "session_id": self.session.handle})
+    def _call_hook(self, callback: str, event: Message) -> Message:
+        """Run a hook of the client, and return what it says."""
+        about = {"callback_id": callback, "input": event, "tool_use_id": event.get("tool_use_id")}
+        number, request = self._requested({"subtype": "hook_callback", **about})
+        self.client.write(request)
+        return dict_at(dict_at(self.client.wait_for([number]), "response"), "response")
 
-    def _print(self, lines: Iterable[Line], slots: Slots) -> None:
-        """Print the records of a headless turn, each on a line."""
-        as_lines = replace(self.contract, streams=replace(self.contract.streams, stdout=Framed("ndjson")))
-        for stream, data in rendered(as_lines, lines, ("start", "interactive"), slots):
-            if stream == "stdout":
-                self.write(json.loads(data))
-            else:
-                self.world.write(stream, data)
+    def _run_hooks(self, name: str, slots: Slots, tool: str = "") -> Verdict:
+        """Run the client's hooks of an event, if the engine has such an event."""
+        if name not in self.records.hooks:
+            return Verdict()
+        event = {**self.records.hook_input, "hook_event_name": name, **self.records.hooks[name]}
+        return self.hooks.run(name, fill_all(event, slots), tool)
+
+    def _requested(self, request: Message) -> tuple[str, Message]:
+        number = str(fill("{uuid}", {}))
+        return number, {"type": "control_request", "request_id": number, "request": request}
+
+    def _slots(self, call: Called | None = None) -> Slots:
+        """Return what is known of the session and the turn, and of a call of the contract's tool."""
+        about: Slots = {
+            "handle": self.session.handle, "cwd": self.session.cwd, "model": self.model, "mode": self.mode,
+            "version": self.contract.version or "0.0.0", "requests": self.requests,
+        }  # fmt: skip
+        tool = self.contract.hermetic.tool_call
+        return {**about, **slots_of(call, tool, self.session.cwd)} if call and tool else about
+
+    def _print(self, records: Iterable[Record], slots: Slots) -> None:
+        for record in records:
+            self.client.write(fill_all(record, slots))

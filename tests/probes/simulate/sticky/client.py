@@ -20,10 +20,11 @@ ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
 
 
 def calls(contract: EngineContract, tool: str | None = None) -> Called:
-    """Return a model's call of the contract's tool, or of another one."""
+    """Return a model's call of the contract's tool, or of another one, with a path below the working directory."""
     known = contract.hermetic.tool_call
     assert known
-    function = {"name": tool or known.name, "arguments": json.dumps(dict(known.arguments))}
+    arguments = json.dumps(dict(known.arguments)).replace("{work}/", "")
+    function = {"name": tool or known.name, "arguments": arguments}
     message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call-1", "function": function}]}
     return Called(tool or known.name, "call-1", message)
 

@@ -17,13 +17,13 @@ def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> No
     client = RawClient(at_known_release("gemini"), tmp_path, prompts=("first",))
     assert client.run() == 0
     assert [update["content"]["text"] for update in _updates(client) if "content" in update] == ["o", "k"]
-    assert client.said[-1]["result"] == {"stopReason": "end_turn"}
+    assert client.said[-1]["result"]["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
 def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
     """The client gets the tool call, a permission request with three options, and the result."""
-    contract = at_known_release("gemini")
+    contract = at_known_release("qwen")
     client = RawClient(contract, tmp_path, (calls(contract),), ("first",), allow=allow)
     assert client.run() == 0
     told = [update["status"] for update in _updates(client) if update["sessionUpdate"].startswith("tool_call")]

@@ -26,7 +26,10 @@ def test_control_requests_are_answered(tmp_path: Path) -> None:
     answers = _answers(client)
     assert answers["initialize"]["subtype"] == "success"
     assert answers["set_permission_mode"]["response"] == {"mode": "plan"}
-    assert (answers["fly"]["subtype"], answers["fly"]["error"]) == ("error", "fly is not supported")
+    assert (answers["fly"]["subtype"], answers["fly"]["error"]) == (
+        "error",
+        "Unsupported control request subtype: fly",
+    )
 
 
 def test_a_turn_begins_with_its_session_and_ends_with_its_result(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""What `simulations/<engine>.yaml` says about the protocols of a sticky process: the records of a simulated engine."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from turngate.contract.values import Flag, Strings, Text, Texts
+
+Record: TypeAlias = Mapping[str, Any]
+Records: TypeAlias = tuple[Record, ...]
+_CALL: Record = {"toolCallId": "{call_id}", "title": "{tool}: {subject}", "kind": "edit", "rawInput": "{input}"}
+_ASKED: Record = {**_CALL, "status": "pending"}
+_DONE: Record = {"sessionUpdate": "tool_call_update", **_CALL, "status": "completed"}
+_FAILED: Record = {**_DONE, "status": "failed"}
+
+
+class LostSession(Struct, frozen=True):
+    """How a process ends whose arguments resume a session that doesn't exist: {handle}.
+
+    records: Messages on stdout.
+    stderr: Text on stderr.
+    """
+
+    exit_code: Annotated[int, Meta(ge=0, le=255)]
+    records: Records = ()
+    stderr: str = ""
+
+
+class StreamJsonSimulation(Struct, frozen=True):
+    """The messages of an engine that is started for messages and control requests as JSON lines.
+
+    Slots are {handle}, {cwd}, {model}, {mode}, {version}, {uuid}, {hex:N}, and where they have a meaning {text},
+    {error}, {status}, {requests} (to the model, in this turn), {tool}, {call_id}, {input}, {absolute_input}, {subject},
+    {path}, {file}, {content}, {result}. A value that is only a slot takes the slot's type.
+
+    argv: Options that start it, in any order.
+    mode: The option that sets the permission mode.
+    session: The option that names the id of a new session.
+    initialized: The response to the control request `initialize`.
+    controls: Control request -> its response, besides those about the mode, the model and the turn. Others fail.
+    started: Sent before a turn.
+    called: Sent when the model calls a tool.
+    asked: The fields of a request for permission.
+    done: Sent when a tool call succeeded: {result}.
+    refused: Sent when a tool call was refused or failed: {result}.
+    success: The {result} of a successful call.
+    after_refusal: Whether the agent answers after a refused call, or the turn ends without text.
+    denied: The {result} of a refused call: {reason} is the client's.
+    nobody: The {result} of a call that nobody can permit.
+    partial: Sent before `answered` if its option is given.
+    partial_option: The option that asks for `partial`.
+    answered: Sent at the end of a turn: {text}.
+    failed: Sent instead if the backend failed: {error}, {status}.
+    interrupted: Sent instead if the client interrupted the turn.
+    hooks: Hook event -> the fields of its input, in addition to those of each event.
+    hook_input: The fields of the input of each hook event.
+    lost: How it refuses to resume.
+    """
+
+    argv: Annotated[Strings, Meta(min_length=1)]
+    initialized: Record
+    started: Records
+    called: Records
+    asked: Record
+    done: Records
+    refused: Records
+    answered: Records
+    failed: Records
+    lost: LostSession
+    mode: Flag | None = None
+    session: Flag | None = None
+    controls: Mapping[str, Record] = field(default_factory=dict)
+    success: Text = "done"
+    denied: Text = "{reason}"
+    nobody: Text = "the user declined"
+    after_refusal: Literal["answers", "ends"] = "answers"
+    partial: Records = ()
+    partial_option: Flag | None = None
+    interrupted: Records = ()
+    hooks: Mapping[str, Record] = field(default_factory=dict)
+    hook_input: Record = field(default_factory=dict)
+
+
+class LoadFailure(Struct, frozen=True):
+    """The error with which an agent refuses to load a session: {handle}."""
+
+    code: int
+    message: Text
+    data: Record | None = None
+
+
+class AcpSimulation(Struct, frozen=True):
+    """The messages of an engine that speaks the Agent Client Protocol.
+
+    Slots are those of the stream-json messages.
+
+    initialized: The fields of the response to `initialize`, beyond the protocol's version and the agent's name.
+    modes: The modes of a session, with their descriptions. Absent: those of the contract.
+    prompted: The fields of the response to a prompt, beyond the reason for its end.
+    called: Updates when the model calls a tool.
+    unasked: Updates before a call that needs no permission.
+    asked: The tool call in a request for permission.
+    options: The options of such a request, in order. Absent: to allow always, once, or to reject.
+    decided: Updates after the answer to such a request.
+    done: Updates when a tool call succeeded.
+    failed: Updates when it failed: {result}.
+    refused: Updates when it was refused: {result}.
+    declined: The {result} of a refused call.
+    cancelled: Updates when the client cancelled the turn during a call.
+    said: Updates after the text of a turn.
+    unreadable: The {result} of a call if the client can't read the file: {error}.
+    client_files: What an agent does with the file system of a client that offers it.
+    loads: Whether `session/load` finds sessions.
+    lost: The error if it doesn't.
+    """
+
+    initialized: Record = field(
+        default_factory=lambda: {"agentCapabilities": {"loadSession": False}, "authMethods": []}
+    )
+    modes: Records = ()
+    prompted: Record = field(default_factory=dict)
+    called: Records = ({"sessionUpdate": "tool_call", **_ASKED},)
+    unasked: Records = ()
+    asked: Record = field(default_factory=lambda: _ASKED)
+    options: Records = ()
+    decided: Records = ()
+    done: Records = (_DONE,)
+    failed: Records = (_FAILED,)
+    refused: Records = (_FAILED,)
+    declined: Text = "the user declined"
+    cancelled: Records = ()
+    said: Records = ()
+    unreadable: Text = "{error}"
+    client_files: Annotated[Texts, Meta(extra_json_schema={"items": {"enum": ["read", "write"]}})] = ()
+    loads: bool = False
+    lost: LoadFailure = LoadFailure(-32002, "Resource not found: session:{handle}")

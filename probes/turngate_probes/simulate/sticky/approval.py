@@ -1,0 +1,37 @@
+"""What a simulated sticky process does before it acts, as the contract says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from turngate.contract.launch import PermissionMode, Sticky
+
+Approval = Literal["ask", "act", "refuse"]
+
+
+def approval(
+    sticky: Sticky, options: Sequence[str], env: Mapping[str, str], mode: str | None, fields: Mapping[str, Any]
+) -> Approval:
+    """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
+
+    Without the options that name who approves, which are those of mode auto, it refuses.
+    """
+    interactive, auto = sticky.interactive, sticky.auto
+    if interactive is None:
+        return "act"
+    if auto and not contains(options, auto.options):
+        return "refuse"
+    by_env = all(env.get(name) == value for name, value in interactive.env.items())
+    return "ask" if by_env and mode == interactive.mode and in_force(sticky, fields) is interactive else "act"
+
+
+def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
+    """Return the permission mode in force: that of mode auto if its fields opened the session, else the other one."""
+    if sticky.auto and sticky.auto.session and sticky.auto.session.items() <= fields.items():
+        return sticky.auto
+    return sticky.interactive or PermissionMode()
+
+
+def contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether the words contain others one after the other."""
+    width = len(wanted)
+    return any(tuple(words[at : at + width]) == tuple(wanted) for at in range(len(words) - width + 1))

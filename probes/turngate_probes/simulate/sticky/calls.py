@@ -1,0 +1,55 @@
+"""What a tool call of the model means for a simulated engine: its file, and the slots of messages about it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turngate.contract.hermetic import ToolUse
+from turngate_probes.simulate.backend import Called
+from turngate_probes.simulate.printing import Slots
+
+_CONTENT = "simulated\n"
+
+
+def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
+    """Return the slots of messages about a call, in which a relative path is below the working directory."""
+    path, content = _file(call, tool, cwd)
+    key = _path_key(tool)
+    absolute = {**call.arguments, key: str(path)} if key and key in call.arguments else call.arguments
+    return {
+        "tool": call.tool, "call_id": call.call_id, "input": dict(call.arguments), "absolute_input": dict(absolute),
+        "subject": call.text, "path": str(path), "file": path.name, "content": content,
+    }  # fmt: skip
+
+
+def act(call: Called, tool: ToolUse, cwd: str) -> str | None:
+    """Write the file that a call is about, and return the error if that fails. Nothing is ever run."""
+    path, content = _file(call, tool, cwd)
+    if not path.resolve().is_relative_to(Path(cwd).resolve()):
+        return f"{path} is outside of the workspace"
+    try:
+        path.write_text(content, "utf-8")
+    except (OSError, ValueError) as error:
+        return f"{path.name} can't be written: {error}"
+    return None
+
+
+def changed(call: Called, arguments: Mapping[str, Any]) -> Called:
+    """Return a call with other arguments, as a client may permit it."""
+    return Called(call.tool, call.call_id, call.message, arguments)
+
+
+def _path_key(tool: ToolUse) -> str | None:
+    """Return the argument that is the path of the tool's file; None if the file is part of a command."""
+    whole = {tool.creates_file, f"{{work}}/{tool.creates_file}"}
+    return next((key for key, value in tool.arguments.items() if value in whole), None)
+
+
+def _file(call: Called, tool: ToolUse, cwd: str) -> tuple[Path, str]:
+    """Return the path and the content of the file that a call writes."""
+    key = _path_key(tool)
+    name = call.arguments.get(key) if key else None
+    if not isinstance(name, str) or not name:
+        return Path(cwd, tool.creates_file), _CONTENT
+    others = (value for other, value in call.arguments.items() if other != key and isinstance(value, str))
+    return Path(cwd, name), next(others, _CONTENT)

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from turngate.contract.hermetic import ToolUse
+from turngate_probes.simulate.backend import Called
+from turngate_probes.simulate.sticky import calls
+
+WRITES = ToolUse("Write", {"file_path": "{work}/touched.txt", "content": "hi"})
+RUNS = ToolUse("bash", {"command": "echo hi > touched.txt", "description": "Touch a file"})
+
+
+def _called(tool: ToolUse, **arguments: str) -> Called:
+    return Called(tool.name, "call-1", {}, arguments)
+
+
+def test_a_file_is_written_with_its_content(tmp_path: Path) -> None:
+    """The call's own path and content count, relative to the working directory."""
+    assert calls.act(_called(WRITES, file_path="notes.md", content="# Notes"), WRITES, str(tmp_path)) is None
+    assert (tmp_path / "notes.md").read_text() == "# Notes"
+
+
+@pytest.mark.parametrize("path", ["../outside.txt", "/outside.txt"])
+def test_nothing_is_written_outside_of_the_workspace(path: str, tmp_path: Path) -> None:
+    """A path outside of the working directory is refused with a reason."""
+    refused = calls.act(_called(WRITES, file_path=path, content="x"), WRITES, str(tmp_path / "work"))
+    assert refused is not None
+    assert "outside of the workspace" in refused
+    assert not list(tmp_path.rglob("outside.txt"))
+
+
+def test_a_command_is_not_run(tmp_path: Path) -> None:
+    """Only the file that the contract names is written."""
+    assert calls.act(_called(RUNS, command="echo hi > other.txt"), RUNS, str(tmp_path)) is None
+    assert [file.name for file in tmp_path.iterdir()] == ["touched.txt"]
+
+
+def test_slots_name_the_file_and_its_path() -> None:
+    """A relative path is completed in the arguments, too."""
+    slots = calls.slots_of(_called(WRITES, file_path="a/b.txt", content="hi"), WRITES, "/work")
+    assert (slots["path"], slots["file"], slots["content"], slots["subject"]) == (
+        "/work/a/b.txt",
+        "b.txt",
+        "hi",
+        "a/b.txt",
+    )
+    assert slots["absolute_input"] == {"file_path": "/work/a/b.txt", "content": "hi"}
+    assert slots["input"] == {"file_path": "a/b.txt", "content": "hi"}
+
+
+def test_a_call_can_get_other_arguments() -> None:
+    """The arguments that a client permits replace those of the model."""
+    assert calls.changed(_called(WRITES, file_path="a"), {"file_path": "b"}).arguments == {"file_path": "b"}
