@@ -120,6 +120,7 @@ class StickySimulation(Struct, frozen=True):
     modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
+    asking_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
     stream_json: Its messages as JSON lines, if it can be started for them.
     """
@@ -127,6 +128,7 @@ class StickySimulation(Struct, frozen=True):
     starts_in: Text | None = None
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
+    asking_env: Texts | None = None
     acp: AcpSimulation = AcpSimulation()
     stream_json: StreamJsonSimulation | None = None
 

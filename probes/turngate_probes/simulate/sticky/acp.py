@@ -61,7 +61,8 @@ class SimulatedAcp(Rpc):
     def permitted(self, call: Called) -> tuple[Called, str | None]:
         """Ask for permission, unless the client granted it for the session or can't read the file."""
         slots = self._slots(call)
-        if self._always or self.approval == "act" or not self.files.can_read(slots):
+        readable = self.files.can_read(slots)
+        if self._always or self.approval == "act" or not readable:
             self._update_all(self.records.unasked, slots)
             return call, None
         call, refusal = super().permitted(call)
@@ -124,10 +125,9 @@ class SimulatedAcp(Rpc):
         if not self.modes.set(params.get("modeId")):
             raise RpcError(BAD_PARAMS, f"there is no mode {params.get('modeId')}")
         told: Message = {"currentModeId": self.mode}
-        if self.modes.answers:
-            return told
-        self._update({"sessionUpdate": "current_mode_update", **told})
-        return {}
+        if self.simulation.sticky.modes == "request":
+            self._update({"sessionUpdate": "current_mode_update", **told})
+        return told if self.modes.answers else {}
 
     def _set_model(self, params: Message) -> Message:
         if not isinstance(params.get("modelId"), str):

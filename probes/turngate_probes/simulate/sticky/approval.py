@@ -1,6 +1,6 @@
 """What a simulated sticky process does before it acts, as the contract says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from turngate.contract.launch import PermissionMode, Sticky
@@ -9,18 +9,25 @@ Approval = Literal["ask", "act", "refuse"]
 
 
 def approval(
-    sticky: Sticky, options: Sequence[str], env: Mapping[str, str], mode: str | None, fields: Mapping[str, Any]
+    sticky: Sticky,
+    options: Sequence[str],
+    env: Mapping[str, str],
+    mode: str | None,
+    fields: Mapping[str, Any],
+    asking_env: Collection[str] | None = None,
 ) -> Approval:
     """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
-    Without the options that name who approves, which are those of mode auto, it refuses.
+    Of its variables, only those in `asking_env` count if that is given. Without the options that name who approves,
+    which are those of mode auto, it refuses.
     """
     interactive, auto = sticky.interactive, sticky.auto
     if interactive is None:
         return "act"
     if auto and not contains(options, auto.options):
         return "refuse"
-    by_env = all(env.get(name) == value for name, value in interactive.env.items())
+    needed = {name: value for name, value in interactive.env.items() if asking_env is None or name in asking_env}
+    by_env = needed.items() <= env.items()
     return "ask" if by_env and mode == interactive.mode and in_force(sticky, fields) is interactive else "act"
 
 

@@ -130,7 +130,8 @@ class StickyEngine(ABC):
     @property
     def approval(self) -> Approval:
         """What it does before it acts."""
-        return approval(self.contract.sticky, self.start.options, self.world.env, self.mode, self.fields)
+        needed = self.simulation.sticky.asking_env
+        return approval(self.contract.sticky, self.start.options, self.world.env, self.mode, self.fields, needed)
 
     def permitted(self, call: Called) -> tuple[Called, str | None]:
         """Ask whether an action may be done if it must be; return what to do, and why not if it may not."""

@@ -88,17 +88,17 @@ class SimulatedStreamJson(StickyEngine):
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return a control request with a new id."""
-        return self._requested({"subtype": kind, **fill_all(self.records.asked, self._slots(call))})
+        return self._requested({"subtype": "can_use_tool", **fill_all(self.records.asked, self._slots(call))})
 
     def answered(self, message: Message) -> object:
         """Return the id of the control request that a message answers."""
         return dict_at(message, "response").get("request_id")
 
-    def is_granted(self, answer: Message, once: OneTime) -> bool:
+    def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the protocol has its own words
         """Whether the client allows the action."""
         said = dict_at(dict_at(answer, "response"), "response")
         self._changed, self._reason = dict_at(said, "updatedInput"), str(said.get("message", DECLINED))
-        return bool(said.get("behavior") == once.allow)
+        return bool(said.get("behavior") == "allow")
 
     def _control(self, message: Message) -> None:
         request = dict_at(message, "request")

@@ -25,6 +25,12 @@ def test_it_asks_if_every_condition_holds(
     assert approval(STICKY, options, env, mode, fields) == answer
 
 
+def test_a_variable_that_does_not_make_it_ask_may_be_missing() -> None:
+    """Only the named variables count."""
+    assert approval(STICKY, ("--ask", "stdio"), {}, "default", {}, ()) == "ask"
+    assert approval(STICKY, ("--ask", "stdio"), {}, "default", {}, ("GUARD",)) == "act"
+
+
 def test_without_a_mode_that_asks_it_acts() -> None:
     """A contract without mode interactive describes a process that acts."""
     assert approval(Sticky("acp"), (), {}, None, {}) == "act"
