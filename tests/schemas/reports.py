@@ -2,6 +2,8 @@
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.evidence import CallEvidence, TurnEvidence
+from turngate_probes.conform.baseline import ExpectedBreach
+from turngate_probes.conform.report import ConformReport
 from turngate_probes.gate.baseline import ExpectedFailure
 from turngate_probes.journal.events import Event
 from turngate_probes.matrix.bisection import BisectReport
@@ -53,3 +55,17 @@ def recording() -> Schema:
 def recorded_page() -> Schema:
     """Return the schema of a recorded command output."""
     return schema(RecordedPage, id="turngate.recorded-page/1", title="Recorded page")
+
+
+def conform_report() -> Schema:
+    """Return the schema of the JSON report on an orchestrator."""
+    return schema(ConformReport, id="turngate.conform-report/1", title="Report on an orchestrator")
+
+
+def conform_baseline() -> Schema:
+    """Return the schema of a baseline for orchestrators: a list of expected breaches, possibly empty."""
+    head = {
+        "title": "Expected breaches of an orchestrator",
+        "description": "a list of entries, each with rule and reason",
+    }
+    return schema(list[ExpectedBreach], id="turngate.conform-baseline/1", **head) | {"type": ["array", "null"]}

@@ -12,6 +12,8 @@ SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "engine": contracts.engine,
     "simulation": contracts.simulation,
     "bisect-report": reports.bisect_report,
+    "conform-baseline": reports.conform_baseline,
+    "conform-report": reports.conform_report,
     "gate-baseline": reports.gate_baseline,
     "handle-record": reports.handle_record,
     "gate-report": reports.gate_report,

@@ -1,0 +1,126 @@
+"""The subcommand `conform`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turngate_probes.cli.options import file, folder, output_options
+
+if TYPE_CHECKING:
+    from turngate import EngineContract
+    from turngate_probes.conform.structs import Scenario
+
+
+def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> "tuple[Scenario, ...]":
+    from turngate.errors import did_you_mean
+    from turngate_probes.conform.catalogue import scenarios
+
+    for name in names:
+        if name not in scenarios():
+            hint = did_you_mean(name, scenarios(), "see turngate conform --list")
+            raise click.BadParameter(f"unknown scenario {name!r}; {hint}")
+    return tuple(scenarios()[name] for name in dict.fromkeys(names))
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--engine", "engines", multiple=True, metavar="ENGINE[@VERSION]",
+    help="Simulate this release (repeatable).  [default: codex, the pinned release]",
+)  # fmt: skip
+@click.option(
+    "--scenario", "chosen", multiple=True, metavar="ID", callback=_scenarios,
+    help="Run only this scenario (repeatable).  [default: all]",
+)  # fmt: skip
+@click.option("--list", "lists", is_flag=True, help="List the rules and the scenarios.")
+@click.option("--show", is_flag=True, help="Explain the chosen scenarios, and what the engine does in them.")
+@click.option(
+    "--observe", is_flag=True,
+    help="Run COMMAND once, as it is, and judge only the rules that hold for every call. For test suites.",
+)  # fmt: skip
+@click.option("--interactive", is_flag=True, help="With --observe: a user is in the loop: no call may skip approval.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Scenarios to run in parallel.")
+@click.option("--baseline", type=file(exists=True), metavar="FILE", help="Expected breaches, in YAML.")
+@click.option("--strict", is_flag=True, help="Fail for rules that aren't essential and for stale entries, too.")
+@click.option("--keep", type=folder(), metavar="DIR", help="Keep every home, workspace and record of calls in DIR.")
+@output_options(".json", ".xml", ".md")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def conform(  # noqa: PLR0913 - as it has options
+    command: tuple[str, ...], engines: tuple[str, ...], chosen: "tuple[Scenario, ...]", jobs: int,
+    baseline: Path | None, keep: Path | None, output: Any,
+    *, lists: bool, show: bool, observe: bool, interactive: bool, strict: bool,
+) -> int:  # fmt: skip
+    """Test an orchestrator: does it notice when an engine misbehaves?
+
+    COMMAND is your driver, five to fifteen lines in any language. turngate runs it once per
+    scenario, with simulated engines first on PATH. It starts a conversation with $TURNGATE_PROMPT,
+    sends $TURNGATE_REPLY when the engine's turn has ended, prints the final answer, and exits
+    with 0, or with another code if the conversation failed.
+
+    \b
+    TURNGATE_PROMPT, TURNGATE_REPLY  what the user says; with _FILE: in a file
+    TURNGATE_REPLY_2                 in some scenarios: a second reply
+    TURNGATE_WORKSPACE               the directory of the conversation
+    TURNGATE_ENGINE                  the engine; TURNGATE_ENGINE_CODEX is the path of its executable
+    TURNGATE_DEADLINE_SEC            when a turn must have ended
+
+    \b
+    turngate conform -- python driver.py
+    turngate conform --engine codex@0.169.0 --engine gemini --jobs 4 -- node driver.mjs
+    turngate conform --scenario fresh-session --show
+    turngate conform --observe --interactive -- pytest tests/
+
+    Exit codes: 0 it conforms; 1 it breaks a rule; 2 something could not be tested;
+    130 interrupted.
+    """
+    from turngate_probes.conform import explained
+
+    if lists or show:
+        click.echo(explained.listed() if lists else explained.shown(chosen), nl=False)
+        return 0
+    if not command:
+        raise click.UsageError("missing COMMAND: turngate conform -- COMMAND...")
+    if interactive and not observe:
+        raise click.UsageError("--interactive needs --observe; the scenarios always have a user in the loop")
+    if observe and (chosen or baseline):
+        raise click.UsageError("--observe can't be combined with --scenario or --baseline")
+    import tempfile
+    from contextlib import ExitStack
+
+    from turngate.process.orphans import adopting_orphans
+    from turngate_probes.conform import baseline as baselines
+    from turngate_probes.conform.catalogue import scenarios
+    from turngate_probes.conform.observe import observed
+    from turngate_probes.conform.publish import Told, publish
+    from turngate_probes.conform.session import Session
+    from turngate_probes.harness.interrupt import Interrupt, interrupting
+
+    with ExitStack() as stack:
+        root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turngate-conform-")))
+        interrupt = Interrupt()
+        stack.enter_context(adopting_orphans())
+        stack.enter_context(interrupting(interrupt.set))
+        contracts = tuple(map(_contract, engines or ("codex",)))
+        told = Told(output, len(contracts) * len(chosen or scenarios()))
+        if observe:
+            report = observed(command, contracts, root, interrupt, interactive=interactive, strict=strict)
+            for row in report.results:
+                told(row)
+        else:
+            expected = baselines.read(baseline) if baseline else ()
+            session = Session(command, contracts, chosen or tuple(scenarios().values()), root, jobs, expected, strict)
+            report = session.run(interrupt, told)
+    return publish(report, output)
+
+
+def _contract(target: str) -> "EngineContract":
+    from turngate import EnvironmentFailed, load_contract
+    from turngate_probes.releases import recorded_releases
+    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.source import parse_target
+
+    asked = parse_target(target)
+    if asked.path:
+        raise EnvironmentFailed(f"{target} names an executable", "name a release: conform plays simulated engines")
+    version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
+    return load_contract(asked.engine, version)

@@ -1,0 +1,142 @@
+"""Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
+
+Every call has a folder: `call.json`, written at its start; `stdin` and `signals`, which grow; `closed`, which appears
+when standard input ends; `stdout` and `end.json`, written at its end. A killed call has no `end.json`.
+"""
+
+import os
+import time
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+CALLS = "calls"
+MAX_KEPT = 64 * 2**20
+Kind = Literal["turn", "query", "process", "refused"]
+
+
+class Started(Struct, frozen=True):
+    """What is known when a call starts.
+
+    `kind`: a turn, a question such as `--version`, a process for several turns, or arguments that the engine refuses.
+    `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input. `latest`
+    says that they ask for the latest session. `widening` lists arguments and variables that let the engine act without
+    asking. `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
+    """
+
+    pid: int
+    argv: tuple[str, ...]
+    cwd: str
+    env: tuple[str, ...]
+    stdin: str
+    at: float
+    kind: Kind
+    resumed: str | None = None
+    prompt: str | None = None
+    problem: str = ""
+    widening: tuple[str, ...] = ()
+
+
+class Ended(Struct, frozen=True):
+    """How a call ended: its session id (None: it had no session), its exit code, and when."""
+
+    handle: str | None
+    exit_code: int
+    at: float
+
+
+class Call(Struct, frozen=True):
+    """A whole call, as the judge sees it; `ended` is None if it was killed."""
+
+    number: int
+    started: Started
+    ended: Ended | None
+    stdin: bytes
+    stdin_closed: bool
+    stdout: bytes
+    signals: tuple[str, ...]
+    handle: str | None
+
+    @property
+    def text(self) -> str | None:
+        """The prompt as the engine received it; None: there was none."""
+        if self.started.kind == "query":
+            return None
+        return self.started.prompt if self.started.prompt is not None else self.stdin.decode("utf-8", "replace")
+
+
+class CallRecord:
+    """The folder of a call that is running."""
+
+    def __init__(self, plan_folder: Path) -> None:
+        """Claim the next number."""
+        for number in count(1):
+            self.folder = plan_folder / CALLS / f"{number:04}"
+            try:
+                self.folder.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            self.number = number
+            return
+
+    def begin(self, started: Started) -> None:
+        """Note the start."""
+        _write(self.folder / "call.json", msgspec.json.encode(started))
+
+    def session(self, handle: str) -> None:
+        """Note the session of the turn."""
+        _write(self.folder / "session", handle.encode())
+
+    def read(self, chunk: bytes) -> None:
+        """Note a part of standard input; empty: it has ended."""
+        if not chunk:
+            (self.folder / "closed").touch()
+            return
+        with (self.folder / "stdin").open("ab") as file:
+            if file.tell() < MAX_KEPT:
+                file.write(chunk)
+
+    def signalled(self, name: str) -> None:
+        """Note a signal; safe in a signal handler."""
+        descriptor = os.open(self.folder / "signals", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(descriptor, f"{name}\n".encode())
+        os.close(descriptor)
+
+    def end(self, handle: str | None, exit_code: int, stdout: bytes) -> None:
+        """Note the end."""
+        (self.folder / "stdout").write_bytes(stdout[:MAX_KEPT])
+        _write(self.folder / "end.json", msgspec.json.encode(Ended(handle, exit_code, time.monotonic())))
+
+
+def calls(folder: Path) -> tuple[Call, ...]:
+    """Read the calls of a run, in the order of their starts, without those that were killed before they noted it."""
+    folders = sorted((folder / CALLS).iterdir()) if (folder / CALLS).is_dir() else []
+    return tuple(_call(item) for item in folders if (item / "call.json").exists())
+
+
+def _call(folder: Path) -> Call:
+    ended = folder / "end.json"
+    return Call(
+        number=int(folder.name),
+        started=msgspec.json.decode((folder / "call.json").read_bytes(), type=Started),
+        ended=msgspec.json.decode(ended.read_bytes(), type=Ended) if ended.exists() else None,
+        stdin=_kept(folder / "stdin"),
+        stdin_closed=(folder / "closed").exists(),
+        stdout=_kept(folder / "stdout"),
+        signals=tuple(_kept(folder / "signals").decode().split()),
+        handle=_kept(folder / "session").decode() or None,
+    )
+
+
+def _kept(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file that is either absent or whole."""
+    partial = path.with_suffix(".part")
+    partial.write_bytes(data)
+    partial.replace(path)

@@ -1,0 +1,38 @@
+"""Reads the rules and the scenarios."""
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from turngate import EngineContract
+from turngate.contract import load
+from turngate_probes.conform.structs import Rule, Scenario
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Return every rule by its id, in the order of reports."""
+    return {rule.id: rule for rule in msgspec.convert(_rows("rules"), tuple[Rule, ...])}
+
+
+@cache
+def scenarios() -> dict[str, Scenario]:
+    """Return every scenario by its id, in the order in which they run."""
+    return {one.id: one for one in msgspec.convert(_rows("scenarios"), tuple[Scenario, ...], strict=False)}
+
+
+def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
+    """Return why an engine can't play a scenario; None: it can."""
+    if "lines" in scenario.needs and contract.streams.stdout.framing != "ndjson":
+        return f"{contract.title} does not print one record per line"
+    if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
+        return f"{contract.title} takes no prompt on standard input"
+    return None
+
+
+def _rows(name: str) -> object:
+    file = _FOLDER / f"{name}.yaml"
+    return load.parse(file.read_text("utf-8"), file.name, ours=True).data[name]

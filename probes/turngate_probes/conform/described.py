@@ -1,0 +1,48 @@
+"""Describes a call by its arguments, its environment, and its standard input."""
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from turngate import EngineContract
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.unguarded import unguarded
+from turngate_probes.conform.calls import Started
+from turngate_probes.simulate import arguments
+
+_KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
+
+
+def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> Started:
+    """Return what is known of a call at its start."""
+    start = Started(
+        os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query"
+    )  # fmt: skip
+    questions = [contract.version_query.argv, *(page.argv for page in contract.help.pages)]
+    asking = contract.sticky.interactive
+    if argv in questions or (asking and asking.query and argv == asking.query.argv):
+        return start
+    if arguments.is_sticky(contract, argv):
+        return replace(start, kind="process", widening=auto_flags_in(argv, contract))
+    try:
+        asked = arguments.read(unguarded(contract), argv)
+    except arguments.UsageProblem as problem:
+        before = argv[: argv.index("--")] if "--" in argv else argv
+        return replace(start, kind="refused", problem=str(problem), widening=auto_flags_in(before, contract))
+    tokens = [token for token in argv if token != asked.prompt]
+    widening = auto_flags_in(tokens, contract)
+    return replace(start, kind="turn", resumed=asked.handle, prompt=asked.prompt, widening=widening)
+
+
+def _stdin() -> str:
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return "closed"
+    if stat.S_ISCHR(mode):
+        return "terminal" if os.isatty(0) else "null"
+    return next((name for test, name in _KINDS if test(mode)), "other")

@@ -1,0 +1,176 @@
+"""Judges one run of a scenario: from the records of its calls, COMMAND's exit codes and its output."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from turngate_probes.conform.calls import Call
+from turngate_probes.conform.structs import Conversation, Scenario
+
+EXCERPT = 120
+
+
+class Ran(Struct, frozen=True):
+    """What one COMMAND did with one conversation.
+
+    `exit_code` is None if it had to be ended; `left` are the processes that it left running.
+    """
+
+    conversation: Conversation
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+    left: tuple[str, ...]
+
+
+class Evidence(Struct, frozen=True):
+    """Everything that is known about one scenario with one engine.
+
+    `interactive`: a user is in the loop, so no call may let the engine act without asking.
+    """
+
+    scenario: Scenario
+    workspace: str
+    ran: tuple[Ran, ...]
+    calls: tuple[Call, ...]
+    interactive: bool = True
+
+
+class Breach(Struct, frozen=True):
+    """A rule that is broken, and what shows it; `call` is the number of the call (0: none)."""
+
+    rule: str
+    detail: str
+    call: int = 0
+
+
+def breaches(seen: Evidence) -> list[Breach]:
+    """Return every breach, the result of the scenario first, at most one for each rule."""
+    listed: dict[str, Breach] = {}
+    for breach in (*_result(seen), *(breach for check in _CALLS for breach in check(seen))):
+        listed.setdefault(breach.rule, breach)
+    return list(listed.values())
+
+
+def in_calls(seen: Evidence) -> list[Breach]:
+    """Return the breaches of the rules that hold for every call, whatever COMMAND is."""
+    return [breach for check in _ALWAYS for breach in check(seen)]
+
+
+def _result(seen: Evidence) -> Iterator[Breach]:
+    """Compare what each COMMAND did with what its scenario expects."""
+    scenario = seen.scenario
+    for ran in seen.ran:
+        answered = ran.conversation.answer in ran.stdout
+        others = [other.conversation.answer for other in seen.ran if other is not ran]
+        if any(answer in ran.stdout for answer in others):
+            yield Breach("orchestrator.separate-conversations", "it printed the answer of another conversation")
+        elif ran.exit_code is None:
+            yield Breach(scenario.rule, f"it was still running after {ran.seconds:.0f} s, and was ended")
+        elif ran.exit_code == 0 and scenario.expect == "failure":
+            yield Breach(scenario.rule, "it exited with 0, although the conversation failed")
+        elif ran.exit_code == 0 and not answered:
+            said = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
+            yield Breach(scenario.rule, f"it exited with 0 without the answer: {said}")
+        elif ran.exit_code != 0 and scenario.expect == "success":
+            yield Breach(scenario.rule, f"it exited with {ran.exit_code}: {_quoted(ran.stderr or ran.stdout)}")
+        if ran.left:
+            yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
+
+
+def _auto_approval(seen: Evidence) -> Iterator[Breach]:
+    for call in seen.calls if seen.interactive else ():
+        if call.started.widening:
+            yield _breach("no-auto-approval", f"it passed {' '.join(call.started.widening)}", call)
+
+
+def _arguments(seen: Evidence) -> Iterator[Breach]:
+    for call in seen.calls:
+        if call.started.kind == "refused":
+            yield _breach("arguments", f"the engine refused them: {call.started.problem}", call)
+
+
+def _directory(seen: Evidence) -> Iterator[Breach]:
+    for call in _turns(seen):
+        if call.started.cwd != seen.workspace:
+            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of {seen.workspace}", call)
+
+
+def _stdin(seen: Evidence) -> Iterator[Breach]:
+    for call in _turns(seen):
+        if call.ended and not call.stdin_closed:
+            yield _breach("stdin", f"standard input was an open {call.started.stdin}", call)
+
+
+def _ids(seen: Evidence) -> Iterator[Breach]:
+    """Follow the conversations: each later turn resumes the id that the one before it printed."""
+    printed: dict[str, Conversation] = {}
+    latest: dict[str, str] = {}
+    turns = [call for call in _turns(seen) if call.started.kind == "turn"]
+    for call in turns:
+        resumed, owner = call.started.resumed, _owner(seen, call)
+        if resumed is None:
+            if owner is None or owner.name in latest:
+                yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
+        elif resumed not in printed:
+            decoy = any(resumed.encode() in before.stdout for before in turns if before.number < call.number)
+            rule = "id-from-its-place" if decoy else "resumes-the-id"
+            where = "was only in the text of the model" if decoy else "no turn of this run printed"
+            yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
+        elif latest[printed[resumed].name] != resumed:
+            yield _breach("resumes-the-id", f"it resumed {resumed!r}, but the last turn printed another id", call)
+        owner = owner or (printed.get(resumed) if resumed else None)
+        if call.handle and owner:
+            printed[call.handle] = owner
+            latest[owner.name] = call.handle
+
+
+def _texts(seen: Evidence) -> Iterator[Breach]:
+    """Check that what the user said reached the engine, in some call."""
+    received = [call.text or "" for call in _turns(seen)]
+    first = [call.text or "" for call in _turns(seen) if call.started.resumed is None]
+    for ran in seen.ran:
+        for number, prompt in enumerate(ran.conversation.prompts):
+            came = len(received) > len(seen.ran) * number if number else bool(first)
+            if came and not any(prompt in text for text in received):
+                what = "the prompt" if number == 0 else "the reply"
+                got = _quoted(received[-1])
+                yield _breach("text-whole", f"{what} did not arrive whole; the engine got {got}", None)
+
+
+def _overlaps(seen: Evidence) -> Iterator[Breach]:
+    sessions: dict[str, list[Call]] = {}
+    for call in _turns(seen):
+        for handle in {call.started.resumed, call.handle} - {None}:
+            sessions.setdefault(str(handle), []).append(call)
+    for calls in sessions.values():
+        for before, after in pairwise(sorted(calls, key=lambda call: call.started.at)):
+            if before.ended and before.ended.at > after.started.at:
+                detail = f"call {before.number} was still running on the same session"
+                yield _breach("one-turn-at-a-time", detail, after)
+
+
+_Check = Callable[[Evidence], Iterator[Breach]]
+_ALWAYS: Sequence[_Check] = (_auto_approval, _arguments, _stdin, _overlaps)
+_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts)
+
+
+def _owner(seen: Evidence, call: Call) -> Conversation | None:
+    """Return the conversation whose prompt a call carries."""
+    text = call.text or ""
+    return next((ran.conversation for ran in seen.ran if ran.conversation.prompts[0] in text), None)
+
+
+def _turns(seen: Evidence) -> list[Call]:
+    return [call for call in seen.calls if call.started.kind in ("turn", "process")]
+
+
+def _breach(rule: str, detail: str, call: Call | None) -> Breach:
+    return Breach(f"orchestrator.{rule}", detail, call.number if call else 0)
+
+
+def _quoted(text: str) -> str:
+    text = text.strip()
+    return repr(text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…")

@@ -1,0 +1,152 @@
+"""Turns the output of a well-behaved turn into that of a misbehaving one. Pure: bytes and records in, steps out."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from turngate import EngineContract
+from turngate.contract.launch import Stream
+from turngate.turn.records import matches
+from turngate_probes.conform.structs import Play
+
+BOM = b"\xef\xbb\xbf"
+UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
+FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
+_ONE_DOCUMENT = "json_document"
+_DEFAULTS = asdict(Play())
+
+
+class Output(NamedTuple):
+    """What an engine writes at once: a record, or text."""
+
+    stream: Stream
+    data: bytes
+
+
+class Halt(Struct, frozen=True):
+    """The process stops writing: it hangs or dies."""
+
+    how: Literal["hang", "crash"]
+
+
+Step: TypeAlias = Output | Halt
+
+
+def for_turn(plays: Iterable[Play], turn: int) -> Play:
+    """Return what is played in one turn, as one value."""
+    changed = {
+        name: value
+        for play in plays
+        if play.turn in (None, turn)
+        for name, value in asdict(play).items()
+        if value != _DEFAULTS[name]
+    }
+    return Play(**changed | {"turn": turn})
+
+
+def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | None, play: Play) -> Iterator[Step]:
+    """Yield what the process does, from what it would print if it behaved well, and its session id."""
+    printed = list(_changed(contract, outputs, handle, play))
+    for _ in range(play.stderr_bytes // len(FLOOD_LINE)):
+        yield Output("stderr", FLOOD_LINE)
+    if play.hang == "before":
+        yield Halt("hang")
+    if play.bom:
+        printed = _prefixed(printed, BOM)
+    if play.banner:
+        printed = _prefixed(printed, play.banner.encode())
+    halves = play.hang == "during" or play.crash
+    for output in _half(printed) if halves else printed:
+        yield from _pieces(output, play)
+    if halves or play.hang == "after":
+        yield Halt("crash" if play.crash else "hang")
+
+
+def _changed(contract: EngineContract, outputs: Sequence[Output], handle: str | None, play: Play) -> Iterator[Output]:
+    """Return the outputs with other records: without the id or the end, with unknown ones, and so on."""
+    rows = [row for row in outputs if not (play.omits_end and _is_end(contract, row))]
+    if handle and play.session_id:
+        rows = list(_relocated(contract, rows, handle, play.session_id))
+    if play.unknown or play.padding:
+        record = UNKNOWN | ({"padding": "x" * play.padding} if play.padding else {})
+        rows[1:1] = [Output("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
+    return iter(rows)
+
+
+def _is_end(contract: EngineContract, row: Output) -> bool:
+    """Whether an output proves the end of the turn, as the only document of a stream always does."""
+    if row.stream != contract.end.stream:
+        return False
+    record = _document(row.data)
+    whole = contract.stream(row.stream).framing == _ONE_DOCUMENT
+    return whole or (record is not None and matches(record, contract.end.match))
+
+
+def _relocated(contract: EngineContract, rows: list[Output], handle: str, where: str) -> Iterator[Output]:
+    """Take the session id out of every record; print one of them, with the id, last or on stderr."""
+    word = json.dumps(handle).encode()
+    named = [row for row in rows if word in row.data]
+    for row in rows:
+        yield _edited(row, contract.handle.field) if row in named else row
+    if named and where != "absent":
+        yield Output("stderr" if where == "stderr" else named[0].stream, named[0].data)
+
+
+def _edited(row: Output, path: str) -> Output:
+    """Take one value out of the JSON document in an output; what surrounds the document stays."""
+    record = _document(row.data)
+    if record is None:
+        return row
+    _remove(record, path)
+    start, end = row.data.index(b"{"), row.data.rindex(b"}") + 1
+    spread = b"\n" in row.data[start:end]
+    text = json.dumps(record, ensure_ascii=False, indent=2) if spread else json.dumps(record, ensure_ascii=False)
+    return Output(row.stream, row.data[:start] + text.encode() + row.data[end:])
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(data[data.index(b"{") : data.rindex(b"}") + 1])
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _remove(record: dict[str, Any], path: str) -> None:
+    *above, last = path.split(".")
+    at: Any = record
+    for key in above:
+        at = at.get(key) if isinstance(at, dict) else None
+    if isinstance(at, dict):
+        at.pop(last, None)
+
+
+def _prefixed(rows: list[Output], data: bytes) -> list[Output]:
+    return [Output("stdout", data), *rows]
+
+
+def _half(rows: list[Output]) -> list[Output]:
+    """Return the first half of what goes to stdout, cut in the middle of a line, and everything on stderr before it."""
+    total = sum(len(row.data) for row in rows if row.stream == "stdout")
+    left, kept = total // 2, list[Output]()
+    for row in rows:
+        part = row if row.stream == "stderr" else Output("stdout", row.data[:left])
+        left -= len(part.data) if row.stream == "stdout" else 0
+        kept.append(part)
+        if left <= 0:
+            break
+    return kept
+
+
+def _pieces(output: Output, play: Play) -> Iterator[Output]:
+    """Return an output in the encoding and the pieces of the play."""
+    if output.stream == "stderr":
+        yield output
+        return
+    data = output.data.replace(b"\n", b"\r\n") if play.crlf else output.data
+    size = play.chunk or len(data) or 1
+    for at in range(0, len(data), size):
+        yield Output("stdout", data[at : at + size])

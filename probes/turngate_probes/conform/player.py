@@ -1,0 +1,217 @@
+"""The executable that an orchestrator starts: a simulated engine that plays its part and records the call."""
+
+import io
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Never
+
+from msgspec.structs import replace
+
+from turngate import EngineContract, TurngateError, load_contract, read_turn
+from turngate.contract.launch import Stream
+from turngate.contract.structs import Deviation
+from turngate_probes.conform import executable, model
+from turngate_probes.conform.calls import CallRecord, Started
+from turngate_probes.conform.described import described
+from turngate_probes.conform.misbehaviour import Halt, Output, for_turn, steps
+from turngate_probes.conform.structs import Plan, Play
+from turngate_probes.simulate import engine
+from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, backend
+from turngate_probes.simulate.printing import simulation
+from turngate_probes.simulate.store import store
+
+USAGE = 2
+STDIN_GRACE = 1.0  # seconds that the caller has after the answer to end standard input
+_SESSION_TROUBLE = {
+    "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
+    "renamed": Deviation("resume.same-handle", "new-handle", "resume the new id"),
+}
+UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
+
+
+def main(folder: str) -> Never:
+    """Play the plan in a folder, and exit."""
+    try:
+        sys.exit(_play(Path(folder), tuple(sys.argv[1:])))
+    except TurngateError as wrong:
+        sys.stderr.write(f"turngate: {wrong}\n")
+        sys.exit(USAGE)
+
+
+def _play(folder: Path, argv: tuple[str, ...]) -> int:
+    plan = executable.plan(folder)
+    contract = replace(load_contract(plan.engine, plan.version), deviations=())
+    record = CallRecord(folder)
+    started = described(contract, argv, os.environ)
+    record.begin(started)
+    play = _part(plan, contract, started) if started.kind == "turn" else Play()
+    if play.child == "works" and _is_launcher():
+        return 1
+    call = _Call(plan, contract, record, play, started.kind)
+    code = call.run(argv)
+    if play.release == "after":
+        executable.upgrade(plan)
+    return code
+
+
+def _part(plan: Plan, contract: EngineContract, started: Started) -> Play:
+    """Return what to play in this turn, whose number is one more than the prompts of the session so far."""
+    handle = started.resumed
+    if handle is None:
+        return for_turn(plan.plays, 1)
+    session = store(contract, os.environ, started.cwd).find(handle)
+    asked = sum(message["role"] == "user" for message in session.messages) if session else 1
+    return for_turn(plan.plays, asked + 1)
+
+
+def _is_launcher() -> bool:
+    """Start the process that does the work; True in the launcher, once that has ended, False in the other."""
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return True
+    return False
+
+
+class _Call:
+    """One call: its engine context, and what it prints in the end."""
+
+    def __init__(self, plan: Plan, contract: EngineContract, record: CallRecord, play: Play, kind: str) -> None:
+        self.plan, self.contract, self.record, self.play, self.kind = plan, contract, record, play, kind
+        self.outputs: list[Output] = []
+        self.printed = bytearray()
+
+    def run(self, argv: tuple[str, ...]) -> int:
+        """Run the engine, and play its output."""
+        self._heed_signals()
+        heard = Heard(self.record)
+        if self.play.waits_for_stdin:
+            heard.over.wait()
+        if self.play.release == "during":
+            version = executable.upgrade(self.plan)
+            self._write("stderr", UPDATED.format(version=version).encode())
+        directly = self.kind == "process"
+        world = EngineContext(
+            env=os.environ, cwd=str(Path.cwd()), stdin=io.BufferedReader(heard),
+            write=self._write if directly else lambda stream, data: self.outputs.append(Output(stream, data)),
+            hang=_hang, clock=time.time, backend=self._answer,
+        )  # fmt: skip
+        contract = self._rehearsed()
+        code = engine.run(contract, argv, world)
+        handle = self._handle(code)
+        if handle:
+            self.record.session(handle)
+        time.sleep(self.play.delay)
+        for step in steps(contract, self.outputs, handle, self.play):
+            if isinstance(step, Halt):
+                _hang() if step.how == "hang" else _crash()
+            else:
+                self._write(step.stream, step.data)
+        if self.play.child == "stays" and not os.fork():
+            _hang()
+        if self.kind == "turn":
+            heard.over.wait(STDIN_GRACE)
+        code = self.play.exit_code if self.play.exit_code is not None and self.kind == "turn" else code
+        self.record.end(handle, code, bytes(self.printed))
+        return code
+
+    def _rehearsed(self) -> EngineContract:
+        """Return the contract with the session trouble of the play, which may also remove the session."""
+        if self.play.session in ("lost", "fresh"):
+            sessions = store(self.contract, os.environ, str(Path.cwd()))
+            for session in sessions.sessions():
+                sessions.drop(session)
+        declared = _SESSION_TROUBLE.get(self.play.session or "")
+        return replace(self.contract, deviations=(declared,)) if declared else self.contract
+
+    def _answer(self, request: ModelRequest) -> Answer:
+        if not self.plan.conversations:
+            return backend(os.environ, self.contract.hermetic.tool_call)(request)
+        decoy = self.contract.handle.nonexistent_id
+        return model.answer(request, self.plan.conversations, self.plan.turns, self.play, decoy)
+
+    def _handle(self, code: int) -> str | None:
+        """Return the session id of a turn, by what it would print if it behaved well."""
+        if self.kind != "turn":
+            return None
+        stdout, stderr = (
+            b"".join(row.data for row in self.outputs if row.stream == name) for name in ("stdout", "stderr")
+        )
+        session = read_turn(self.contract, "auto", stdout, stderr, code).session
+        return session.handle_value if session else None
+
+    def _write(self, stream: Stream, data: bytes) -> None:
+        out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+        if stream == "stdout":
+            self.printed += data
+        out.write(data)
+        out.flush()
+
+    def _heed_signals(self) -> None:
+        """Record SIGINT and SIGTERM; then ignore them if the play says so, or else do what the real engine does."""
+        codes = simulation(self.contract).signals
+
+        def heed(number: int, _frame: object) -> None:
+            name = signal.Signals(number).name
+            self.record.signalled(name)
+            code = codes.get(name)
+            if name in self.play.ignores or (name in codes and code is None):
+                return
+            if code is not None:
+                os._exit(code)
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, heed)
+
+
+class Heard(io.RawIOBase):
+    """Standard input, which a thread reads to its end and records; `over` is set when it has ended."""
+
+    def __init__(self, record: CallRecord) -> None:
+        super().__init__()
+        self.over = threading.Event()
+        self._record, self._changed, self._kept = record, threading.Condition(), bytearray()
+        threading.Thread(target=self._listen, name="stdin", daemon=True).start()
+
+    def readable(self) -> bool:
+        """Always, as far as this object is concerned."""
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Wait for data, and take what fits into the buffer; 0 at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._kept or self.over.is_set())
+            taken = min(len(self._kept), len(buffer))
+            buffer[:taken] = self._kept[:taken]
+            del self._kept[:taken]
+            return taken
+
+    def _listen(self) -> None:
+        chunk = b"-"
+        while chunk:
+            try:
+                chunk = os.read(0, 2**16)
+            except OSError:
+                chunk = b""
+            self._record.read(chunk)
+            with self._changed:
+                self._kept += chunk
+                if not chunk:
+                    self.over.set()
+                self._changed.notify_all()
+
+
+def _hang() -> Never:
+    while True:
+        signal.pause()
+
+
+def _crash() -> Never:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.abort()

@@ -1,0 +1,141 @@
+"""The report of `turngate conform`: the result of each scenario with each engine, and the verdict."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from turngate.contract.clauses import Severity
+from turngate.contract.evidence import Count, Seconds, Text
+from turngate_probes.conform.calls import Call
+from turngate_probes.conform.catalogue import rules
+
+Mode: TypeAlias = Literal["simulated", "real", "observed"]
+MAX_ARGUMENT = 200
+INTERRUPTED = 130
+
+
+class Result(StrEnum):
+    """The result of a scenario.
+
+    pass: The orchestrator did what it must. fail: It broke a rule. excused: It broke only rules that the baseline
+    expects. unanswered: It never called the engine, or the scenario did not end. skipped: This engine or this driver
+    can't play the scenario.
+    """
+
+    PASS = "pass"
+    FAIL = "fail"
+    EXCUSED = "excused"
+    UNANSWERED = "unanswered"
+    SKIPPED = "skipped"
+
+
+class Conformance(StrEnum):
+    """The verdict on an orchestrator, best first.
+
+    conforms: It broke no rule, or only those that the baseline expects. degraded: It broke rules that aren't essential.
+    unanswered: A scenario has no answer. broken: It broke an essential ("breaking") rule.
+    """
+
+    CONFORMS = "conforms"
+    DEGRADED = "degraded"
+    UNANSWERED = "unanswered"
+    BROKEN = "broken"
+
+
+class CallRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of the engine. `argv` follows the executable; long arguments are cut."""
+
+    number: Annotated[int, Meta(ge=1)]
+    kind: Text
+    argv: tuple[str, ...]
+    cwd: Text
+    stdin: Text
+    stdin_closed: bool
+    resumed: str | None
+    session: str | None
+    exit_code: int | None
+    signals: tuple[Text, ...]
+
+
+class BreachRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """A broken rule: what shows it, in which call (0: in none), and why the baseline excuses it (null: it doesn't)."""
+
+    rule: Text
+    severity: Severity
+    detail: Text
+    call: Count
+    excused: str | None
+
+
+class ScenarioRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """The result of a scenario; `detail` says why there is none."""
+
+    engine: Text
+    version: Text
+    scenario: Text
+    result: Result
+    detail: str
+    seconds: Seconds
+    exit_codes: tuple[int | None, ...]
+    breaches: tuple[BreachRow, ...]
+    calls: tuple[CallRow, ...]
+
+
+class ConformReport(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.conform-report/1"
+):
+    """The results of an orchestrator.
+
+    turngate: The version of turngate.
+    command: The driver.
+    stale: Entries of the baseline that no longer excuse anything.
+    """
+
+    turngate: Text
+    mode: Mode
+    command: tuple[str, ...]
+    started_at: Text
+    seconds: Seconds
+    interrupted: bool
+    verdict: Conformance
+    exit_code: int
+    stale: tuple[Text, ...]
+    results: tuple[ScenarioRow, ...]
+
+
+def call_row(call: Call) -> CallRow:
+    """Return what a report shows of a call."""
+    started = call.started
+    cut = tuple(word if len(word) <= MAX_ARGUMENT else f"{word[:MAX_ARGUMENT]}…" for word in started.argv)
+    return CallRow(
+        call.number, started.kind, cut, started.cwd, started.stdin, call.stdin_closed, started.resumed, call.handle,
+        call.ended.exit_code if call.ended else None, call.signals,
+    )  # fmt: skip
+
+
+def verdict(rows: Iterable[ScenarioRow]) -> Conformance:
+    """Return the worst verdict that the results allow."""
+    listed = list(rows)
+    failed = [breach for row in listed if row.result is Result.FAIL for breach in row.breaches]
+    broken = {breach.severity for breach in failed if breach.excused is None}
+    if Severity.BREAKING in broken:
+        return Conformance.BROKEN
+    if any(row.result is Result.UNANSWERED for row in listed) or all(row.result is Result.SKIPPED for row in listed):
+        return Conformance.UNANSWERED
+    return Conformance.DEGRADED if broken else Conformance.CONFORMS
+
+
+def exit_code(found: Conformance, *, strict: bool, stale: Sequence[str], interrupted: bool) -> int:
+    """Return the exit code: 0 conforms, 1 a rule is broken, 2 unanswered, 130 interrupted."""
+    if interrupted:
+        return INTERRUPTED
+    if found is Conformance.BROKEN or (strict and (found is Conformance.DEGRADED or stale)):
+        return 1
+    return 2 if found is Conformance.UNANSWERED else 0
+
+
+def severity_of(rule: str) -> Severity:
+    """Return the severity of a rule."""
+    return rules()[rule].severity

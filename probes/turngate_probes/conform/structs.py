@@ -1,0 +1,137 @@
+"""The values of `turngate conform`: rules, scenarios, what an engine plays, and the plan of one run."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from turngate.contract.clauses import Severity
+
+Expected = Literal["success", "failure", "either"]
+Need = Literal["lines", "text", "stdin", "third_turn"]
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that every orchestrator must do: the sentence, why, and what breaks otherwise."""
+
+    id: str
+    sentence: str
+    why: str
+    severity: Severity
+
+
+class Play(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the engine does in one turn apart from answering.
+
+    turn: The turn in which it does so, from 1. Absent: every turn.
+    delay: Seconds before its first output.
+    stderr_bytes: How much it prints on stderr before its first line on stdout.
+    waits_for_stdin: It starts when its standard input has ended.
+    hang: It never ends: before its output, in the middle of it, or after it.
+    ignores: Signals that it ignores.
+    child: `works`: the executable starts the process that does the work, as a launcher does. `stays`: it leaves a
+        process running that holds its streams.
+    banner: Text that it prints before everything else on stdout.
+    bom, crlf: How its text is encoded.
+    unknown: It prints records of kinds that nobody knows.
+    padding: The length of a text in one such record, in bytes.
+    chunk: It writes this many bytes of stdout at a time.
+    session_id: Where the session id is printed: nowhere, in the last record, or on stderr.
+    omits_end: It doesn't print the record that proves the end of the turn.
+    omits_answer: The turn ends properly, but has no text.
+    crash: It dies in the middle of its output.
+    exit_code: Replaces its exit code.
+    session: On a resume, the session is lost (it says so), is replaced by a fresh one (it doesn't say so), or gets
+        another id.
+    says: What the model says before its question or answer: an imitation of records, or of an envelope, or characters
+        of several bytes.
+    backend: The HTTP status with which the model backend fails.
+    release: The executable becomes the next release: `after` the turn, or `during` it.
+    """
+
+    turn: int | None = None
+    delay: float = 0.0
+    stderr_bytes: int = 0
+    waits_for_stdin: bool = False
+    hang: Literal["before", "during", "after"] | None = None
+    ignores: tuple[Literal["SIGTERM", "SIGINT"], ...] = ()
+    child: Literal["works", "stays"] | None = None
+    banner: str = ""
+    bom: bool = False
+    crlf: bool = False
+    unknown: bool = False
+    padding: int = 0
+    chunk: int = 0
+    session_id: Literal["absent", "last", "stderr"] | None = None
+    omits_end: bool = False
+    omits_answer: bool = False
+    crash: bool = False
+    exit_code: int | None = None
+    session: Literal["lost", "fresh", "renamed"] | None = None
+    says: Literal["records", "envelope", "unicode"] | None = None
+    backend: int | None = None
+    release: Literal["after", "during"] | None = None
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a misbehaviour was seen: the engine, its release (or releases), and the report or the recording of it."""
+
+    engine: str
+    release: str
+    see: str
+
+
+class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
+    """A conversation with an engine, and what an orchestrator must make of it.
+
+    id, sentence, why: Its name, what happens, and why it matters.
+    rule: The rule that its result tests.
+    expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
+    seen: The real releases that did this. None: every engine does it, or it is the caller's doing.
+    needs: What the engine needs: one record per line (`lines`), a prompt on standard input (`stdin`); or the driver: a
+        second reply (`third_turn`).
+    prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
+    workspace: The name of the directory that COMMAND gets.
+    conversations: How many run at once, in the same directory.
+    turns: How many turns the conversation has.
+    deadline: Seconds that COMMAND gets for a turn.
+    plays: What the engine does.
+    """
+
+    id: str
+    sentence: str
+    why: str
+    rule: str
+    expect: Expected
+    seen: tuple[Source, ...] = ()
+    needs: tuple[Need, ...] = ()
+    prompt: str = "Ask me which colour I like, then name it. ({name})"
+    reply: str = "red ({name})"
+    workspace: str = "workspace"
+    conversations: int = 1
+    turns: int = 2
+    deadline: float = 60.0
+    plays: tuple[Play, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it must take, at least: its delays, and the deadlines that its hangs use up."""
+        return sum(play.delay + (self.deadline if play.hang else 0) for play in self.plays)
+
+
+class Conversation(Struct, frozen=True):
+    """One conversation: its name, what the user says in each turn, and the word that only the right answer contains."""
+
+    name: str
+    prompts: tuple[str, ...]
+    answer: str
+
+
+class Plan(Struct, frozen=True):
+    """What an executable needs to play its part: `folder` also gets its records."""
+
+    folder: str
+    engine: str
+    version: str
+    conversations: tuple[Conversation, ...]
+    plays: tuple[Play, ...] = ()
+    turns: int = 2
