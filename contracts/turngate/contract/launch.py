@@ -87,6 +87,8 @@ class Launch(Struct, frozen=True):
     interactive: Options passed in mode interactive, to engines that otherwise act without asking or start programs that
         the workspace names.
     interactive_env: Variables set in mode interactive, for the same reasons.
+    latest: Options that resume the latest session, whichever that is -> the tokens that resume a known one instead.
+        turngate never passes them. The simulator accepts them, and `turngate conform` reports them.
     """
 
     start: Template
@@ -96,6 +98,7 @@ class Launch(Struct, frozen=True):
     model: Strings
     interactive: Annotated[Strings, NOT_EMPTY] = ()
     interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
+    latest: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
 
     def resume_names(self, page: HelpPage) -> frozenset[str]:
         """Return the names on a page that only a resume needs.

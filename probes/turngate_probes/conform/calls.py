@@ -22,9 +22,9 @@ class Started(Struct, frozen=True):
     """What is known when a call starts.
 
     `kind`: a turn, a question such as `--version`, a process for several turns, or arguments that the engine refuses.
-    `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input. `latest`
-    says that they ask for the latest session. `widening` lists arguments and variables that let the engine act without
-    asking. `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
+    `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input. `latest` is
+    the option that asks for the latest session instead of an id. `widening` lists arguments and variables that let the
+    engine act without asking. `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
     pid: int
@@ -36,6 +36,7 @@ class Started(Struct, frozen=True):
     kind: Kind
     resumed: str | None = None
     prompt: str | None = None
+    latest: str = ""
     problem: str = ""
     widening: tuple[str, ...] = ()
 

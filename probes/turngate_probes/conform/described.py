@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,8 +17,8 @@ from turngate_probes.simulate import arguments
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
 
 
-def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> Started:
-    """Return what is known of a call at its start."""
+def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None) -> Started:
+    """Return what is known of a call at its start; `newest` is the id of the latest session in the directory."""
     start = Started(
         os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query"
     )  # fmt: skip
@@ -28,14 +28,26 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         return start
     if arguments.is_sticky(contract, argv):
         return replace(start, kind="process", widening=auto_flags_in(argv, contract))
+    latest = tuple(token for token in argv if token in contract.launch.latest)
     try:
-        asked = arguments.read(unguarded(contract), argv)
+        asked = arguments.read(unguarded(contract), named(contract, argv, newest))
     except arguments.UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return replace(start, kind="refused", problem=str(problem), widening=auto_flags_in(before, contract))
     tokens = [token for token in argv if token != asked.prompt]
     widening = auto_flags_in(tokens, contract)
-    return replace(start, kind="turn", resumed=asked.handle, prompt=asked.prompt, widening=widening)
+    return replace(
+        start, kind="turn", resumed=asked.handle, prompt=asked.prompt, latest=" ".join(latest), widening=widening
+    )
+
+
+def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> tuple[str, ...]:
+    """Return the arguments with the id of the latest session in place of the option that asks for it."""
+    tokens: list[str] = []
+    for at, token in enumerate(argv):
+        replaced = contract.launch.latest.get(token, (token,)) if "--" not in argv[:at] else (token,)
+        tokens += [part.replace("{handle}", newest or contract.handle.nonexistent_id) for part in replaced]
+    return tuple(tokens)
 
 
 def _stdin() -> str:

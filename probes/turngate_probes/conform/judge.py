@@ -111,7 +111,9 @@ def _ids(seen: Evidence) -> Iterator[Breach]:
     turns = [call for call in _turns(seen) if call.started.kind == "turn"]
     for call in turns:
         resumed, owner = call.started.resumed, _owner(seen, call)
-        if resumed is None:
+        if call.started.latest:
+            yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.latest})", call)
+        elif resumed is None:
             if owner is None or owner.name in latest:
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
         elif resumed not in printed:
@@ -119,9 +121,11 @@ def _ids(seen: Evidence) -> Iterator[Breach]:
             rule = "id-from-its-place" if decoy else "resumes-the-id"
             where = "was only in the text of the model" if decoy else "no turn of this run printed"
             yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
+        elif owner and owner is not printed[resumed]:
+            yield _breach("separate-conversations", "it resumed the session of another conversation", call)
         elif latest[printed[resumed].name] != resumed:
             yield _breach("resumes-the-id", f"it resumed {resumed!r}, but the last turn printed another id", call)
-        owner = owner or (printed.get(resumed) if resumed else None)
+        owner = printed.get(resumed or "", owner)
         if call.handle and owner:
             printed[call.handle] = owner
             latest[owner.name] = call.handle
@@ -158,9 +162,10 @@ _CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts)
 
 
 def _owner(seen: Evidence, call: Call) -> Conversation | None:
-    """Return the conversation whose prompt a call carries."""
+    """Return the conversation whose words a call carries; None: those of none, or of several."""
     text = call.text or ""
-    return next((ran.conversation for ran in seen.ran if ran.conversation.prompts[0] in text), None)
+    owners = [ran.conversation for ran in seen.ran if any(prompt in text for prompt in ran.conversation.prompts)]
+    return owners[0] if len(owners) == 1 else None
 
 
 def _turns(seen: Evidence) -> list[Call]:

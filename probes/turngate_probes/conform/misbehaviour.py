@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from turngate import EngineContract
 from turngate.contract.launch import Stream
-from turngate.turn.records import matches
+from turngate.turn.paths import matches
 from turngate_probes.conform.structs import Play
 
 BOM = b"\xef\xbb\xbf"
@@ -27,9 +27,9 @@ class Output(NamedTuple):
 
 
 class Halt(Struct, frozen=True):
-    """The process stops writing: it hangs or dies."""
+    """The process stops writing: it pauses, hangs or dies."""
 
-    how: Literal["hang", "crash"]
+    how: Literal["pause", "hang", "crash"]
 
 
 Step: TypeAlias = Output | Halt
@@ -59,8 +59,10 @@ def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | Non
     if play.banner:
         printed = _prefixed(printed, play.banner.encode())
     halves = play.hang == "during" or play.crash
-    for output in _half(printed) if halves else printed:
+    for number, output in enumerate(_half(printed) if halves else printed):
         yield from _pieces(output, play)
+        if play.pause and not number:
+            yield Halt("pause")
     if halves or play.hang == "after":
         yield Halt("crash" if play.crash else "hang")
 

@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Never
@@ -16,8 +15,9 @@ from turngate import EngineContract, TurngateError, load_contract, read_turn
 from turngate.contract.launch import Stream
 from turngate.contract.structs import Deviation
 from turngate_probes.conform import executable, model
-from turngate_probes.conform.calls import CallRecord, Started
-from turngate_probes.conform.described import described
+from turngate_probes.conform.calls import CALLS, CallRecord, Started
+from turngate_probes.conform.described import described, named
+from turngate_probes.conform.heard import Heard
 from turngate_probes.conform.misbehaviour import Halt, Output, for_turn, steps
 from turngate_probes.conform.structs import Plan, Play
 from turngate_probes.simulate import engine
@@ -31,6 +31,7 @@ _SESSION_TROUBLE = {
     "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
     "renamed": Deviation("resume.same-handle", "new-handle", "resume the new id"),
 }
+TOGETHER, POLL = 10.0, 0.02  # seconds
 UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
 
 
@@ -47,13 +48,14 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     plan = executable.plan(folder)
     contract = replace(load_contract(plan.engine, plan.version), deviations=())
     record = CallRecord(folder)
-    started = described(contract, argv, os.environ)
+    newest = _newest(contract) if set(argv) & contract.launch.latest.keys() else None
+    started = described(contract, argv, os.environ, newest)
     record.begin(started)
     play = _part(plan, contract, started) if started.kind == "turn" else Play()
     if play.child == "works" and _is_launcher():
         return 1
     call = _Call(plan, contract, record, play, started.kind)
-    code = call.run(argv)
+    code = call.run(named(contract, argv, newest))
     if play.release == "after":
         executable.upgrade(plan)
     return code
@@ -67,6 +69,13 @@ def _part(plan: Plan, contract: EngineContract, started: Started) -> Play:
     session = store(contract, os.environ, started.cwd).find(handle)
     asked = sum(message["role"] == "user" for message in session.messages) if session else 1
     return for_turn(plan.plays, asked + 1)
+
+
+def _newest(contract: EngineContract) -> str | None:
+    """Return the id of the latest session in this directory."""
+    cwd = str(Path.cwd())
+    sessions = [session for session in store(contract, os.environ, cwd).sessions() if session.cwd == cwd]
+    return max(sessions, key=lambda session: session.began_at).handle if sessions else None
 
 
 def _is_launcher() -> bool:
@@ -105,19 +114,40 @@ class _Call:
         handle = self._handle(code)
         if handle:
             self.record.session(handle)
-        time.sleep(self.play.delay)
-        for step in steps(contract, self.outputs, handle, self.play):
-            if isinstance(step, Halt):
-                _hang() if step.how == "hang" else _crash()
-            else:
-                self._write(step.stream, step.data)
-        if self.play.child == "stays" and not os.fork():
-            _hang()
+        self._perform(handle)
         if self.kind == "turn":
             heard.over.wait(STDIN_GRACE)
-        code = self.play.exit_code if self.play.exit_code is not None and self.kind == "turn" else code
+            code = code if self.play.exit_code is None else self.play.exit_code
         self.record.end(handle, code, bytes(self.printed))
         return code
+
+    def _perform(self, handle: str | None) -> None:
+        """Print the output as the play wants it; some plays never return."""
+        time.sleep(self.play.delay)
+        if self.play.together:
+            self._await_others()
+        for step in steps(self.contract, self.outputs, handle, self.play):
+            match step:
+                case Output():
+                    self._write(step.stream, step.data)
+                case Halt("pause"):
+                    time.sleep(self.play.pause)
+                case Halt("hang"):
+                    _hang()
+                case Halt("crash"):
+                    _crash()
+        if self.play.child == "stays" and not os.fork():
+            _hang()
+
+    def _await_others(self) -> None:
+        """Wait until every conversation of the scenario has come as far as this one."""
+        deadline = time.monotonic() + TOGETHER
+        (self.record.folder / "waiting").touch()
+        waiting = f"{CALLS}/*/waiting"
+        while time.monotonic() < deadline:
+            if len(list(Path(self.plan.folder).glob(waiting))) >= len(self.plan.conversations):
+                return
+            time.sleep(POLL)
 
     def _rehearsed(self) -> EngineContract:
         """Return the contract with the session trouble of the play, which may also remove the session."""
@@ -168,43 +198,6 @@ class _Call:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, heed)
-
-
-class Heard(io.RawIOBase):
-    """Standard input, which a thread reads to its end and records; `over` is set when it has ended."""
-
-    def __init__(self, record: CallRecord) -> None:
-        super().__init__()
-        self.over = threading.Event()
-        self._record, self._changed, self._kept = record, threading.Condition(), bytearray()
-        threading.Thread(target=self._listen, name="stdin", daemon=True).start()
-
-    def readable(self) -> bool:
-        """Always, as far as this object is concerned."""
-        return True
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        """Wait for data, and take what fits into the buffer; 0 at the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._kept or self.over.is_set())
-            taken = min(len(self._kept), len(buffer))
-            buffer[:taken] = self._kept[:taken]
-            del self._kept[:taken]
-            return taken
-
-    def _listen(self) -> None:
-        chunk = b"-"
-        while chunk:
-            try:
-                chunk = os.read(0, 2**16)
-            except OSError:
-                chunk = b""
-            self._record.read(chunk)
-            with self._changed:
-                self._kept += chunk
-                if not chunk:
-                    self.over.set()
-                self._changed.notify_all()
 
 
 def _hang() -> Never:

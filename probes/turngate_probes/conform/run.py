@@ -65,7 +65,7 @@ def _conversation(scenario: Scenario) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
     said = [_filled(text, slots) for text in (scenario.prompt, *[scenario.reply] * (scenario.turns - 1))]
-    return Conversation(name, tuple(said), f"amber-{secrets.token_hex(4)}")
+    return Conversation(name, tuple(said), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
 
 
 def _filled(text: str, slots: Mapping[str, str]) -> str:

@@ -24,6 +24,8 @@ class Play(Struct, frozen=True, forbid_unknown_fields=True):
 
     turn: The turn in which it does so, from 1. Absent: every turn.
     delay: Seconds before its first output.
+    pause: Seconds between its first record and the next.
+    together: It waits until every conversation of the scenario has come as far.
     stderr_bytes: How much it prints on stderr before its first line on stdout.
     waits_for_stdin: It starts when its standard input has ended.
     hang: It never ends: before its output, in the middle of it, or after it.
@@ -50,6 +52,8 @@ class Play(Struct, frozen=True, forbid_unknown_fields=True):
 
     turn: int | None = None
     delay: float = 0.0
+    pause: float = 0.0
+    together: bool = False
     stderr_bytes: int = 0
     waits_for_stdin: bool = False
     hang: Literal["before", "during", "after"] | None = None
@@ -115,7 +119,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def seconds(self) -> float:
         """How long it must take, at least: its delays, and the deadlines that its hangs use up."""
-        return sum(play.delay + (self.deadline if play.hang else 0) for play in self.plays)
+        return sum(play.delay + play.pause + (self.deadline if play.hang else 0) for play in self.plays)
 
 
 class Conversation(Struct, frozen=True):

@@ -1,0 +1,55 @@
+"""A correct orchestrator for Codex: one process for each turn, in its own group, with a deadline."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SETTINGS = os.environ
+CODEX = ["codex", "exec", "--json", "--skip-git-repo-check"]
+
+
+def turn(text, session=None):
+    resume = ["resume", session] if session else []
+    engine = subprocess.Popen(
+        [*CODEX, *resume, "-"],
+        cwd=SETTINGS["TURNGATE_WORKSPACE"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )
+    try:
+        out, err = engine.communicate(text.encode(), timeout=float(SETTINGS["TURNGATE_DEADLINE_SEC"]))
+    except subprocess.TimeoutExpired:
+        sys.exit("the engine hangs")
+    finally:
+        end(engine)
+    records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
+    if engine.returncode != 0 or not any(record["type"] == "turn.completed" for record in records):
+        sys.exit(f"the turn failed: {err.decode()[-500:]}")
+    ids = [record["thread_id"] for record in records if record["type"] == "thread.started" and "thread_id" in record]
+    if len(ids) != 1 or session not in (None, ids[0]):
+        sys.exit("there is no session id, or another one")
+    items = [record["item"] for record in records if record["type"] == "item.completed"]
+    texts = [item["text"] for item in items if item["type"] == "agent_message"]
+    if not texts or not texts[-1]:
+        sys.exit("there is no answer")
+    return ids[0], texts[-1]
+
+
+def end(engine):
+    try:
+        os.killpg(engine.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def main():
+    session, answer = turn(Path(SETTINGS["TURNGATE_PROMPT_FILE"]).read_text("utf-8"))
+    for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2"):
+        if name in SETTINGS:
+            session, answer = turn(SETTINGS[name], session)
+    print(json.loads(answer)["final_data"]["answer"])
+
+
+main()
