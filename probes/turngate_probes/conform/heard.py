@@ -6,6 +6,8 @@ import threading
 
 from turngate_probes.conform.calls import CallRecord
 
+STDIN = 0
+
 
 class Heard(io.RawIOBase):
     """Standard input, which a thread reads to its end and records; `over` is set when it has ended."""
@@ -33,7 +35,7 @@ class Heard(io.RawIOBase):
         chunk = b"-"
         while chunk:
             try:
-                chunk = os.read(0, 2**16)
+                chunk = os.read(STDIN, 2**16)
             except OSError:
                 chunk = b""
             self._record.read(chunk)

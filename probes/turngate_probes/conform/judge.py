@@ -106,29 +106,27 @@ def _stdin(seen: Evidence) -> Iterator[Breach]:
 
 def _ids(seen: Evidence) -> Iterator[Breach]:
     """Follow the conversations: each later turn resumes the id that the one before it printed."""
-    printed: dict[str, Conversation] = {}
-    latest: dict[str, str] = {}
-    turns = [call for call in _turns(seen) if call.started.kind == "turn"]
-    for call in turns:
+    owners: dict[str, Conversation | None] = {}
+    latest: dict[Conversation | None, str] = {}
+    for call in (call for call in _turns(seen) if call.started.kind == "turn"):
         resumed, owner = call.started.resumed, _owner(seen, call)
         if call.started.latest:
             yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.latest})", call)
         elif resumed is None:
-            if owner is None or owner.name in latest:
+            if owner in latest:
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
-        elif resumed not in printed:
-            decoy = any(resumed.encode() in before.stdout for before in turns if before.number < call.number)
+        elif resumed not in owners:
+            decoy = any(resumed.encode() in before.stdout for before in seen.calls if before.number < call.number)
             rule = "id-from-its-place" if decoy else "resumes-the-id"
             where = "was only in the text of the model" if decoy else "no turn of this run printed"
             yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
-        elif owner and owner is not printed[resumed]:
+        elif owner and owner is not owners[resumed]:
             yield _breach("separate-conversations", "it resumed the session of another conversation", call)
-        elif latest[printed[resumed].name] != resumed:
+        elif latest[owners[resumed]] != resumed:
             yield _breach("resumes-the-id", f"it resumed {resumed!r}, but the last turn printed another id", call)
-        owner = printed.get(resumed or "", owner)
-        if call.handle and owner:
-            printed[call.handle] = owner
-            latest[owner.name] = call.handle
+        if call.handle:
+            owners[call.handle] = owners.get(resumed or "", owner)
+            latest[owners[call.handle]] = call.handle
 
 
 def _texts(seen: Evidence) -> Iterator[Breach]:
@@ -163,9 +161,10 @@ _CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts)
 
 def _owner(seen: Evidence, call: Call) -> Conversation | None:
     """Return the conversation whose words a call carries; None: those of none, or of several."""
-    text = call.text or ""
-    owners = [ran.conversation for ran in seen.ran if any(prompt in text for prompt in ran.conversation.prompts)]
-    return owners[0] if len(owners) == 1 else None
+    talks = [ran.conversation for ran in seen.ran]
+    if len(talks) > 1:
+        talks = [talk for talk in talks if any(prompt in (call.text or "") for prompt in talk.prompts)]
+    return talks[0] if len(talks) == 1 else None
 
 
 def _turns(seen: Evidence) -> list[Call]:

@@ -31,6 +31,8 @@ _SESSION_TROUBLE = {
     "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
     "renamed": Deviation("resume.same-handle", "new-handle", "resume the new id"),
 }
+_BEGAN = time.monotonic()
+SLOWER = 5  # times what the call took so far: on a busy machine, the caller is slower too
 TOGETHER, POLL = 10.0, 0.02  # seconds
 UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
 
@@ -131,7 +133,7 @@ class _Call:
                 case Output():
                     self._write(step.stream, step.data)
                 case Halt("pause"):
-                    time.sleep(self.play.pause)
+                    time.sleep(self.play.pause + SLOWER * (time.monotonic() - _BEGAN))
                 case Halt("hang"):
                     _hang()
                 case Halt("crash"):

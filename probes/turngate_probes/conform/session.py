@@ -29,6 +29,7 @@ from turngate_probes.conform.run import MAX_VARIABLE, play, variable_of
 from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 
+LAST = 3  # the turn that the reply in TURNGATE_REPLY_2 starts
 PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if an SDK brings its own, point it to ${variable}"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
@@ -134,10 +135,9 @@ def _unanswered(seen: Evidence, contract: EngineContract) -> tuple[Result, str] 
     if not turns:
         said = TOO_LONG if len(seen.ran[0].conversation.prompts[0]) > MAX_VARIABLE else NO_CALL
         return Result.UNANSWERED, said.format(variable=variable_of(contract.engine))
-    succeeded = all(ran.exit_code == 0 for ran in seen.ran) and all(
-        call.ended and not call.ended.exit_code for call in turns
-    )
-    if "third_turn" in seen.scenario.needs and succeeded and len(turns) < seen.scenario.turns:
+    good = all(call.ended and not call.ended.exit_code for call in turns)
+    wanted = "third_turn" in seen.scenario.needs and seen.scenario.expect == "success"
+    if wanted and good and len(turns) == LAST - 1:
         return Result.SKIPPED, NO_THIRD_TURN
     return None
 

@@ -25,7 +25,7 @@ def conform(tmp_path: Path, command: tuple[str, ...], chosen: tuple[str, ...]) -
     return session.run(Interrupt(), lambda _: None)
 
 
-@pytest.mark.parametrize(("program", "file"), [(sys.executable, CORRECT["python"]), ("node", CORRECT["node"])])
+@pytest.mark.parametrize("program, file", [(sys.executable, CORRECT["python"]), ("node", CORRECT["node"])])
 def test_a_correct_orchestrator_keeps_every_rule(tmp_path: Path, program: str, file: Path) -> None:
     """It passes all scenarios."""
     report = conform(tmp_path, (program, str(file)), tuple(scenarios()))

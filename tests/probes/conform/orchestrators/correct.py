@@ -5,18 +5,23 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 SETTINGS = os.environ
 CODEX = ["codex", "exec", "--json", "--skip-git-repo-check"]
 
 
-def turn(text, session=None):
+def turn(text: str, session: str | None = None) -> tuple[str, str]:
+    """Run a turn; return its session id and its text."""
     resume = ["resume", session] if session else []
     engine = subprocess.Popen(
         [*CODEX, *resume, "-"],
         cwd=SETTINGS["TURNGATE_WORKSPACE"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         out, err = engine.communicate(text.encode(), timeout=float(SETTINGS["TURNGATE_DEADLINE_SEC"]))
@@ -37,14 +42,14 @@ def turn(text, session=None):
     return ids[0], texts[-1]
 
 
-def end(engine):
-    try:
+def end(engine: "subprocess.Popen[bytes]") -> None:
+    """End the engine, with everything that it started."""
+    with suppress(ProcessLookupError):
         os.killpg(engine.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
-def main():
+def main() -> None:
+    """Run a conversation, and print its last answer."""
     session, answer = turn(Path(SETTINGS["TURNGATE_PROMPT_FILE"]).read_text("utf-8"))
     for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2"):
         if name in SETTINGS:

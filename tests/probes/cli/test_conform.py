@@ -1,0 +1,45 @@
+"""The command `conform`; its parts are tested with their modules."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probes.conform.orchestrators import CORRECT
+from turngate import cli
+
+
+def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its report is printed as JSON, and its records are kept."""
+    driver = (sys.executable, str(CORRECT["python"]))
+    kept = tmp_path / "kept"
+    assert cli.run(["conform", "--json", "--scenario", "two-turns", "--keep", str(kept), "--", *driver]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], [row["scenario"] for row in report["results"]]) == ("conforms", ["two-turns"])
+    assert len(list((kept / "codex-0.169.0/two-turns/1/calls").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ((), "missing COMMAND"),
+        (("--scenario", "two-turn", "--list"), "did you mean two-turns"),
+        (("--interactive", "--", "true"), "--interactive needs --observe"),
+        (("--observe", "--scenario", "no-id", "--", "true"), "can't be combined"),
+        (("--engine", "codex=/bin/true", "--", "true"), "names an executable"),
+        (("--report", "r.html", "--", "true"), "unknown suffix"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is explained, with exit code 2."""
+    assert cli.run(["conform", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_rules_and_scenarios_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """--list names them, --show explains them."""
+    assert cli.run(["conform", "--list"]) == 0
+    assert "orchestrator.no-auto-approval" in capsys.readouterr().out
+    assert cli.run(["conform", "--scenario", "fresh-session", "--show"]) == 0
+    assert "seen: codex 0.116.0" in capsys.readouterr().out

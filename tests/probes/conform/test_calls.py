@@ -1,0 +1,41 @@
+"""Records of calls, written and read."""
+
+from pathlib import Path
+
+from turngate_probes.conform.calls import CallRecord, Started, calls
+
+STARTED = Started(1, ("exec",), "/work", ("HOME",), "pipe", 5.0, "turn", prompt="hi")
+
+
+def test_a_whole_call_is_read_back(tmp_path: Path) -> None:
+    """Everything that was noted is there."""
+    record = CallRecord(tmp_path)
+    record.begin(STARTED)
+    record.read(b"a")
+    record.read(b"b")
+    record.read(b"")
+    record.session("s1")
+    record.signalled("SIGINT")
+    record.signalled("SIGTERM")
+    record.end("s1", 3, b"out")
+    (call,) = calls(tmp_path)
+    assert (call.number, call.started, call.stdin, call.stdin_closed) == (1, STARTED, b"ab", True)
+    assert (call.stdout, call.signals, call.handle, call.text) == (b"out", ("SIGINT", "SIGTERM"), "s1", "hi")
+    assert call.ended is not None
+    assert call.ended.exit_code == 3
+
+
+def test_a_killed_call_has_no_end(tmp_path: Path) -> None:
+    """It is listed as far as it came, and one that noted nothing is not."""
+    CallRecord(tmp_path).begin(STARTED)
+    CallRecord(tmp_path)
+    (call,) = calls(tmp_path)
+    assert (call.ended, call.stdin_closed, call.handle, call.stdout) == (None, False, None, b"")
+
+
+def test_calls_are_numbered_in_order(tmp_path: Path) -> None:
+    """Also those of several conversations."""
+    for _ in range(3):
+        CallRecord(tmp_path).begin(STARTED)
+    assert [call.number for call in calls(tmp_path)] == [1, 2, 3]
+    assert calls(tmp_path / "none") == ()

@@ -1,0 +1,49 @@
+"""Rules and scenarios fit together."""
+
+from collections import Counter
+
+import pytest
+
+from turngate import load_contract
+from turngate_probes.conform.catalogue import obstacle, rules, scenarios
+from turngate_probes.conform.structs import Play
+from turngate_probes.releases import recorded_releases
+
+ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
+
+
+def test_each_scenario_tests_a_rule() -> None:
+    """The rule of each scenario exists, and names are unique."""
+    assert {one.rule for one in scenarios().values()} <= set(rules())
+    assert len(scenarios()) >= 30
+    assert all(rule.id.startswith("orchestrator.") for rule in rules().values())
+
+
+def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
+    """A scenario whose engine does something names the release that did it; others are about encodings or timing."""
+    unnamed = [one.id for one in scenarios().values() if one.plays and not one.seen]
+    assert unnamed == [
+        "two-conversations", "slow-answer", "text-imitates-envelope", "split-characters", "byte-order-mark", "crlf",
+    ]  # fmt: skip
+
+
+def test_each_play_is_used() -> None:
+    """No way to misbehave is only described."""
+    default = Play()
+    used = Counter(
+        name
+        for one in scenarios().values()
+        for play in one.plays
+        for name in Play.__struct_fields__
+        if getattr(play, name) != getattr(default, name)
+    )
+    assert set(used) == set(Play.__struct_fields__)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_plays_most_scenarios(engine: str) -> None:
+    """What it can't play has a reason."""
+    contract = load_contract(engine, recorded_releases.newest(engine))
+    reasons = {one.id: why for one in scenarios().values() if (why := obstacle(one, contract))}
+    assert set(reasons) <= {"late-id", "long-line", "unknown-records", "prompt-200-kb"}
+    assert all(contract.title in why for why in reasons.values())

@@ -1,0 +1,37 @@
+"""What the arguments of a call say."""
+
+import pytest
+
+from turngate import load_contract
+from turngate_probes.conform.described import described, named
+
+CODEX = load_contract("codex", "0.169.0")
+ID = "0198c6a1-6d70-7000-8000-000000000001"
+START = ("exec", "--json", "--skip-git-repo-check")
+
+
+@pytest.mark.parametrize(
+    "argv, kind, resumed, prompt, widening",
+    [
+        (("--version",), "query", None, None, ()),
+        ((*START, "--", "hi"), "turn", None, "hi", ()),
+        ((*START, "-"), "turn", None, None, ()),
+        ((*START, "resume", ID, "--", "--yolo"), "turn", ID, "--yolo", ()),
+        ((*START, "--yolo", "resume", ID, "-"), "turn", ID, None, ("--yolo",)),
+        ((*START, "--no-such-option", "-"), "refused", None, None, ()),
+    ],
+)
+def test_a_call_is_described(
+    argv: tuple[str, ...], kind: str, resumed: str | None, prompt: str | None, widening: tuple[str, ...]
+) -> None:
+    """By its kind, the session it resumes, its prompt, and the arguments that skip approval."""
+    started = described(CODEX, argv, {"B": "secret", "A": ""}, None)
+    assert (started.kind, started.resumed, started.prompt, started.widening) == (kind, resumed, prompt, widening)
+    assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind == "refused")
+
+
+def test_the_latest_session_gets_a_name() -> None:
+    """The option that asks for it is noted, and is not read behind `--`."""
+    started = described(CODEX, (*START, "resume", "--last", "-"), {}, ID)
+    assert (started.kind, started.resumed, started.latest) == ("turn", ID, "--last")
+    assert named(CODEX, (*START, "--", "--last"), ID) == (*START, "--", "--last")

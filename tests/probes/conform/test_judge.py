@@ -1,0 +1,125 @@
+"""Rules, judged from records of calls."""
+
+from typing import Any
+
+import pytest
+
+from turngate_probes.conform.calls import Call, Ended, Started
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
+from turngate_probes.conform.structs import Conversation, Scenario
+
+A = Conversation("a", ("prompt of a", "reply of a"), "amber")
+B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
+TWO_TURNS = scenarios()["two-turns"]
+
+
+def call(number: int, text: str, *, resumed: str | None = None, handle: str | None = "s1", **more: Any) -> Call:
+    """Return a good call that ends before the next one starts; `more` are fields of its start or of the call."""
+    start: dict[str, Any] = {"cwd": "/work", "stdin": "pipe", "kind": "turn", "prompt": text, "resumed": resumed}
+    whole: dict[str, Any] = {
+        "ended": Ended(handle, 0, number + 0.5),
+        "stdin_closed": True,
+        "stdout": b"",
+        "signals": (),
+    }
+    for name, value in more.items():
+        (start if name in Started.__struct_fields__ else whole)[name] = value
+    fields: dict[str, Any] = {"argv": ("exec",), "at": float(number)} | start
+    started = Started(number, env=(), **fields)
+    return Call(number, started, stdin=b"", handle=handle, **whole)
+
+
+def ran(talk: Conversation = A, code: int | None = 0, stdout: str | None = None, left: tuple[str, ...] = ()) -> Ran:
+    """Return a COMMAND that succeeded."""
+    return Ran(talk, code, talk.answer if stdout is None else stdout, "", 1.0, left)
+
+
+def rules(*calls: Call, scenario: Scenario = TWO_TURNS, did: tuple[Ran, ...] = (ran(),)) -> list[str]:
+    """Return the rules that these calls break."""
+    return [row.rule.removeprefix("orchestrator.") for row in breaches(Evidence(scenario, "/work", did, calls))]
+
+
+GOOD = (call(1, A.prompts[0]), call(2, A.prompts[1], resumed="s1"))
+
+
+def test_a_good_conversation_breaks_nothing() -> None:
+    """Also with a wrapped prompt, and with questions for the version in between."""
+    assert rules(*GOOD) == []
+    query = call(3, "", kind="query", handle=None, cwd="/", stdin_closed=False)
+    assert rules(call(1, f"system: x\n{A.prompts[0]}\n"), GOOD[1], query) == []
+
+
+@pytest.mark.parametrize(
+    "name, did, broken",
+    [
+        ("two-turns", ran(code=1), ["completes"]),
+        ("two-turns", ran(stdout="done"), ["completes"]),
+        ("two-turns", ran(code=None), ["completes"]),
+        ("fresh-session", ran(), ["notices-fresh-session"]),
+        ("fresh-session", ran(code=7, stdout=""), []),
+        ("late-id", ran(code=1, stdout=""), []),
+        ("late-id", ran(stdout="something"), ["resumes-the-id"]),
+        (
+            "hang-before-answer",
+            ran(code=None, stdout="", left=("codex exec",)),
+            ["ends-hangs", "leaves-nothing-running"],
+        ),
+    ],
+)
+def test_the_result_is_compared_with_what_the_scenario_expects(name: str, did: Ran, broken: list[str]) -> None:
+    """The rule of the scenario is broken by another result."""
+    assert rules(*GOOD, scenario=scenarios()[name], did=(did,)) == broken
+
+
+@pytest.mark.parametrize(
+    "changed, broken",
+    [
+        (call(2, A.prompts[1], resumed="s1", widening=("--yolo",)), ["no-auto-approval"]),
+        (call(2, A.prompts[1], resumed="s1", cwd="/tmp"), ["same-directory"]),
+        (call(2, A.prompts[1], resumed="s1", stdin_closed=False), ["stdin"]),
+        (call(2, A.prompts[1], resumed="s2"), ["resumes-the-id"]),
+        (call(2, A.prompts[1], resumed="s1", latest="--last"), ["resumes-the-id"]),
+        (call(2, A.prompts[1], handle="s2"), ["resumes-the-id"]),
+        (call(2, "reply", resumed="s1"), ["text-whole"]),
+        (call(2, "", kind="refused", problem="no"), ["arguments"]),
+        (call(2, A.prompts[1], resumed="s1", at=1.2), ["one-turn-at-a-time"]),
+    ],
+)
+def test_a_call_breaks_its_rule(changed: Call, broken: list[str]) -> None:
+    """And no other."""
+    assert rules(GOOD[0], changed) == broken
+
+
+def test_an_id_from_text_is_told_apart() -> None:
+    """It occurs in the output of an earlier call, but is not the id of its session."""
+    decoy = call(1, A.prompts[0], stdout=b'{"text": "thread s9"}')
+    assert rules(decoy, call(2, A.prompts[1], resumed="s9")) == ["id-from-its-place"]
+
+
+def test_each_turn_resumes_what_the_last_one_printed() -> None:
+    """The first id is wrong if the second turn printed another."""
+    renamed = call(2, A.prompts[1], resumed="s1", handle="s2")
+    assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s2", handle="s2")) == []
+    assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s1", handle="s2")) == ["resumes-the-id"]
+
+
+def test_conversations_keep_to_themselves() -> None:
+    """Neither the session nor the answer of the other is used."""
+    both, first = (ran(A), ran(B)), [call(1, A.prompts[0]), call(2, B.prompts[0], handle="s2")]
+    assert (
+        rules(*first, call(3, B.prompts[1], resumed="s2", handle="s2"), call(4, A.prompts[1], resumed="s1"), did=both)
+        == []
+    )
+    crossed = [call(3, B.prompts[1], resumed="s1"), call(4, A.prompts[1], resumed="s2", handle="s2")]
+    assert rules(*first, *crossed, did=both) == ["separate-conversations"]
+    assert rules(*first, did=(ran(A, stdout="beryl"), ran(B)))[0] == "separate-conversations"
+
+
+def test_only_some_rules_hold_for_every_command() -> None:
+    """Approval counts only with a user in the loop."""
+    wide = call(1, "anything", widening=("--yolo",), stdin_closed=False)
+    seen = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
+    assert [row.rule for row in in_calls(seen)] == ["orchestrator.stdin"]
+    seen = Evidence(TWO_TURNS, "", (), (wide,))
+    assert in_calls(seen)[0] == Breach("orchestrator.no-auto-approval", "it passed --yolo", 1)

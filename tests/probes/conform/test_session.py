@@ -1,0 +1,83 @@
+"""Many scenarios, and their report."""
+
+import sys
+from pathlib import Path
+
+from tests.probes.conform.orchestrators import CORRECT
+from turngate import load_contract
+from turngate_probes.conform.baseline import ExpectedBreach
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
+from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, TOO_LONG, Session
+from turngate_probes.harness.interrupt import Interrupt
+
+CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")
+GOOD = (sys.executable, str(CORRECT["python"]))
+IDLE = (sys.executable, "-c", "raise SystemExit(1)")
+
+
+def conform(
+    root: Path, command: tuple[str, ...], *names: str, expected: tuple[ExpectedBreach, ...] = ()
+) -> ConformReport:
+    """Run scenarios with Codex."""
+    return Session(command, (CODEX,), tuple(scenarios()[name] for name in names), root, 2, expected).run(
+        Interrupt(), lambda _: None
+    )
+
+
+def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> None:
+    """Each is told once."""
+    told: list[ScenarioRow] = []
+    chosen = tuple(scenarios()[name] for name in ("two-turns", "three-turns", "no-id"))
+    report = Session(GOOD, (CODEX,), chosen, tmp_path, 2).run(Interrupt(), told.append)
+    assert [(row.scenario, row.result) for row in report.results] == [(one.id, Result.PASS) for one in chosen]
+    assert {row.scenario for row in told} == {one.id for one in chosen}
+    assert (report.verdict, report.exit_code, report.mode) == (Conformance.CONFORMS, 0, "simulated")
+
+
+def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
+    """Not even that a conversation failed, as it should; the hint names the variable of the engine."""
+    report = conform(tmp_path, IDLE, "lost-session", "prompt-200-kb")
+    hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
+    assert [(row.result, row.detail) for row in report.results] == [
+        (Result.UNANSWERED, hint),
+        (Result.UNANSWERED, TOO_LONG),
+    ]
+    assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
+
+
+def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
+    """Because of the engine, or because the driver has no second reply."""
+    chosen = (scenarios()["long-line"],)
+    report = Session(GOOD, (GEMINI,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
+    assert (report.results[0].result, report.exit_code) == (Result.SKIPPED, 2)
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        CORRECT["python"].read_text().replace('("TURNGATE_REPLY", "TURNGATE_REPLY_2")', '("TURNGATE_REPLY",)')
+    )
+    report = conform(tmp_path / "2", (sys.executable, str(driver)), "three-turns")
+    assert (report.results[0].result, report.results[0].detail) == (Result.SKIPPED, NO_THIRD_TURN)
+
+
+def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
+    """An entry that excuses nothing is stale."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace("session not in (None, ids[0])", "False"))
+    used = ExpectedBreach("orchestrator.notices-fresh-session", "known")
+    report = conform(
+        tmp_path / "r",
+        (sys.executable, str(driver)),
+        "fresh-session",
+        expected=(used, ExpectedBreach("orchestrator.stdin", "r")),
+    )
+    assert (report.results[0].result, report.results[0].breaches[0].excused) == (Result.EXCUSED, "known")
+    assert (report.verdict, report.stale) == (Conformance.CONFORMS, ("orchestrator.stdin",))
+
+
+def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
+    """What is known is reported."""
+    interrupt = Interrupt()
+    interrupt.set()
+    chosen = (scenarios()["two-turns"],)
+    report = Session(GOOD, (CODEX,), chosen, tmp_path, 1).run(interrupt, lambda _: None)
+    assert (report.results, report.interrupted, report.exit_code) == ((), True, 130)
