@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.conform.orchestrators import CORRECT
+from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import cli
 
 

@@ -24,9 +24,9 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
     """A fresh home, the engine first on PATH, the texts, and neither keys nor the user's own settings."""
     environ = {
         "PATH": "/usr/bin",
-        "HOME": "/root",
+        "HOME": "/home/user",
         "OPENAI_API_KEY": "k",
-        "CODEX_HOME": "/root/.codex",
+        "CODEX_HOME": "/home/user/.codex",
         "LANG": "C.UTF-8",
     }
     seen = ran(tmp_path, "workspace-with-spaces", SHOWS, environ)

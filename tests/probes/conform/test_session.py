@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.probes.conform.orchestrators import CORRECT
+from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
 from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.catalogue import scenarios

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.conform.orchestrators import CORRECT, Wrong, wrong
+from tests.conform.orchestrators.catalogue import CORRECT, Wrong, wrong
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.conform.report import Conformance, ConformReport, Result
