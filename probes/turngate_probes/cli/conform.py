@@ -116,7 +116,7 @@ def conform(  # noqa: PLR0913 - as it has options
 def _contract(target: str) -> "EngineContract":
     from turngate import EnvironmentFailed, load_contract
     from turngate_probes.releases import recorded_releases
-    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.source import parse_target
 
     asked = parse_target(target)

@@ -13,6 +13,7 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.unguarded import unguarded
 from turngate_probes.conform.calls import Started
 from turngate_probes.simulate import arguments
+from turngate_probes.simulate.command_line import UsageProblem
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
 
@@ -31,7 +32,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     latest = tuple(token for token in argv if token in contract.launch.latest)
     try:
         asked = arguments.read(unguarded(contract), named(contract, argv, newest))
-    except arguments.UsageProblem as problem:
+    except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return replace(start, kind="refused", problem=str(problem), widening=auto_flags_in(before, contract))
     tokens = [token for token in argv if token != asked.prompt]
