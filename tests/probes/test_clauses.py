@@ -91,15 +91,34 @@ def test_what_was_not_seen_is_not_run() -> None:
 
 def test_a_declared_symptom_deviates() -> None:
     """A symptom that the contract declares for this release is a deviation, with its workaround."""
-    result = judged(t.seen(t.hung("stdin-open/first")), "stdin-open")["stdin.open"]
+    result = judged(t.seen(t.turn("main/first"), t.hung("stdin-open/first")), "main", "stdin-open")["stdin.open"]
     assert result.result is Result.DEVIATES
     assert result.action.startswith("close standard input")
 
 
 def test_a_declared_symptom_that_did_not_occur_is_stale() -> None:
     """If a declared deviation doesn't occur any more, the clause passes and is marked stale."""
-    result = judged(t.seen(t.turn("stdin-open/first")), "stdin-open")["stdin.open"]
+    result = judged(t.seen(t.turn("main/first"), t.turn("stdin-open/first")), "main", "stdin-open")["stdin.open"]
     assert (result.result, result.stale) == (Result.PASS, True)
+
+
+@pytest.mark.parametrize("clause", ["prompt.large", "stdin.open", "auto.flags-accepted"])
+def test_a_turn_that_fails_like_every_other_says_nothing_about_its_clause(clause: str) -> None:
+    """A turn that did not end properly fails its clause only if good turns do end properly."""
+    name = f"{CHECKS[clause].cases[0]}/first"
+    turn = t.hung(name) if clause == "stdin.open" else t.refused(name)
+    failed = judge_levels(t.seen(t.refused("main/first"), turn), "hermetic")[clause]
+    assert (failed.result, failed.needs, failed.evidence) == (Result.NOT_RUN, ("turn.terminal-event",), (name,))
+    assert "needs turn.terminal-event, which is fail" in failed.detail
+    alone = judge_levels(t.seen(t.turn("main/first"), turn), "hermetic")[clause]
+    assert alone.result is (Result.DEVIATES if clause == "stdin.open" else Result.FAIL)
+
+
+def test_a_failing_backend_is_judged_only_of_an_engine_that_works() -> None:
+    """An engine that fails every turn has not shown that it reports a failing backend."""
+    failing = [t.refused(f"{case}/first") for case in FAILING]
+    result = judge_levels(t.seen(t.refused("main/first"), *failing), "hermetic")["backend.failure-told"]
+    assert (result.result, result.needs) == (Result.NOT_RUN, ("turn.terminal-event",))
 
 
 def judge_levels(seen: Observations, *levels: str) -> dict[str, ClauseResult]:

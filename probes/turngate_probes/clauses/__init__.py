@@ -24,10 +24,12 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     stream,
 )  # fmt: skip
 from turngate_probes.clauses.registry import CHECKS as CHECKS
-from turngate_probes.clauses.registry import Check, SkippedError
+from turngate_probes.clauses.registry import Check, SkippedError, went_well
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 
+# a turn that fails like every other one says nothing about the clause that it was made for
+ENDING = "turn.terminal-event"
 SHOWN = 3  # last observations of a case that could not continue
 
 
@@ -38,7 +40,7 @@ def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
     while open_:
         clause = load.catalogue()[open_.pop()]
         wanted.add(clause.id)
-        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1]} - wanted
+        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1], *_ending(clause)} - wanted
     return frozenset(wanted)
 
 
@@ -65,19 +67,35 @@ def judge_all(
 
 def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
     check = CHECKS[clause.id]
-    return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames))
+    return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames, *_ending(clause)))
+
+
+def _ending(clause: Clause) -> tuple[str, ...]:
+    return (ENDING,) if clause.level == "hermetic" and clause.id != ENDING else ()
 
 
 def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
-    """Judge one clause by its prerequisites, its check, and the declared deviations."""
+    """Judge one clause by its prerequisites, its check, and the declared deviations.
+
+    A failure on a turn that did not end properly counts only if other turns do.
+    """
     if missing := fallen(clause, clause.needs, results):
         return missing
     try:
-        return judged(clause, check.run(seen), seen.contract)
+        finding = check.run(seen)
+        judged_turns = [seen.turns[name] for name in finding.evidence if name in seen.turns]
+        if not finding.ok and not all(map(went_well, judged_turns)) and (blamed := _unended(clause, results)):
+            return structs.replace(blamed, detail=f"{finding.detail}; {blamed.detail}", evidence=finding.evidence)
+        return judged(clause, finding, seen.contract)
     except NotSeenError as unseen:
         return _not_seen(clause, check, seen, unseen.obstacle, results)
     except SkippedError as reason:
         return ClauseResult.of(clause, Result.UNSUPPORTED, str(reason))
+
+
+def _unended(clause: Clause, results: dict[str, ClauseResult]) -> ClauseResult | None:
+    """Return `not_run` if even good turns of the engine don't end properly."""
+    return fallen(clause, (ending for ending in _ending(clause) if ending in results), results)
 
 
 def _not_seen(
@@ -85,6 +103,7 @@ def _not_seen(
 ) -> ClauseResult:
     """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
     named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
+    named = named or (_unended(clause, results) if obstacle.by_engine else None)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:

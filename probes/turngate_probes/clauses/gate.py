@@ -1,7 +1,15 @@
 """Checks of replacing one release with another in the same home: do open sessions survive?"""
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import (
+    SkippedError,
+    check,
+    check_carried,
+    fail_if,
+    how_it_ended,
+    passed,
+    went_well,
+)
 from turngate_probes.harness.observations import Observations, Turn
 
 CASE = "crossing"
@@ -33,8 +41,8 @@ def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
     """Check that the turn succeeded, under the first one's session id, and sent all earlier turns."""
     fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     fail_if(not went_well(turn), how_it_ended(turn), turn, symptom="refused")
-    lost = "earlier turns were not sent to the model, with exit code 0"
-    fail_if(not turn.carries(first, *more), lost, turn, symptom="fresh-session")
+    check_carried(turn, first, *more)
+    fail_if(turn.session is None, f"resumed {turn.resumed}, but reported no session id", turn)
     another = f"resumed {turn.resumed}, but reported {turn.session}"
     fail_if(turn.session != turn.resumed, another, turn, symptom="new-handle")
     return passed(f"{', '.join(sorted(past.nonce for past in (first, *more)))} sent again", first, *more, turn)

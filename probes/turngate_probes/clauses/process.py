@@ -4,7 +4,7 @@ from turngate import Ended
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate.process import EXIT_LIMIT
-from turngate_probes.clauses.registry import check, fail_if, passed
+from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn, unknown_requests
 
 # the probe adds this name when every case has ended and the executable was compared
@@ -26,6 +26,8 @@ def clean_exit(seen: Observations) -> Finding:
     if any(turn.exit_seconds is None for turn in watched):
         what = "recordings don't show how long the engine ran after its terminal event"
         raise NotSeenError(what, Reason.NO_RECORDING)
+    if not any(turn.reading.ended or turn.reading.failures for turn in watched):
+        raise NotSeenError(f"no turn had a terminal event ({how_it_ended(watched[0])})", by_engine=True)
     slowest = max(turn.exit_seconds or 0 for turn in watched)
     return passed(f"{len(watched)} turns left no process running; at most {slowest:.1f} s from terminal event to exit")
 
@@ -51,6 +53,8 @@ def loopback_only(seen: Observations) -> Finding:
     wrong = [f"tried to reach {', '.join(strange)}"] if strange else []
     wrong += [f"requested unknown paths of the model backend: {', '.join(paths[:5])}"] if paths else []
     fail_if(wrong, "; ".join(wrong))
+    if not any(turn.requests for turn in seen.turns.values()):
+        raise NotSeenError("no turn reached the model backend, so that nothing is shown", by_engine=True)
     listed = ", ".join(sorted(seen.hosts))
     return passed("only the model backend" + (f", and the listed {listed}" if listed else ""))
 

@@ -102,9 +102,26 @@ def unread(turn: Turn) -> str:
 
 
 def went_well(turn: Turn) -> bool:
-    """Return whether the engine reported success: no failure, and exit code 0 or none."""
-    ended = turn.reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
-    return ended and not turn.hung and not turn.reading.failures
+    """Return whether the turn ended properly: exit code 0 or none, no failure, and a terminal event or an answer."""
+    reading = turn.reading
+    ended = reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
+    return ended and not turn.hung and not reading.failures and (reading.ended or reading.final_text is not None)
+
+
+def another_session(turn: Turn) -> bool:
+    """Return whether a resumed turn reported an id, but not the requested one."""
+    return turn.session is not None and turn.session != turn.resumed
+
+
+def check_carried(turn: Turn, *earlier: Turn, where: str = "") -> None:
+    """Check that a resumed turn sent its prompt together with the earlier turns; only another id is a fresh session."""
+    unsent = f"{where}the prompt was not sent to the model ({how_it_ended(turn)})"
+    fail_if(not turn.sent(), unsent, turn, symptom="refused")
+    fresh = another_session(turn)
+    lost = f"{where}earlier turns were not sent to the model, " + (
+        f"in a fresh session {turn.session}" if fresh else "though no other session id came back"
+    )
+    fail_if(not turn.carries(*earlier), lost, turn, symptom="fresh-session" if fresh else "context-lost")
 
 
 def _last_line(stderr: bytes) -> str:

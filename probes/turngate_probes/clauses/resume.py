@@ -4,8 +4,17 @@ import re
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
-from turngate_probes.clauses.registry import EXCERPT, check, fail_if, how_it_ended, passed, went_well
-from turngate_probes.harness.observations import Observations, Turn
+from turngate_probes.clauses.registry import (
+    EXCERPT,
+    another_session,
+    check,
+    check_carried,
+    fail_if,
+    how_it_ended,
+    passed,
+    went_well,
+)
+from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
 
 @check("resume.accepted", "main", blames=RESUMABLE)
@@ -17,6 +26,8 @@ def accepted(seen: Observations) -> Finding:
         return passed("exit code 0", turn)
     fail_if(not turn.sent(), "exit code 0, but the prompt was not sent to the model", turn)
     first, again = map(_models, (seen.turn("main/first"), turn))
+    if not first:
+        raise NotSeenError("the first turn sent no prompt to the model, so its model is unknown", by_engine=True)
     fail_if(not first & again, f"the model option was lost: {', '.join(first)} at first, then {', '.join(again)}", turn)
     return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
 
@@ -27,6 +38,7 @@ def same_handle(seen: Observations) -> Finding:
     turn = seen.turn("main/again")
     sightings = turn.reading.handle.sightings
     reported = turn.session or (sightings[0].value if sightings else None)
+    fail_if(reported is None, f"resumed {turn.resumed}, but reported no session id", turn)
     fail_if(reported != turn.resumed, f"resumed {turn.resumed}, but reported {reported}", turn, symptom="new-handle")
     return passed(f"{reported}", turn)
 
@@ -45,6 +57,7 @@ def repeated(seen: Observations) -> Finding:
     """The third turn's request contained both earlier nonces, under the same id."""
     first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
     fail_if(not went_well(third), how_it_ended(third), third)
+    fail_if(third.session is None, "the third turn reported no session id", third)
     another = f"the third turn reported {third.session}, not {first.session}"
     fail_if(third.session != first.session, another, third, symptom="new-handle")
     lost = "no request of the third turn contains both earlier nonces"
@@ -59,8 +72,7 @@ def other_cwd(seen: Observations) -> Finding:
     how = f"from another directory: {how_it_ended(turn)}"
     fail_if(turn.hung, how, turn, symptom="hang")
     fail_if(not went_well(turn), how, turn, symptom="refused")
-    lost = "from another directory, the context was lost, with exit code 0"
-    fail_if(not turn.carries(first), lost, turn, symptom="fresh-session")
+    check_carried(turn, first, where="from another directory: ")
     return passed("resumed from another directory", turn)
 
 
@@ -68,6 +80,8 @@ def other_cwd(seen: Observations) -> Finding:
 def later_minute(seen: Observations) -> Finding:
     """Session A was resumed in a later minute, and again after B had started, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
+    for turn in (again, third):
+        fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     lost = f"in a later minute, the session was lost ({how_it_ended(again)})"
     fail_if(not went_well(again) or not again.carries(first), lost, again, symptom="lost-at-once")
     lost = f"after another session had started, the first was lost ({how_it_ended(third)})"
@@ -84,8 +98,15 @@ def isolation(seen: Observations) -> Finding:
         sent = {nonce for request in turn.watched for nonce in request.nonces}
         leaked = [other.nonce for other in others if other.nonce in sent]
         fail_if(leaked, f"{', '.join(leaked)} of the other session was sent", turn)
-    fail_if(a[0].session == b[0].session, f"both sessions have the id {a[0].session}", a[0], b[0])
-    return passed(f"{len(a) + len(b)} turns of two sessions", *a, *b)
+    same = a[0].session is not None and a[0].session == b[0].session
+    fail_if(same, f"both sessions have the id {a[0].session}", a[0], b[0])
+    shown = [turn for turn in (*a, *b) if turn.sent()]
+    if not any(turn.resumed for turn in shown if turn in b):
+        how = how_it_ended(b[-1])
+        raise NotSeenError(f"the second session was not resumed, so that nothing is shown ({how})", by_engine=True)
+    silent = [turn.name for turn in (*a, *b) if turn not in shown]
+    told = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
+    return passed(f"{len(shown)} turns of two sessions{told}", *shown)
 
 
 @check("resume.dead-handle", "bad-handles")
@@ -117,9 +138,10 @@ def _models(turn: Turn) -> set[str]:
 
 def _loud(turn: Turn) -> Finding:
     fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
-    fresh = turn.session is not None and turn.session != turn.resumed
-    fail_if(went_well(turn) and fresh, f"exit code 0 and a fresh session {turn.session}", turn, symptom="fresh-session")
-    fail_if(went_well(turn), "exit code 0 and no new id", turn, symptom="quiet")
+    silent = turn.exit_code == 0 and not turn.reading.failures
+    fresh = went_well(turn) and another_session(turn)
+    fail_if(fresh, f"exit code 0 and a fresh session {turn.session}", turn, symptom="fresh-session")
+    fail_if(silent or went_well(turn), f"no error, and no new id ({how_it_ended(turn)})", turn, symptom="quiet")
     fail_if(turn.exit_code == 0, f"an error was reported, with {how_it_ended(turn)}", turn, symptom="exit-0")
     late = f"the prompt was sent to the model before it failed ({how_it_ended(turn)})"
     fail_if(turn.requests and turn.sent(), late, turn, symptom="late")

@@ -32,10 +32,11 @@ def help_surface(seen: Observations) -> Finding:
     """Each help page contains, as whole words, every name that the contract uses."""
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
-        printed = seen.page(f"static/help-{i + 1}").printed
-        misplaced = printed.misplaced(wanted.stream, wanted.is_complete)
-        fail_if(misplaced, f"{' '.join(wanted.argv)}: {misplaced}")
-        absent += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.missing(printed.on(wanted.stream))]
+        page, command = seen.page(f"static/help-{i + 1}"), " ".join(wanted.argv)
+        fail_if(page.ended is not Ended.EXIT, f"{command} did not end by itself, so its text is not whole")
+        misplaced = page.printed.misplaced(wanted.stream, wanted.is_complete)
+        fail_if(misplaced, f"{command}: {misplaced}")
+        absent += [f"{name} ({command})" for name in wanted.missing(page.printed.on(wanted.stream))]
     fail_if(absent, "missing: " + ", ".join(absent))
     return passed(f"{sum(len(page.names) for page in seen.contract.help.pages)} names found")
 

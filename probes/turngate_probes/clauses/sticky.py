@@ -49,6 +49,8 @@ def framing(seen: Observations) -> Finding:
     _must_be_sticky(seen)
     seen.turn("sticky/turn-1")
     turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
+    if not turns[-1].stdout.strip():
+        raise NotSeenError("the process printed nothing, so that nothing is shown", by_engine=True)
     for line in turns[-1].stdout.splitlines():
         shown = line[:EXCERPT].decode("utf-8", "backslashreplace")
         fail_if(line.strip() and not _is_message(line), f"a line is not a message: {shown!r}", turns[-1])
@@ -75,6 +77,9 @@ def permission_asked(seen: Observations) -> Finding:
     acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
     pending = asked.document.get("pending") or {}
     kind, options = pending.get("kind"), [str(option) for option in pending.get("options", ())]
+    called = seen.turns.get("sticky/turn-2")
+    if called and not any(request.reply.startswith("tool_call ") for request in called.watched):
+        raise NotSeenError("the engine sent no request that the model could answer with a tool call", by_engine=True)
     fail_if(kind != "risk_ack", f"the tool was called, but the question has kind {kind}", acting, asked)
     lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
     fail_if(lasting, f"it offers more than one-time approval: {', '.join(lasting)}", asked)

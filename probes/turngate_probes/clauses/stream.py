@@ -12,7 +12,9 @@ MOST = 30
 @check("stream.framing", "main")
 def framing(seen: Observations) -> Finding:
     """The output of every successful turn followed its framing, and was not cut off."""
-    turns = _turns(seen)
+    turns = [turn for turn in _turns(seen) if went_well(turn)]
+    if not turns:
+        raise NotSeenError(f"no turn ended properly ({how_it_ended(seen.turn(GOOD[0]))})", by_engine=True)
     for turn in turns:
         fail_if(turn.reading.framing, "".join(turn.reading.framing[:1]), turn)
         fail_if(_holds_more_text(turn, seen), "the stream for the agent's text contains more than that text", turn)
@@ -42,6 +44,8 @@ def terminal_event(seen: Observations) -> Finding:
     for turn in turns:
         fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)}){unmatched(turn, 'end')}", turn)
         fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)
+        unasked = turn.requests is not None and not turn.sent()
+        fail_if(unasked, f"the turn ended, but its prompt was not sent to the model ({how_it_ended(turn)})", turn)
     return passed(f"{len(turns)} turns", *turns)
 
 

@@ -36,7 +36,9 @@ def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
     [
         ({"ended": Ended.TIMEOUT, "exit_code": None}, "hang"),
         ({"exit_code": 1}, "refused"),
-        ({"carries": ()}, "fresh-session"),
+        ({"carries": (), "stdout": t.printed(t.ANOTHER)}, "fresh-session"),
+        ({"carries": ()}, "context-lost"),
+        ({"requests": ()}, "refused"),
         ({"stdout": t.printed(t.ANOTHER)}, "new-handle"),
     ],
 )
@@ -51,4 +53,4 @@ def test_a_session_that_was_touched_must_hold_the_turn_of_the_other_release() ->
     told = t.turn(FIRST), t.resumed(AGAIN, FIRST)
     assert t.check("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
     finding = t.check("rollback.touched", *told, t.resumed(THIRD, FIRST))
-    assert (finding.ok, finding.symptoms) == (False, ("fresh-session",))
+    assert (finding.ok, finding.symptoms) == (False, ("context-lost",))

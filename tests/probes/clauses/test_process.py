@@ -23,6 +23,19 @@ def test_a_process_left_running_fails() -> None:
     assert finding.detail == "left running: node watch.js"
 
 
+def test_a_turn_without_a_terminal_event_shows_no_exit() -> None:
+    """Without a terminal event in any turn, the time to the exit is unknown."""
+    with pytest.raises(NotSeenError, match="no turn had a terminal event"):
+        t.check("process.clean-exit", t.refused("main/first", exit_seconds=0.0))
+
+
+def test_turns_that_reached_nothing_show_nothing_of_the_network() -> None:
+    """An engine that never reached the model backend has not shown what it contacts; a strange host still fails."""
+    with pytest.raises(NotSeenError, match="no turn reached the model backend"):
+        t.check("network.loopback-only", t.refused("main/first"), hosts=set())
+    assert not t.check("network.loopback-only", t.refused("main/first"), hosts={"telemetry.example"}).ok
+
+
 def test_a_process_that_stays_after_its_turn_fails() -> None:
     """A process that does not exit in time after its turn fails, with its own symptom."""
     turn = t.turn("main/first", ended=Ended.LINGERED, exit_code=-15, exit_seconds=10.1)

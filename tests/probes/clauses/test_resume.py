@@ -1,5 +1,6 @@
 """Checks of resuming, on hand-made turns."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,11 +59,17 @@ def test_a_recorded_resume_is_accepted_by_its_exit() -> None:
     assert main("resume.accepted", t.resumed("main/again", requests=None)).ok
 
 
-@pytest.mark.parametrize("says", [t.ANOTHER, None])
-def test_another_id_is_not_the_same(says: str | None) -> None:
-    """A changed or missing id fails with the symptom new-handle."""
+@pytest.mark.parametrize("says, symptoms", [(t.ANOTHER, ("new-handle",)), (None, ())])
+def test_another_id_is_not_the_same(says: str | None, symptoms: tuple[str, ...]) -> None:
+    """A changed or missing id fails; only one that came back is a new handle."""
     finding = main("resume.same-handle", t.resumed("main/again", "main/first", stdout=t.printed(says)))
-    assert (finding.ok, finding.symptoms) == (False, ("new-handle",))
+    assert (finding.ok, finding.symptoms) == (False, symptoms)
+
+
+def test_a_model_that_was_never_asked_for_is_not_lost() -> None:
+    """If the first turn sent no prompt, nothing shows that the resume has lost its model."""
+    with pytest.raises(NotSeenError, match="its model is unknown"):
+        t.check("resume.accepted", t.turn("main/first", requests=()), AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +105,9 @@ def test_a_second_resume_passes() -> None:
         (t.resumed("main/third", "main/again"), ()),
         (t.refused("main/third"), ()),
         (t.resumed("main/third", "main/first", "main/again", stdout=t.printed(t.ANOTHER)), ("new-handle",)),
+        (t.resumed("main/third", "main/first", "main/again", stdout=t.printed(None)), ()),
     ],
-    ids=["forgot the second", "forgot the first", "refused", "another id"],
+    ids=["forgot the second", "forgot the first", "refused", "another id", "no id"],
 )
 def test_a_second_resume_that_lost_something_fails(third: Turn, symptoms: tuple[str, ...]) -> None:
     """A third turn that lost context, was refused or changed the id fails."""
@@ -111,14 +119,18 @@ def test_a_second_resume_that_lost_something_fails(third: Turn, symptoms: tuple[
     "elsewhere, symptoms",
     [
         (t.resumed("main/elsewhere", "main/first"), None),
-        (t.resumed("main/elsewhere"), ("fresh-session",)),
+        (t.resumed("main/elsewhere", stdout=t.printed(t.ANOTHER)), ("fresh-session",)),
+        (t.resumed("main/elsewhere"), ("context-lost",)),
+        (t.resumed("main/elsewhere", stdout=t.printed(None)), ("context-lost",)),
         (t.refused("main/elsewhere"), ("refused",)),
+        (t.refused("main/elsewhere", stderr=b"Fork this session? [y/N] Aborted.", exit_code=0), ("refused",)),
+        (t.resumed("main/elsewhere", requests=()), ("refused",)),
         (t.hung("main/elsewhere"), ("hang",)),
     ],
-    ids=["resumed", "fresh", "refused", "hung"],
+    ids=["resumed", "fresh", "same id", "no id", "refused", "aborted with exit code 0", "sent nothing", "hung"],
 )
 def test_resuming_elsewhere_is_told_by_its_symptom(elsewhere: Turn, symptoms: tuple[str, ...] | None) -> None:
-    """Resuming in another directory works, or fails with the symptom fresh-session, refused or hang."""
+    """Resuming in another directory works, or fails with a symptom; only another id is a fresh session."""
     finding = main("resume.other-cwd", AGAIN, elsewhere)
     assert (finding.ok, finding.symptoms) == (symptoms is None, symptoms or ())
 
@@ -137,6 +149,8 @@ def test_two_good_sessions_pass(clause: str) -> None:
         (t.resumed(A_THIRD.name, A_FIRST.name), "lost-after-another"),
         (t.resumed(A_THIRD.name, B_FIRST.name), "lost-after-another"),
         (t.refused(A_THIRD.name), "lost-after-another"),
+        (t.hung(A_AGAIN.name), "hang"),
+        (t.hung(A_THIRD.name), "hang"),
     ],
 )
 def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str) -> None:
@@ -159,6 +173,21 @@ def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
     assert not t.check("resume.isolation", *with_(turn)).ok
 
 
+def test_a_turn_that_sent_nothing_shows_no_isolation() -> None:
+    """If the second session was not resumed, the clause is not run; another silent turn is named."""
+    with pytest.raises(NotSeenError, match=r"was not resumed.*exit code 1: Error: no such thing"):
+        t.check("resume.isolation", *with_(t.refused(B_AGAIN.name)))
+    finding = t.check("resume.isolation", *with_(t.refused(A_THIRD.name)))
+    assert (finding.ok, A_THIRD.name in finding.evidence) == (True, False)
+    assert finding.detail == f"4 turns of two sessions; not shown by {A_THIRD.name}, which sent no prompt"
+
+
+def test_ids_that_are_both_missing_are_not_the_same() -> None:
+    """Two sessions without an id don't count as one session."""
+    turns = [replace(turn, reading=t.turn("x", t.printed(None)).reading) for turn in (A_FIRST, B_FIRST)]
+    assert t.check("resume.isolation", A_AGAIN, A_THIRD, B_AGAIN, *turns).ok
+
+
 BAD_HANDLES = {"resume.dead-handle": "bad-handles/dead", "resume.malformed-handle": "bad-handles/malformed"}
 
 
@@ -178,6 +207,8 @@ def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: st
         "late": t.refused(name, requests=(t.exchange(t.nonce(name)),)),
         "hang": t.hung(name),
     }
+    silent = t.check(clause, t.refused(name, stderr=b"", exit_code=0))
+    assert (silent.ok, silent.symptoms) == (False, ("quiet",))
     findings = {symptom: t.check(clause, turn) for symptom, turn in played.items()}
     assert {symptom: (finding.ok, finding.symptoms) for symptom, finding in findings.items()} == {
         symptom: (False, (symptom,)) for symptom in played

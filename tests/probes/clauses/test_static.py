@@ -88,6 +88,13 @@ def test_help_must_name_whole_words(instead: str) -> None:
     assert (finding.ok, finding.detail) == (False, "missing: --json (exec --help)")
 
 
+def test_help_that_was_cut_off_misses_nothing_yet() -> None:
+    """A help page that had to be terminated fails as such, not because names are missing from its text."""
+    cut = t.page("static/help-1", "", exit_code=-15, ended=Ended.TIMEOUT)
+    finding = t.check("help.surface", cut, *HELP[1:])
+    assert (finding.ok, finding.detail) == (False, "exec --help did not end by itself, so its text is not whole")
+
+
 @pytest.mark.parametrize("clause", ["version.readable", "help.surface"])
 def test_pages_that_were_not_seen_leave_the_clause_open(clause: str) -> None:
     """If a command was not run, its clause is not run either."""

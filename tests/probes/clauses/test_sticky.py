@@ -10,7 +10,7 @@ from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import ANSWER, QUESTION
-from turngate_probes.harness.observations import Observation, Turn
+from turngate_probes.harness.observations import NotSeenError, Observation, Turn
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
@@ -38,7 +38,8 @@ def good(*spoilt: Observation) -> list[Observation]:
         v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),
         v.asked("sticky/acting", turn_index=2), permission(), v.call("sticky/no-option", {}, 422, {"a": 1}),
         v.asked("sticky/unmoved"), v.reply("sticky/declined"), v.asked("sticky/asked-again", turn_index=2),
-        turn("turn-2", "turn-1"), turn("turn-3", "turn-1", "turn-2", text=ANSWER, runs=False),
+        turn("turn-2", "turn-1", requests=(t.exchange(t.nonce("sticky/turn-1"), reply="tool_call shell"),)),
+        turn("turn-3", "turn-1", "turn-2", text=ANSWER, runs=False),
         v.ended("sticky/ended", data={"colour": "blue"}),
         *(v.asked(f"sticky-ends/{step}-asked") for step, _ in ends),
         *(v.ended(f"sticky-ends/{step}-ended", "failed", code) for step, code in ends),
@@ -106,3 +107,15 @@ def test_without_a_tool_call_asking_is_left_open() -> None:
     without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
     with pytest.raises(SkippedError, match="names no tool"):
         t.check("sticky.permission-asked", *good(), contract=without)
+
+
+def test_a_process_that_prints_nothing_shows_no_framing() -> None:
+    """Without any output of the process, the clause about its messages is not run."""
+    with pytest.raises(NotSeenError, match="printed nothing"):
+        t.check("sticky.framing", *good(turn("turn-3", "turn-1", "turn-2", runs=False, stdout=b"")))
+
+
+def test_a_tool_call_that_never_arrived_needs_no_permission() -> None:
+    """If no request could be answered with the tool call, the engine was never asked to act."""
+    with pytest.raises(NotSeenError, match="no request that the model could answer"):
+        t.check("sticky.permission-asked", *good(turn("turn-2", "turn-1")))

@@ -20,6 +20,24 @@ def test_good_turns_pass(clause: str) -> None:
     assert t.check(clause, *GOOD).ok
 
 
+def test_a_turn_that_did_not_end_shows_no_framing() -> None:
+    """Only turns that ended properly are judged; without one, the clause is not run."""
+    banner = t.refused("main/again", stdout=b"Welcome!\n")
+    assert t.check("stream.framing", GOOD[0], banner).ok
+    with pytest.raises(NotSeenError, match=r"no turn ended properly .exit code 1"):
+        t.check("stream.framing", t.refused("main/first"))
+    with pytest.raises(NotSeenError, match=r"no turn ended properly .exit code 0"):
+        t.check("stream.framing", t.refused("main/first", exit_code=0))
+
+
+def test_a_turn_that_never_asked_the_model_has_not_ended_well() -> None:
+    """A terminal event without a request that contains the prompt fails; a recording without requests passes."""
+    finding = t.check("turn.terminal-event", t.turn("main/first", requests=()))
+    assert not finding.ok
+    assert "its prompt was not sent to the model" in finding.detail
+    assert t.check("turn.terminal-event", t.turn("main/first", requests=None)).ok
+
+
 def test_output_that_was_too_much_is_told() -> None:
     """A turn with dropped output passes with a note."""
     finding = t.check("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
