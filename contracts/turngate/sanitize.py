@@ -43,11 +43,20 @@ _REGISTRY = re.compile(
 )
 
 
-def redact(text: str, known: Mapping[str, str] | None = None) -> str:
-    """Replace `known` strings, longest first, with placeholders, then all that looks like a secret or a registry."""
+def names_registry(host: str) -> bool:
+    """Whether the name of a host looks like one of a package registry."""
+    return _REGISTRY.fullmatch(host) is not None
+
+
+def redact(text: str, known: Mapping[str, str] | None = None, *, registries: bool = True) -> str:
+    """Replace `known` strings, longest first, with placeholders, then all that looks like a secret or a registry.
+
+    Without `registries`, their names stay.
+    """
     for secret, placeholder in sorted((known or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
         text = text.replace(secret, placeholder) if secret else text
-    return _REGISTRY.sub("<package-registry>", _SECRETS.sub(_hide, text))
+    text = _SECRETS.sub(_hide, text)
+    return _REGISTRY.sub("<package-registry>", text) if registries else text
 
 
 def _hide(match: re.Match[str]) -> str:

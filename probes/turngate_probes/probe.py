@@ -34,7 +34,7 @@ from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal
 from turngate_probes.journal.seen import seen_event
 from turngate_probes.record import replay
-from turngate_probes.releases.source import Release, ReleaseSource, Target
+from turngate_probes.releases.source import Release, ReleaseSource, Target, UnfitWrapperError
 from turngate_probes.server_level.cases import SERVER_CASES
 
 KEPT_JOURNALS = 20
@@ -68,7 +68,11 @@ class ProbeSettings:
         if asked is None:
             return cases
         wanted = {name for clause_id in asked for name in CHECKS[clause_id].cases}
-        return [case for case in cases if case.name in wanted or EVERYTHING in wanted]
+        if EVERYTHING in wanted:
+            return cases
+        asked_for = [case for case in cases if case.name in wanted]
+        runs_turns = any(case.level != "static" for case in asked_for)
+        return [case for case in cases if case in asked_for or (case.opens and runs_turns)]
 
 
 class Probe:
@@ -116,6 +120,8 @@ class Probe:
                     release = holding.enter_context(self._source.held(target, say, stop))
             except CaseStoppedError as stopped:
                 self._unanswered(target, Reason.INTERRUPTED, str(stopped), "")
+            except UnfitWrapperError as failed:
+                self._unanswered(target, Reason.WRAPPER, failed.what, failed.hint)
             except EnvironmentFailed as failed:
                 self._unanswered(target, Reason.NO_EXECUTABLE, failed.what, failed.hint)
             except TurngateError as failed:
@@ -182,6 +188,11 @@ class ReleaseProbe:
             before = fingerprint(executable)
             self.seen.hosts = set()
             self._runner().play(self.release.contract, executable, cases, self)
+            if failed := next((why for why in self.seen.stopped.values() if why.reason is Reason.WRAPPER), None):
+                self.probe.journal.add(
+                    events.ReleaseFailed(release=self.key, reason=Reason.WRAPPER, what=failed.text, hint=failed.hint)
+                )
+                return self._cpu
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
         finished = self._finished(time.monotonic() - started)
@@ -208,6 +219,8 @@ class ReleaseProbe:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
             self.seen.ended(end)
+            if end.why_early and end.why_early.reason is Reason.WRAPPER:
+                return
             self._done.add(end.case)
             self._judge(self._done)
 

@@ -19,7 +19,7 @@ from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
 from turngate_probes.harness.driver import EngineDriver
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import sandboxes_path
@@ -83,7 +83,7 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Verif
     timer.start()
     try:
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
-        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], seen)
+        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2, opens=True)], seen)
     finally:
         timer.cancel()
     if late.is_set():
@@ -104,7 +104,8 @@ def _two_turns(driver: EngineDriver) -> None:
 
 def _ruling(seen: Observations) -> VerificationOutcome:
     first = seen.turns.get(f"{_CASE}/first")
-    why_early = seen.stopped[_CASE].text if _CASE in seen.stopped else ""
+    stopped = seen.stopped.get(_CASE, Obstacle(""))
+    why_early = f"{stopped.text} ({stopped.hint})" if stopped.hint else stopped.text
     # an engine that doesn't work in a sandbox says nothing about resuming
     if first is None or not went_well(first) or not first.sent():
         return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))

@@ -192,7 +192,9 @@ def test_every_level_is_one_of_the_catalogue() -> None:
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """A selected clause runs only with its prerequisites and their cases; nothing else is reported."""
     settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))
-    assert set(settings.asked() or ()) == {"resume.same-handle", "resume.accepted", "handle.present"}
+    assert set(settings.asked() or ()) == {
+        "resume.same-handle", "resume.accepted", "handle.present", "turn.terminal-event",
+    }  # fmt: skip
     assert [case.name for case in settings.cases()] == ["main"]
     journal = Journal(folder / "probe.ndjson")
     with closing(journal):

@@ -69,7 +69,7 @@ def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, cla
 
 
 @pytest.mark.parametrize(
-    "lie, why", [("exits-1-on-success", "the first turn failed: exit code 1"), ("answers-itself", "sent no prompt")]
+    "lie, why", [("exits-1-on-success", "the first turn failed: exit code 1"), ("answers-itself", "sent no request")]
 )
 def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: str) -> None:
     """A failed first turn decides nothing and saves nothing, so that the next server tries again."""

@@ -28,7 +28,8 @@ class Reason(StrEnum):
 
     `no_executable`: the release has no executable, or can't be installed. `no_recording`: no recording covers it.
     `contract`: the contract does not cover the release, or excludes the case. `machine`: the machine failed, for
-    example because its disk is full. `not_asked`: the probe ran on a version of turngate without this clause.
+    example because its disk is full. `wrapper`: the executable is a wrapper that breaks the sandbox or needs a
+    package registry. `not_asked`: the probe ran on a version of turngate without this clause.
     """
 
     NO_EXECUTABLE = "no_executable"
@@ -36,6 +37,7 @@ class Reason(StrEnum):
     CONTRACT = "contract"
     INTERRUPTED = "interrupted"
     MACHINE = "machine"
+    WRAPPER = "wrapper"
     NOT_ASKED = "not_asked"
 
 

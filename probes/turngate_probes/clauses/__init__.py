@@ -28,8 +28,8 @@ from turngate_probes.clauses.registry import Check, SkippedError, went_well
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 
-# a turn that fails like every other one says nothing about the clause that it was made for
-ENDING = "turn.terminal-event"
+# what fails if no turn works; a turn that fails like all others says nothing about the clause that it was made for
+REPORTS = {"hermetic": "turn.terminal-event", "server": "server.waits"}
 SHOWN = 3  # last observations of a case that could not continue
 
 
@@ -40,7 +40,8 @@ def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
     while open_:
         clause = load.catalogue()[open_.pop()]
         wanted.add(clause.id)
-        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1], *_ending(clause)} - wanted
+        report = _report(clause) if clause.level == "hermetic" else ()
+        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1], *report} - wanted
     return frozenset(wanted)
 
 
@@ -67,11 +68,11 @@ def judge_all(
 
 def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
     check = CHECKS[clause.id]
-    return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames, *_ending(clause)))
+    return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames, *_report(clause)))
 
 
-def _ending(clause: Clause) -> tuple[str, ...]:
-    return (ENDING,) if clause.level == "hermetic" and clause.id != ENDING else ()
+def _report(clause: Clause) -> set[str]:
+    return {report for level, report in REPORTS.items() if level == clause.level} - {clause.id}
 
 
 def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
@@ -84,7 +85,8 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
     try:
         finding = check.run(seen)
         judged_turns = [seen.turns[name] for name in finding.evidence if name in seen.turns]
-        if not finding.ok and not all(map(went_well, judged_turns)) and (blamed := _unended(clause, results)):
+        is_shown = clause.level != "hermetic" or all(map(went_well, judged_turns))
+        if not finding.ok and not is_shown and (blamed := _broken(clause, results)):
             return structs.replace(blamed, detail=f"{finding.detail}; {blamed.detail}", evidence=finding.evidence)
         return judged(clause, finding, seen.contract)
     except NotSeenError as unseen:
@@ -93,9 +95,9 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
         return ClauseResult.of(clause, Result.UNSUPPORTED, str(reason))
 
 
-def _unended(clause: Clause, results: dict[str, ClauseResult]) -> ClauseResult | None:
-    """Return `not_run` if even good turns of the engine don't end properly."""
-    return fallen(clause, (ending for ending in _ending(clause) if ending in results), results)
+def _broken(clause: Clause, results: dict[str, ClauseResult]) -> ClauseResult | None:
+    """Return `not_run` if no turn of the engine works."""
+    return fallen(clause, _report(clause) & set(results), results)
 
 
 def _not_seen(
@@ -103,7 +105,8 @@ def _not_seen(
 ) -> ClauseResult:
     """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
     named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
-    named = named or (_unended(clause, results) if obstacle.by_engine else None)
+    if obstacle.by_engine and (obstacle.at_first or clause.level == "hermetic"):
+        named = named or _broken(clause, results)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:

@@ -39,8 +39,10 @@ def known_events(seen: Observations) -> Finding:
 
 @check("turn.terminal-event", "main")
 def terminal_event(seen: Observations) -> Finding:
-    """Every successful turn ended with its terminal event, and with exit code 0."""
-    turns = _turns(seen)
+    """The first turn, and each resumed one that did not fail, sent its prompt and ended with its terminal event."""
+    first, *more = _turns(seen)
+    # the clauses about resuming report a resumed turn that failed
+    turns = [first, *(turn for turn in more if turn.exit_code == 0 and not turn.reading.failures)]
     for turn in turns:
         fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)}){unmatched(turn, 'end')}", turn)
         fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)

@@ -38,7 +38,8 @@ IMITATION = f"""Done.
 class Case:
     """A test case: `steps` counts its turns; `waits` marks the I/O-bound ones.
 
-    `backend_away` points the engine to a port on which nothing listens.
+    `backend_away` points the engine to a port on which nothing listens. The first turn of a case that `opens` decides
+    whether the others run.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     waits: bool = False
     backend_away: bool = False
     level: str = "hermetic"
+    opens: bool = False
 
 
 def _static(driver: EngineDriver) -> None:
@@ -157,7 +159,7 @@ CASES = (
     Case("backend-cut", _one_turn(Cut(), fails=True), 1, waits=True),
     Case("backend-401", _one_turn(Refuse(401), fails=True), 1, waits=True),
     Case("static", _static, 0, level="static"),
-    Case("main", _main, 4),
+    Case("main", _main, 4, opens=True),
     Case("bad-handles", _bad_handles, 3),
     Case("auto", _auto, 2),
     Case("flag-prompts", _flag_prompts, 2),
@@ -167,6 +169,8 @@ CASES = (
     # no clause reads it: it shows the tools available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
+# for levels without another plain turn; no clause reads it
+FIRST_TURN = Case("first-turn", _one_turn(ASK), 1, level="server", opens=True)
 # only for recordings; no clause reads them
 RECORDED_ONLY = (
     Case("backend-429", _one_turn(Refuse(429), fails=True), 1, waits=True),

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from signal import Signals
 
@@ -25,6 +26,7 @@ from turngate import (
 )
 from turngate.contract.launch import Stream
 from turngate.process import Stdin, run
+from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.mid_turn import MidTurn
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
@@ -75,6 +77,7 @@ class EngineDriver:
     slot: Callable[[], AbstractContextManager[None]]
     interrupt: Interrupt
     note: Callable[[Observation], None]
+    first: FirstTurn | None = None
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
@@ -132,7 +135,9 @@ class EngineDriver:
         called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
         backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
-        done = self._run(request, ask, TurnReader.for_turn(built))
+        check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
+        with check.watch if check else nullcontext():
+            done = self._run(request, ask, TurnReader.for_turn(built), check)
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
@@ -150,8 +155,19 @@ class EngineDriver:
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0,
         )  # fmt: skip
+        if check:
+            check.ended(turn)
         self.note(turn)
+        if self.first:
+            self.first.check()
         return turn
+
+    def _first_check(self, request: ProcessRequest, ask: Ask, cwd: Path) -> FirstTurnCheck:
+        """Return what checks the first turn of all cases."""
+        assert self.first is not None  # noqa: S101 - only a case that opens the others has it
+        env = self.sandbox.env(self.contract.hermetic, cwd)
+        wanted = {name: env[name] for name in ("HOME", *self.contract.hermetic.env)}
+        return FirstTurnCheck(self.first, self.sandbox, request.argv[1:], ask.nonce, wanted)
 
     def _acted(self, ask: Ask, cwd: Path) -> bool | None:
         """Return whether the tool that the model asked for has created its file, and remove the file."""
@@ -163,7 +179,10 @@ class EngineDriver:
         left.unlink(missing_ok=True)
         return acted
 
-    def _run(self, request: ProcessRequest, ask: Ask | None = None, reader: TurnReader | None = None) -> ProcessOutcome:
+    def _run(
+        self, request: ProcessRequest, ask: Ask | None = None, reader: TurnReader | None = None,
+        check: FirstTurnCheck | None = None,
+    ) -> ProcessOutcome:  # fmt: skip
         """Run a command, that of a turn if `ask` and `reader` are given, and remove secrets from its output.
 
         If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
@@ -183,11 +202,18 @@ class EngineDriver:
                 if reader and reader.over:
                     mid_turn.over()
 
+            def started(pid: int) -> None:
+                mid_turn.started(pid)
+                if check:
+                    check.watch.started(pid)
+
             sandbox.backend.on_exchange(mid_turn.requested)
+            if check:
+                sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
             if reader:  # its reading is not used, because it still has secrets
-                done = run_turn(request, reader, stop=stop, on_output=heard, on_start=mid_turn.started).process
+                done = run_turn(request, reader, stop=stop, on_output=heard, on_start=started).process
             else:
-                done = run(request, stop=stop, on_start=mid_turn.started)
+                done = run(request, stop=stop, on_start=started)
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
         stdout, stderr = map(sandbox.without_secrets, (done.stdout, done.stderr))

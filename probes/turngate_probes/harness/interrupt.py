@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 from turngate import ContractError, EnvironmentFailed, RefusedError, Stop
 from turngate.contract.clauses import Reason
@@ -14,11 +15,16 @@ from turngate.process.signals import heard
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why something could not run: a `reason` in the environment, or the engine; neither means turngate itself."""
+    """Why something could not run: a `reason` in the environment, or the engine; neither means turngate itself.
+
+    `hint` says how to fix it; `at_first` means that the first turn of the release shows it.
+    """
 
     text: str
     reason: Reason | None = None
     by_engine: bool = False
+    hint: str = ""
+    at_first: bool = False
 
 
 class ObstacleError(Exception):
@@ -27,6 +33,13 @@ class ObstacleError(Exception):
     def __init__(self, text: str, reason: Reason | None = None, *, by_engine: bool = False) -> None:
         super().__init__(text)
         self.obstacle = Obstacle(text, reason, by_engine)
+
+    @classmethod
+    def of(cls, obstacle: Obstacle) -> Self:
+        """Return the error for an obstacle."""
+        error = cls(obstacle.text)
+        error.obstacle = obstacle
+        return error
 
 
 class CaseStoppedError(ObstacleError):

@@ -1,7 +1,7 @@
 """The observations of a probe, from real runs or recordings: turns, help pages, API calls and side effects."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from turngate import Ended, EngineContract, Mode, TurnReading
@@ -234,4 +234,4 @@ class Observations:
 
 
 def _obstructed(what: str, obstacle: Obstacle) -> NotSeenError:
-    return NotSeenError(f"{what} was not observed: {obstacle.text}", obstacle.reason, by_engine=obstacle.by_engine)
+    return NotSeenError.of(replace(obstacle, text=f"{what} was not observed: {obstacle.text}"))

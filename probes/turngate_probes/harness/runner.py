@@ -15,6 +15,7 @@ from turngate.contract import load
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
 from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
@@ -93,24 +94,39 @@ class CaseRunner:
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:
-        """Run all cases in parallel, earlier ones first when slots are short; return when all have ended."""
+        """Run all cases in parallel, earlier ones first when slots are short; return when all have ended.
+
+        If a case opens the others, they wait for its first request, and don't run without one.
+        """
+        first = FirstTurn()
+        if not any(case.opens for case in cases):
+            first.tell(None)
 
         def play_one(priority: int, case: Case) -> None:
-            self._play(contract, executable, case, priority, observer)
+            try:
+                self._play(contract, executable, case, priority, observer, first)
+            finally:
+                if case.opens:  # whatever else stopped it stops the others too
+                    first.tell(None)
 
         with ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool:
             for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
                 outcome.result()
 
-    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, observer: Observer) -> None:
+    def _play(
+        self, contract: EngineContract, executable: Path, case: Case, priority: int, observer: Observer,
+        first: FirstTurn,
+    ) -> None:  # fmt: skip
         slots = self.waiting if case.waits else self.busy
         why, hosts, unknown = None, frozenset[str](), frozenset[str]()
         try:
+            if not case.opens:
+                first.check(case.level)
             with self._sandbox(contract, case) as box:
                 driver = EngineDriver(
                     case.name, contract, executable, box,
                     slot=lambda: slots.held(priority), interrupt=self.interrupt,
-                    note=lambda item: observer.saw(item, box),
+                    note=lambda item: observer.saw(item, box), first=first if case.opens else None,
                 )  # fmt: skip
                 try:
                     case.play(driver)

@@ -5,6 +5,7 @@ Every report is rendered from it.
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
@@ -14,7 +15,7 @@ import msgspec
 from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
 from turngate.sanitize import bounded, redact
-from turngate_probes.journal.events import Event
+from turngate_probes.journal.events import Event, ReleaseFailed
 
 LONGEST_TEXT = 8000
 # created on import, because msgspec 0.22 crashes if two threads are the first to decode to a class
@@ -43,7 +44,9 @@ class Journal:
 
         Listeners get it as it is written; they must not add events.
         """
-        cleaned = {"event": "", "at": ""} | _cleaned(msgspec.to_builtins(event))
+        # a release that needs a package registry can be tested only by someone who knows which
+        clean = partial(redact, registries=not isinstance(event, ReleaseFailed))
+        cleaned = {"event": "", "at": ""} | _cleaned(msgspec.to_builtins(event), clean)
         with self._lock:
             if self._file is None:
                 return
@@ -84,14 +87,14 @@ def read(path: Path) -> Iterator[Event]:
         raise EnvironmentFailed(f"can't read the journal {path}: {error.strerror}") from error
 
 
-def _cleaned(value: Any) -> Any:
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         # an undecodable byte of an argv is a lone surrogate, which can't be encoded as UTF-8
-        return redact(bounded(value, LONGEST_TEXT)).encode("utf-8", "backslashreplace").decode()
+        return clean(bounded(value, LONGEST_TEXT)).encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {key: _cleaned(item) for key, item in value.items()}
+        return {key: _cleaned(item, clean) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_cleaned(item) for item in value]
+        return [_cleaned(item, clean) for item in value]
     return value
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from turngate import EnvironmentFailed
+from turngate.contract.clauses import Reason
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Turn
 from turngate_probes.harness.resource_usage import Machine, machine
 from turngate_probes.harness.runner import CaseRunner
@@ -45,6 +46,7 @@ class _Recorder:
     seen: dict[str, list[Turn | CommandOutput]] = field(default_factory=lambda: defaultdict(list))
     early: dict[str, str] = field(default_factory=dict)
     written: int = 0
+    unfit: Obstacle | None = None
     _places: dict[str, dict[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _machine: Machine = field(default_factory=machine)
@@ -59,6 +61,7 @@ class _Recorder:
         with self._lock:
             if end.why_early is not None:
                 self.early[end.case] = end.why_early.text
+                self.unfit = end.why_early if end.why_early.reason is Reason.WRAPPER else self.unfit
             seen, known = self.seen[end.case], self._places.get(end.case, {})
         for item, (name, files) in zip(seen, rendered(self.release.contract, end.case, seen, known), strict=True):
             folder = self.into / name
@@ -106,6 +109,8 @@ def record(
         runner.play(release.contract, release.executable, cases, recorder)
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; run it again")
+        if recorder.unfit:
+            raise EnvironmentFailed(recorder.unfit.text, recorder.unfit.hint)
         put_in_place(folder, unfinished, [case.name for case in cases])
     return RecordingSummary(recorder.written, recorder.early, folder)
 

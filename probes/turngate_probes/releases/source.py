@@ -22,6 +22,8 @@ from turngate import (
 from turngate.contract import load
 from turngate.errors import did_you_mean
 from turngate.process.executable import is_simulated, query_version
+from turngate_probes.harness.first_turn import INSTALL
+from turngate_probes.harness.registry_hosts import is_registry
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
@@ -73,6 +75,10 @@ class Release:
     def build(self) -> str:
         """The name, plus the executable unless turngate installed it: two executables may have the same version."""
         return f"{self.name} ({self.executable})" if self.source == "path" else self.name
+
+
+class UnfitWrapperError(EnvironmentFailed):
+    """The executable is a wrapper that can't run its engine in a sandbox."""
 
 
 def parse_target(text: str) -> Target:
@@ -147,8 +153,7 @@ class ReleaseSource:
         contract = load_contract(target.engine)
         if target.path is not None:
             if not target.path.is_file() or not os.access(target.path, os.X_OK):
-                hint = "pass the path of the engine's command"
-                raise EnvironmentFailed(f"there is no executable {target.path}", hint)
+                raise _no_executable(target.path)
             yield _of_path(contract, target.path.absolute(), "the given executable", stop)
         elif target.version is not None:
             with self._installed(contract, target.version, "installed on request", say, stop) as release:
@@ -234,6 +239,17 @@ def _recorded(engine: str) -> Release:
     return Release(engine, version, None, "recordings", contract, "withdrawn: judged only by recordings")
 
 
+def _no_executable(path: Path) -> EnvironmentFailed:
+    """Return why a path can't be run; a command line is told apart from a path that doesn't exist."""
+    program, *arguments = str(path).split()
+    if arguments and not path.exists() and shutil.which(program):
+        what = f"{str(path)!r} is a command line, not the path of an executable"
+        return EnvironmentFailed(
+            what, "put the command into an executable script, and pass its path: see docs/wrappers.md"
+        )
+    return EnvironmentFailed(f"there is no executable {path}", "pass the path of the engine's command")
+
+
 def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
     """Query the version of an executable; None if its output doesn't match the contract."""
     with (
@@ -242,6 +258,10 @@ def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop |
     ):
         env = box.env(contract.hermetic, box.work)
         version, misplaced = query_version(contract.version_query, executable, env, stop, box.work)
+        hosts = [tried.host for tried in box.backend.egress()]
+    if version is None and (host := next(filter(is_registry, hosts), None)):
+        what = f"the executable needs the package registry {host} to print its version, and a probe can't reach it"
+        raise UnfitWrapperError(what, INSTALL)
     note += f"; no version: {misplaced}" if misplaced else ""
     try:
         exact = load_contract(contract.engine, version)

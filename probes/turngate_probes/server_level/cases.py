@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from turngate.contract.clauses import Reason
-from turngate_probes.harness.cases import ASK, FINAL, Case, ask
+from turngate_probes.harness.cases import ASK, FINAL, FIRST_TURN, Case, ask
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
@@ -163,4 +163,4 @@ STICKY_CASES = (
     _case("sticky", _sticky, 3, sticky=True),
     _case("sticky-ends", _sticky_ends, 3, sticky=True, waits=True),
 )
-SERVER_CASES = (*RESUMED_CASES, *STICKY_CASES)
+SERVER_CASES = (FIRST_TURN, *RESUMED_CASES, *STICKY_CASES)

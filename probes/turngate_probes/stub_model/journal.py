@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
@@ -35,6 +35,7 @@ class Exchange:
         body: as sent, content-encoding undone; empty if it could not be read; of a recording the signs of approval.
         reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
         size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
+        peer: the local port from which it came; 0 if a recording does not say.
     """
 
     at: float
@@ -48,6 +49,7 @@ class Exchange:
     body: bytes = b""
     reply: str = ""
     size: int | None = 0
+    peer: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

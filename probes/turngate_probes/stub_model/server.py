@@ -163,6 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             body=body,
             reply=reply,
             size=len(body),
+            peer=self.client_address[1],
         )
 
     def _settle(self, entry: Exchange | Egress, answer: Answer | None) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
+from turngate_probes.harness.cases import FIRST_TURN
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import cases
@@ -39,11 +40,12 @@ def driver(contract: Any, slot: Callable[[], AbstractContextManager[None]] = nul
 
 def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
     """Case names are unique, and all cases are of the server level."""
-    assert len({case.name for case in SERVER_CASES}) == len(SERVER_CASES) == len(RESUMED_CASES) + len(STICKY_CASES)
+    assert len({case.name for case in SERVER_CASES}) == len(SERVER_CASES)
+    assert (FIRST_TURN, *RESUMED_CASES, *STICKY_CASES) == SERVER_CASES
     assert {case.level for case in SERVER_CASES} == {"server"}
 
 
-@pytest.mark.parametrize("case", SERVER_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", SERVER_CASES[1:], ids=lambda case: case.name)
 def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each case starts its own server and ends it; only one case hides ids, and only sticky cases keep a process."""
     _Run.made = []
