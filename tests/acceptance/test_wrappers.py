@@ -1,13 +1,18 @@
-"""The real codex in wrappers that break it, as a test of the probe."""
+"""The real codex in wrappers, as a test of the probe: some break it, some break the sandbox, some are documented."""
 
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.probes import engines
+from turngate.contract.clauses import Reason
 from turngate.contract.verdict import ClauseResult, Verdict, verdict
 from turngate.files import default_cache
+from turngate_probes.harness.interrupt import Obstacle
 
 pytestmark = pytest.mark.engines
 
@@ -64,3 +69,53 @@ def test_a_codex_that_drops_the_session_is_broken(codex: Path, tmp_path: Path) -
     assert "resume.context-carried" in engines.failing(results)
     assert results["resume.accepted"].detail.endswith("requests to stub-asked")
     assert verdict(results.values()) is Verdict.BROKEN
+
+
+DOCS = (Path(__file__).parents[2] / "docs/wrappers.md").read_text("utf-8")
+
+
+def scripted(folder: Path, text: str) -> Path:
+    """Create an executable script."""
+    path = folder / "codex"
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def stopped(executable: Path) -> Obstacle:
+    """Run the main case, which a wrapper stops, and return why."""
+    played = engines.play(executable, default_cache(), "main")
+    assert played.seen.turns == {}
+    return played.seen.stopped["main"]
+
+
+def test_a_codex_without_its_environment_is_not_judged(codex: Path, tmp_path: Path) -> None:
+    """Behind `env -i`, the missing variables are named, and no turn is judged."""
+    wrapper = scripted(tmp_path, f'#!/bin/sh\nexec env -i PATH="$PATH" HOME="$HOME" {codex} "$@"\n')
+    why = stopped(wrapper)
+    assert why.reason is Reason.WRAPPER
+    assert "doesn't pass on CODEX_HOME, TURNGATE_STUB_KEY" in why.text
+
+
+def test_a_codex_that_npx_must_fetch_is_not_judged(tmp_path: Path) -> None:
+    """If npx has no cache, the refused registry is named, and no turn is judged."""
+    why = stopped(scripted(tmp_path, '#!/bin/sh\nexec npx -y @openai/codex@0.169.0 "$@"\n'))
+    assert why.reason is Reason.WRAPPER
+    assert re.search(r"needs the package registry \S+\.\S+, which", why.text)
+
+
+def test_the_documented_npx_wrapper_passes(tmp_path: Path) -> None:
+    """The documented command fills a cache, and behind the documented script nothing fails."""
+    fill, script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[:2]
+    cache = tmp_path / "npx-engines"
+    subprocess.run(["/bin/sh", "-c", fill.replace("$HOME/.cache/npx-engines", str(cache))], check=True)
+    wrapper = scripted(tmp_path, script.replace("/home/me/.cache/npx-engines", str(cache)))
+    assert engines.failing(judged(wrapper)) == set()
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="needs Bubblewrap: apt-get install bubblewrap")
+def test_the_documented_container_passes(codex: Path, tmp_path: Path) -> None:
+    """Behind the documented container script nothing fails."""
+    script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[2]
+    wrapper = scripted(tmp_path, script.replace("/opt/codex/bin/codex", str(codex)))
+    assert engines.failing(judged(wrapper)) == set()

@@ -104,9 +104,10 @@ def _not_seen(
     clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
     """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
-    named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
+    named = None
     if obstacle.by_engine and (obstacle.at_first or clause.level == "hermetic"):
-        named = named or _broken(clause, results)
+        named = _broken(clause, results)
+    named = named or fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:

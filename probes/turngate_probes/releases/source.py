@@ -244,9 +244,7 @@ def _no_executable(path: Path) -> EnvironmentFailed:
     program, *arguments = str(path).split()
     if arguments and not path.exists() and shutil.which(program):
         what = f"{str(path)!r} is a command line, not the path of an executable"
-        return EnvironmentFailed(
-            what, "put the command into an executable script, and pass its path: see docs/wrappers.md"
-        )
+        return EnvironmentFailed(what, "put it into a script and pass the path of that: see docs/wrappers.md")
     return EnvironmentFailed(f"there is no executable {path}", "pass the path of the engine's command")
 
 

@@ -290,3 +290,13 @@ def test_a_cache_that_can_not_be_made_is_told(npm: Path) -> None:
     (npm / "cache").write_text("")
     with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
         obtained("codex@0.147.0")
+
+
+def test_a_command_line_is_not_a_path(tmp_path: Path) -> None:
+    """A command line instead of a path is explained; a path with a space that doesn't exist is just missing."""
+    for path, said in (("sh -c codex", "is a command line, not the path"), (f"{tmp_path}/my codex", "no executable")):
+        with (
+            pytest.raises(EnvironmentFailed, match=said),
+            ReleaseSource().held(parse_target(f"codex={path}"), lambda _: None),
+        ):
+            pass

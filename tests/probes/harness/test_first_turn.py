@@ -1,0 +1,78 @@
+"""The first turn of a release: wrappers that break the sandbox are told apart from engines that do nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate.contract.clauses import Reason, Result
+from turngate_probes.harness import first_turn
+from turngate_probes.harness.first_turn import FirstTurn
+from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
+
+
+def wrapped(folder: Path, *lines: str) -> Path:
+    """Install the fake engine and a shell script with these lines before it; ENGINE is its path."""
+    engine = engines.install(folder / "engine")
+    path = folder / "codex"
+    path.write_text("#!/bin/sh\n" + "\n".join(lines).replace("ENGINE", str(engine)) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def obstacles(executable: Path, folder: Path) -> dict[str, Obstacle]:
+    """Run the main case and another one, and return what stopped them."""
+    return engines.play(executable, folder, "main", "auto").seen.stopped
+
+
+def test_a_plain_wrapper_changes_nothing(tmp_path: Path) -> None:
+    """Behind a wrapper that passes everything on, both cases run, and no canary file is left."""
+    played = engines.play(wrapped(tmp_path, 'exec ENGINE "$@"'), tmp_path, "main", "auto")
+    assert played.seen.stopped == {}
+    assert {turn.exit_code for turn in played.seen.turns.values()} == {0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("lines", [('cd / && exec ENGINE "$@"',), ("cd /", 'ENGINE "$@"'), ('(cd / && ENGINE "$@")',)])
+def test_another_working_directory_stops_everything(lines: tuple[str, ...], tmp_path: Path) -> None:
+    """If the wrapper changes the working directory, no case runs and no turn is judged."""
+    played = engines.play(wrapped(tmp_path, *lines), tmp_path, "main", "auto", "static")
+    stopped = played.seen.stopped
+    assert {name: why.reason for name, why in stopped.items()} == dict.fromkeys(
+        ("main", "auto", "static"), Reason.WRAPPER
+    )
+    assert stopped["main"].text == "the executable runs its engine in /, not in the directory in which it was started"
+    assert (played.seen.turns, played.seen.pages) == ({}, {})
+
+
+def test_a_refused_registry_is_no_fault_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the wrapper fails because a registry was refused, its host is named, and nothing is judged."""
+    monkeypatch.setattr(first_turn, "refused_registry", lambda hosts, *_output: next(iter(hosts), None))
+    program = "import os, urllib.request as r; r.urlopen(r.Request('http://packages.acme.example/codex'))"
+    stopped = obstacles(wrapped(tmp_path, f'exec {sys.executable} -c "{program}"'), tmp_path)
+    assert {why.reason for why in stopped.values()} == {Reason.WRAPPER}
+    assert "the package registry packages.acme.example" in stopped["main"].text
+    assert "docs/wrappers.md" in stopped["main"].hint
+
+
+def test_an_engine_that_sends_nothing_is_broken_after_one_turn(tmp_path: Path) -> None:
+    """Without a request for any other reason, one clause fails, the others need it, and pages are still tested."""
+    played = engines.play(wrapped(tmp_path, "echo no licence >&2", "exit 3"), tmp_path, "main", "auto", "static")
+    assert list(played.seen.turns) == ["main/first"]
+    assert played.seen.stopped["auto"].text == "main/first sent no request to the model (exit code 3: no licence)"
+    results = played.judged()
+    assert results["turn.terminal-event"].result is Result.FAIL
+    assert results["auto.flags-accepted"].needs == ("turn.terminal-event",)
+    assert results["handle.present"].result is Result.NOT_RUN
+    assert results["version.readable"].detail.startswith("the version query exited with 3")
+
+
+def test_only_the_first_word_counts() -> None:
+    """What the first turn has shown stays, and static cases are only stopped by a wrapper that breaks the sandbox."""
+    first = FirstTurn()
+    first.tell(Obstacle("it did nothing", by_engine=True))
+    first.tell(None)
+    first.check("static")
+    with pytest.raises(CaseStoppedError, match="it did nothing"):
+        first.check()
