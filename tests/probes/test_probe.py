@@ -203,7 +203,8 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     report = samples.plain(build(read(folder / "probe.ndjson")))
     (release,) = report["releases"]
     assert {clause["id"]: clause["result"] for clause in release["clauses"]} == {
-        "handle.present": "pass", "resume.accepted": "pass", "resume.same-handle": "fail",
+        "handle.present": "pass", "turn.terminal-event": "pass", "resume.accepted": "pass",
+        "resume.same-handle": "fail",
     }  # fmt: skip
     assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 4, 1)
     assert report["clauses"] == sorted(settings.asked() or ())
