@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
     "conform": ("turngate_probes.cli.conform:conform", "Test an orchestrator against engines that misbehave."),
-    "contracts": ("turngate_probes.cli.contracts:contracts", "Validate engine contracts."),
+    "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),
     "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
     "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
     "handles": ("turngate_reference.conversations.cli.handles:handles", "List, show and prune conversations and runs."),

@@ -1,7 +1,9 @@
 """The subcommand `contracts`."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +14,7 @@ from turngate_probes.cli.options import as_json_option, file, folder, say
 
 @click.group()
 def contracts() -> None:
-    """Validate engine contracts."""
+    """Draft and validate engine contracts."""
 
 
 @contracts.command()
@@ -79,3 +81,51 @@ def options(target: str, mode: str, as_json: bool) -> None:
         return
     for line in allowed(contract, Mode(mode)):
         click.echo(line)
+
+
+def _pairs(_ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    for text in texts:
+        if not re.match(r"[^=]+=.", text):
+            raise click.BadParameter(f"{text!r} is not {option.make_metavar(_ctx)}")
+    return dict(text.split("=", 1) for text in texts)
+
+
+@contracts.command()
+@click.argument("engine", metavar="ENGINE")
+@click.option("--npm", "npm_package", metavar="PACKAGE", help="Install the engine from npm.")
+@click.option("--pypi", "pypi_package", metavar="PACKAGE", help="Install the engine from PyPI.")
+@click.option("--path", type=file(exists=True), metavar="FILE", help="The engine's executable.")
+@click.option("--executable", metavar="NAME", help="Name of the command in the package.  [default: ENGINE]")
+@click.option("--version", default="latest", show_default=True, metavar="VERSION", help="Release to install.")
+@click.option(
+    "--env", callback=_pairs, multiple=True, metavar="NAME=VALUE",
+    help="Variable for the engine (repeatable). {url} is the stub model.  [default: the known ones for OpenAI, "
+    "Anthropic and Gemini]",
+)  # fmt: skip
+@click.option(
+    "--file", "files", callback=_pairs, multiple=True, metavar="PATH=FILE",
+    help="Configuration file for the engine (repeatable): where it goes, such as {home}/.acme.json, and a template.",
+)  # fmt: skip
+@click.option("--start-args", metavar="ARGS", help="Arguments of a first turn, with {prompt}.  [default: a guess]")
+@click.option("--resume-args", metavar="ARGS", help="Arguments of a resume, with {handle} and {prompt}.")
+@click.option("--model", default="stub", show_default=True, metavar="NAME", help="Model name in the draft.")
+@click.option("--into", type=folder(), metavar="DIR", help="Overlay for the draft.  [default: --contracts, else my]")
+def new(engine: str, **asked: Any) -> int:
+    """Draft a contract for an engine that turngate doesn't know.
+
+    Runs the CLI in a sandbox against the stub model: version, help, a first turn, and a resume. Its HOME is empty, and
+    other connections are refused. The draft shows what was seen. Claims that are guesses are `unverified`.
+
+    Guesses come from the help page. If no request reaches the stub model, say how the CLI finds its model. {url} is the
+    stub's address, {home} the CLI's home.
+
+    \b
+    turngate contracts new acme --path ./acme --env ACME_BASE_URL={url}/v1 --env ACME_API_KEY=stub
+    turngate contracts new acme --npm @acme/cli --start-args 'run --json {prompt}' \\
+        --resume-args 'run --json --session {handle} {prompt}'
+
+    Exit codes: 0 the draft passes `contracts check`; 2 no draft, or it has gaps, which are listed.
+    """
+    from turngate_probes.cli.contract_draft import write
+
+    return write(engine, **asked)
