@@ -65,7 +65,7 @@ LIES = {
     "refuses-auto": ("auto", "auto.flags-accepted"),
     "prompt-is-flag": ("flag-prompts", "prompt.not-a-flag"),
     "cuts-prompt": ("large-prompt", "prompt.large"),
-    "exits-0-on-failure": ("backend-401 backend-500 backend-away backend-cut", "backend.failure-told"),
+    "exits-0-on-failure": ("main backend-401 backend-500 backend-away backend-cut", "backend.failure-told"),
     "prints-raw": ("main bad-handles auto imitation", "text.imitation"),
     "other-version": ("static", "version.readable"),
     "no-version": ("static", "version.readable"),
