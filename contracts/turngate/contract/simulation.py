@@ -9,7 +9,8 @@ from turngate.contract.simulated_protocols import AcpSimulation, StreamJsonSimul
 from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Text, Texts, Variable, either, has, keys, matching
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
-_WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|[1-5][0-9][0-9])$"
+_FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused"
+_WHEN = f"^({_FACTS}|[1-5][0-9][0-9])$"
 
 REFUSALS = (
     "unknown", "extra", "command", "missing", "unexpected", "repeated", "choice", "malformed", "no-prompt",
@@ -25,7 +26,7 @@ class Line(Struct, frozen=True):
     and {usage} instead.
 
     when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure,
-        whether another option is similar.
+        whether another option is similar, whether a tool did its work.
     """
 
     RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
@@ -144,7 +145,7 @@ class Simulation(Struct, frozen=True):
     usage: How it rejects its arguments, unless `arguments` says so: {error}.
     arguments: How it reads its arguments.
     started: Printed before the request to the model.
-    called: Printed for each tool that the model calls: {tool}, {call_id}.
+    called: Printed for each tool that the model calls: {tool}, {call_id}, {subject}.
     retrying: Printed when the model backend fails, before anything else.
     unanswered: Printed where a failing backend looks like a success.
     ids: Slot -> the form of an id that is generated once per turn.

@@ -122,7 +122,9 @@ def ask(url: str, request: ModelRequest) -> Answer:
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port)
     try:
         headers = {"content-type": "application/json"}
-        connection.request("POST", f"{parts.path.rstrip('/')}/v1/chat/completions", json.dumps(document), headers)
+        connection.request(
+            "POST", f"{parts.path.rstrip('/').removesuffix('/v1')}/v1/chat/completions", json.dumps(document), headers
+        )
         response = connection.getresponse()
         body = response.read()
     except ConnectionRefusedError as away:

@@ -16,6 +16,7 @@ from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContex
 from turngate_probes.simulate.canaries import start_offered
 from turngate_probes.simulate.command_line import UsageProblem
 from turngate_probes.simulate.printing import fill, rendered
+from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
 from turngate_probes.simulate.sticky.engine import StickyEngine
@@ -208,9 +209,14 @@ class _Call:
         return model.ask(messages, self._called)
 
     def _called(self, call: Called) -> Acted:
-        self.slots |= {"tool": call.tool, "call_id": call.call_id}
+        """Write the file of the contract's tool in mode auto; nothing else is ever done."""
+        tool = self.contract.hermetic.tool_call
+        known = tool if tool and tool.name == call.tool and self.asked.auto else None
+        failure = calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
+        self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text}
+        self.facts = self.facts - {"done", "refused"} | {"refused" if failure else "done"}
         self._print(self.simulation.called)
-        return Acted(TOOL_RESULT)
+        return Acted(failure or "done")
 
     def _failed(self, failed: Failed) -> int:
         """Report a failing backend, hang, or treat it as a success, as the contract declares."""

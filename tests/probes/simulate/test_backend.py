@@ -63,9 +63,10 @@ def test_without_a_backend_it_asks_first_and_ends_then() -> None:
 
 
 def test_the_environment_names_the_backend(stub: StubBackend) -> None:
-    """The backend's address is read from the variable that a sandbox sets."""
-    assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == "ok"
-    assert len(stub.exchanges()) == 1
+    """The backend's address is read from the variable that a sandbox sets, with or without `/v1`."""
+    for url in stub.url, f"{stub.url}/", f"{stub.url}/v1", f"{stub.url}/v1/":
+        assert backend({"TURNGATE_SIMULATE_URL": url})(HELLO) == "ok"
+    assert len(stub.exchanges()) == 4
 
 
 def test_a_model_that_only_calls_tools_is_stopped() -> None:

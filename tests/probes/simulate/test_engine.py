@@ -221,6 +221,37 @@ def test_a_tool_call_is_answered_and_the_turn_goes_on(contract: EngineContract, 
     assert ((reading.final_text or "").strip(), reading.ended, reading.unknown) == ("done", True, ())
 
 
+def _tool_call(contract: EngineContract, **changed: str) -> Called:
+    """Return a call of the contract's tool, as a model makes it."""
+    tool = contract.hermetic.tool_call
+    assert tool
+    arguments = {k: v.replace("{work}/", "") if isinstance(v, str) else v for k, v in tool.arguments.items()} | changed
+    call = {"id": "call_1", "function": {"name": tool.name, "arguments": json.dumps(arguments)}}
+    return Called(tool.name, "call_1", {"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+def test_in_auto_a_tool_call_writes_its_file(contract: EngineContract, tmp_path: Path) -> None:
+    """In mode auto, the call of the contract's tool writes its file; in mode interactive, it writes nothing."""
+    (tmp_path / "work").mkdir()
+    machine, written = SimulatedMachine(tmp_path, answers=[_tool_call(contract), "ok"]), tmp_path / "work/touched.txt"
+    assert machine.start(contract).exit_code == 0
+    assert not written.exists()
+    played = machine.start(contract, mode=Mode.AUTO)
+    assert (played.exit_code, played.reading(contract).unknown) == (0, ())
+    assert written.read_text().strip() == "hi"
+
+
+def test_a_tool_call_never_writes_outside_of_the_workspace(tmp_path: Path) -> None:
+    """A path outside of the workspace, and a link, are refused; a command that is no `echo` runs nothing."""
+    codex, work = at_known_release("codex"), tmp_path / "work"
+    work.mkdir()
+    (work / "link").symlink_to(work / "target")
+    for command in ("echo x > ../outside", "echo x > link", f"echo x > {tmp_path}/outside", "rm -r . && echo x > a/b"):
+        machine = SimulatedMachine(tmp_path, answers=[_tool_call(codex, cmd=command), "ok"])
+        assert b'"status":"failed"' in machine.start(codex, mode=Mode.AUTO).stdout
+    assert sorted(path.name for path in (*tmp_path.iterdir(), *work.iterdir())) == ["home", "link", "work"]
+
+
 def test_requests_show_the_approval_in_force(contract: EngineContract, tmp_path: Path) -> None:
     """Only mode auto offers the tools, or describes the sandbox, by which the contract recognizes it."""
     machine = SimulatedMachine(tmp_path)

@@ -9,9 +9,12 @@ from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky.approval import in_force
 from turngate_probes.simulate.sticky.engine import dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, NO_METHOD, Rpc, RpcError
+from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, BAD_REQUEST, NO_METHOD, Rpc, RpcError
+from turngate_probes.simulate.store import Session
 
 _FOREVER = "acceptForSession"
+_PROVIDER = "simulated"
+_SANDBOXES = {"workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
 
 
 class SimulatedAppServer(Rpc):
@@ -25,10 +28,17 @@ class SimulatedAppServer(Rpc):
         """Answer a request of the client; an interruption outside of a turn does nothing."""
         match method:
             case "initialize":
-                said = f"{self.contract.engine}/{self.contract.version} (simulated)"
+                client = dict_at(params, "clientInfo").get("name", self.contract.engine)
+                said = f"{client}/{self.contract.version} (simulated)"
                 self.reply(message, {"userAgent": said, "platformFamily": "unix", "platformOs": "linux"})
             case "thread/start":
-                self._start_thread(params, message)
+                self._open_thread(self.open(params.get("cwd")), params, message)
+                self.tell("thread/started", {"thread": self._thread()})
+            case "thread/resume":
+                handle = str(params.get("threadId"))
+                if (session := self.load(handle, params.get("cwd"))) is None:
+                    raise RpcError(BAD_REQUEST, f"no rollout found for thread id {handle}")
+                self._open_thread(session, params, message)
             case "turn/start":
                 self._start_turn(params, message)
             case "initialized" | "turn/interrupt":
@@ -43,18 +53,31 @@ class SimulatedAppServer(Rpc):
             self.reply(message, {})
         return stops
 
-    def _start_thread(self, params: Message, message: Message) -> None:
-        """Open a session, and report its settings under the names that the contract knows."""
+    def _open_thread(self, session: Session, params: Message, message: Message) -> None:
+        """Report the settings of a session under the names that the contract knows."""
         self.fields = params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
-        session = self.open(params.get("cwd"))
-        thread = {"id": session.handle, "cwd": session.cwd, "status": {"type": "idle"}}
-        told: Message = {"thread": thread, "model": self.model, "cwd": session.cwd}
+        told: Message = {
+            "thread": self._thread(), "model": self.model, "modelProvider": _PROVIDER, "serviceTier": None,
+            "cwd": session.cwd, "approvalPolicy": params.get("approvalPolicy", "on-request"),
+            "approvalsReviewer": params.get("approvalsReviewer", "user"),
+            "sandbox": {"type": _SANDBOXES.get(str(params.get("sandbox")), "readOnly")}, "reasoningEffort": None,
+        }  # fmt: skip
         for path, value in in_force(self.contract.sticky, params).expect.items():
             _put_at(told, path, value)
         self.reply(message, told)
-        self.tell("thread/started", {"thread": thread})
+
+    def _thread(self) -> Message:
+        """Describe the session as a thread."""
+        session = self.session
+        said = next((str(m["content"]) for m in session.messages if m["role"] == "user"), "")
+        began = int(session.began_at)
+        return {
+            "id": session.handle, "sessionId": session.handle, "cwd": session.cwd, "status": {"type": "idle"},
+            "cliVersion": self.contract.version or "0.0.0", "createdAt": began, "updatedAt": began, "ephemeral": False,
+            "modelProvider": _PROVIDER, "path": None, "preview": said, "source": "appServer", "turns": [],
+        }  # fmt: skip
 
     def _start_turn(self, params: Message, message: Message) -> None:
         if params.get("threadId") != self.session.handle:
@@ -62,6 +85,7 @@ class SimulatedAppServer(Rpc):
         self._turn = str(fill("{uuid}", {}))
         self.reply(message, {"turn": self._turn_as("inProgress")})
         self._tell("turn/started", turn=self._turn_as("inProgress"))
+        self._show({"type": "userMessage", "id": fill("{uuid}", {}), "content": params.get("input") or []})
         end = self.turn(text_of(params.get("input")))
         if isinstance(end, Failed):
             error = {"message": end.error}
@@ -75,18 +99,32 @@ class SimulatedAppServer(Rpc):
         self.turn_told()
 
     def _say(self, text: str) -> None:
-        item = {"type": "agentMessage", "id": f"msg_{fill('{hex:24}', {})}", "text": ""}
-        self._tell("item/started", item=item)
-        self._tell("item/agentMessage/delta", itemId=item["id"], delta=text)
-        self._tell("item/completed", item={**item, "text": text})
+        item: Message = {"type": "agentMessage", "id": f"msg_{fill('{hex:24}', {})}", "text": text}
+        self._show(item, {"text": ""}, text)
+
+    def _show(self, item: Message, before: Message | None = None, delta: str | None = None) -> None:
+        """Report an item, which was different `before` a delta was added."""
+        self._tell("item/started", item={**item, **(before or {})}, startedAtMs=self._now())
+        if delta is not None:
+            self._tell("item/agentMessage/delta", itemId=item["id"], delta=delta)
+        self._tell("item/completed", item=item, completedAtMs=self._now())
+
+    def _now(self) -> int:
+        return int(self.world.clock() * 1000)
 
     def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
         """Start an item, or complete it."""
         # permission_requests name the kind of the item, as in item/commandExecution/requestApproval
         kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
         status = {None: "inProgress", True: "completed", False: "declined"}[done]
-        item = {"type": kind, "id": call.call_id, "command": call.text, "cwd": self.session.cwd, "status": status}
-        self._tell("item/started" if done is None else "item/completed", item=item)
+        item: Message = {
+            "type": kind, "id": call.call_id, "command": call.text, "commandActions": [], "cwd": self.session.cwd,
+            "status": status, "source": "agent", "exitCode": None if done is None else int(not done),
+        }  # fmt: skip
+        if done is None:
+            self._tell("item/started", item=item, startedAtMs=self._now())
+        else:
+            self._tell("item/completed", item=item, completedAtMs=self._now())
 
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Offer to allow the action once or always, or to refuse it."""

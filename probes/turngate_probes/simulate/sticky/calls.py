@@ -1,5 +1,7 @@
 """What a tool call of the model means for a simulated engine: its file, and the slots of messages about it."""
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.printing import Slots
 
 _CONTENT = "simulated\n"
+_ECHO = re.compile(r"\becho (?P<text>[\w ]+?) *> *(?P<path>[\w./-]+)$")
 
 
 def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
@@ -25,10 +28,14 @@ def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
 def act(call: Called, tool: ToolUse, cwd: str) -> str | None:
     """Write the file that a call is about, and return the error if that fails. Nothing is ever run."""
     path, content = _file(call, tool, cwd)
-    if not path.resolve().is_relative_to(Path(cwd).resolve()):
-        return f"{path} is outside of the workspace"
+    workspace = Path(cwd).resolve()
+    if path.is_symlink() or not path.resolve().is_relative_to(workspace):
+        return f"{path} is a link, or outside of the workspace"
     try:
-        path.write_text(content, "utf-8")
+        # refuses a link that was made since
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
     except (OSError, ValueError) as error:
         return f"{path.name} can't be written: {error}"
     return None
@@ -50,6 +57,11 @@ def _file(call: Called, tool: ToolUse, cwd: str) -> tuple[Path, str]:
     key = _path_key(tool)
     name = call.arguments.get(key) if key else None
     if not isinstance(name, str) or not name:
-        return Path(cwd, tool.creates_file), _CONTENT
+        command = _ECHO.search(call.text.rstrip("'"))
+        return (
+            (Path(cwd, command["path"]), f"{command['text']}\n")
+            if command
+            else (Path(cwd, tool.creates_file), _CONTENT)
+        )
     others = (value for other, value in call.arguments.items() if other != key and isinstance(value, str))
     return Path(cwd, name), next(others, _CONTENT)

@@ -9,7 +9,7 @@ from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at
 from turngate_probes.simulate.sticky.inbox import Message
 
-NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
+BAD_REQUEST, NO_METHOD, BAD_PARAMS, INTERNAL = -32600, -32601, -32602, -32603
 
 
 class RpcError(Exception):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.probes.simulate.played import at_known_release
+from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
 from turngate.turn.paths import value_at
 from turngate_probes.simulate.backend import Failed
@@ -41,6 +41,8 @@ def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
     assert kinds[kinds.index("turn/started") :] == [
         "turn/started",
         "item/started",
+        "item/completed",
+        "item/started",
         "item/commandExecution/requestApproval",
         "item/completed",
         "item/started",
@@ -48,6 +50,21 @@ def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
         "item/completed",
         "turn/completed",
     ]
+
+
+def test_a_thread_is_resumed_in_another_process(tmp_path: Path) -> None:
+    """thread/resume continues a saved thread, whose first prompt it shows, and refuses an unknown one."""
+    codex = at_known_release("codex")
+    first = RawClient(codex, tmp_path, prompts=("first",))
+    assert first.run() == 0
+    told = [message["result"]["thread"] for message in first.said if "thread" in message.get("result", {})]
+    machine = SimulatedMachine(tmp_path)
+    wanted = (told[0]["id"], codex.handle.nonexistent_id)
+    asked = [{"id": i, "method": "thread/resume", "params": {"threadId": handle}} for i, handle in enumerate(wanted)]
+    played = machine.call(codex, ["app-server"], "".join(json.dumps(one) + "\n" for one in asked).encode())
+    resumed, lost = map(json.loads, played.stdout.splitlines())
+    assert (resumed["result"]["thread"]["id"], resumed["result"]["thread"]["preview"]) == (wanted[0], "first")
+    assert lost["error"] == {"code": -32600, "message": f"no rollout found for thread id {wanted[1]}"}
 
 
 def test_a_failed_turn_completes_with_its_error(tmp_path: Path) -> None:

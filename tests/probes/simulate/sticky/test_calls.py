@@ -29,10 +29,25 @@ def test_nothing_is_written_outside_of_the_workspace(path: str, tmp_path: Path) 
     assert not list(tmp_path.rglob("outside.txt"))
 
 
-def test_a_command_is_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["rm -r .", "touch other.txt", "echo $(id) > other.txt", "echo x > other.txt; id"])
+def test_a_command_is_not_run(command: str, tmp_path: Path) -> None:
     """Only the file that the contract names is written."""
-    assert calls.act(_called(RUNS, command="echo hi > other.txt"), RUNS, str(tmp_path)) is None
+    assert calls.act(_called(RUNS, command=command), RUNS, str(tmp_path)) is None
     assert [file.name for file in tmp_path.iterdir()] == ["touched.txt"]
+
+
+def test_a_command_that_writes_text_writes_its_file(tmp_path: Path) -> None:
+    """The text of `echo TEXT > FILE` is in the file."""
+    assert calls.act(_called(RUNS, command="sleep 1; echo hello world > other.txt"), RUNS, str(tmp_path)) is None
+    assert (tmp_path / "other.txt").read_text() == "hello world\n"
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    """A link inside the workspace is not followed."""
+    (tmp_path / "link.txt").symlink_to(tmp_path / "target.txt")
+    refused = calls.act(_called(WRITES, file_path="link.txt", content="x"), WRITES, str(tmp_path))
+    assert "is a link" in (refused or "")
+    assert not (tmp_path / "target.txt").exists()
 
 
 def test_slots_name_the_file_and_its_path() -> None:

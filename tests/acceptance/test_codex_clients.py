@@ -1,0 +1,61 @@
+"""Official clients of Codex, unmodified, on the real CLI and on the simulated one."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.clients import install
+from tests.probes import engines
+from turngate.files import default_cache
+from turngate_probes.harness.sandbox import sandbox
+from turngate_probes.simulate.process import install as install_simulated
+from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall
+
+pytestmark = pytest.mark.engines
+PROGRAMS = Path(__file__).parent / "clients"
+
+
+def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[str, str]) -> Any:
+    """Return what a client's program prints with the real CLI or, without one, with the simulated one."""
+    contract = engines.pinned_release("codex")[0]
+    call = contract.hermetic.tool_call
+    assert call
+    with sandbox(contract.hermetic, default_cache() / "sandboxes", "client", keep=False) as box:
+        simulated = executable or install_simulated(contract, box.root / "bin")
+        arguments = {name: str(value).removeprefix("sleep 1; ") for name, value in call.arguments.items()}
+        written = Rule(ToolCall(call.name, arguments), contains="Write.", times=1)
+        box.backend.script(written, Rule(Refuse(401), contains="kumquat"), Rule(Text("ok")))
+        env = box.env(contract.hermetic, box.work) | more
+        ran = subprocess.run(
+            (*command, simulated, box.work), cwd=box.work, env=env, capture_output=True, text=True, timeout=300,
+            check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        conversations = [texts for e in box.backend.exchanges() if (texts := e.user_texts) and texts[-1] == "Again."]
+        assert "Remember the plum." in conversations[-1]
+        return json.loads(ran.stdout) | {"written": (box.work / "touched.txt").read_text()}
+
+
+@pytest.mark.parametrize("client", ["@openai/codex-sdk", "openai-codex"])
+def test_a_client_yields_the_same_with_the_simulated_engine(client: str, tmp_path: Path) -> None:
+    """Turns, a tool call, a resume in a new process, a lost session and a failure look the same to the client."""
+    executable, command, more = engines.pinned_release("codex")[1], list[str | Path](), dict[str, str]()
+    if client == "openai-codex":
+        packages = install.from_pypi("pydantic", "packaging", without_dependencies="openai-codex==0.163.0")
+        command, more = [sys.executable, PROGRAMS / "openai_codex_client.py"], {"PYTHONPATH": str(packages)}
+    else:
+        program = tmp_path / "codex_sdk.mjs"
+        shutil.copy(PROGRAMS / program.name, program)
+        (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0") / "node_modules")
+        command = ["node", program]
+    real, simulated = (yielded(command, one, more) for one in (executable, None))
+    assert simulated == real
+    assert (real["first"][0], real["same"], real["written"]) == ("ok", True, "hi\n")
+    assert "no rollout found" in str(real["lost"])
+    assert real["failed"] in (True, ["RuntimeError", True])
