@@ -1,11 +1,12 @@
-// what @openai/codex-sdk yields for some turns: node codex_sdk.mjs EXECUTABLE DIRECTORY
+// What @openai/codex-sdk yields for some turns: node codex_sdk.mjs EXECUTABLE DIRECTORY
+// The simulated engine doesn't print that it reads its standard input.
 import { Codex } from "@openai/codex-sdk";
 
 const [codexPathOverride, workingDirectory] = process.argv.slice(2);
 const options = { workingDirectory, skipGitRepoCheck: true, sandboxMode: "workspace-write", approvalPolicy: "never" };
 const codex = () => new Codex({ codexPathOverride });
 const summary = ({ finalResponse, items }) => [finalResponse, items.filter(({ type }) => type !== "error").map(({ type, status }) => [type, status])];
-const message = (turn) => turn.then(() => null, (error) => error.message.trim().split("\n").at(-1));
+const message = (turn) => turn.then(() => null, (error) => error.message.replace("Reading prompt from stdin...\n", "").trim());
 
 const thread = codex().startThread(options);
 const first = summary(await thread.run("Remember the plum."));
