@@ -21,7 +21,8 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     """Record the output of real releases for tests that need no engine.
 
     TARGET as in `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
-    that recording the same release again changes only the provenance. Requests are saved without the texts
+    that recording the same release again changes only the provenance. If a turn reaches its deadline, its case is
+    recorded again, alone. If that fails on a busy machine, nothing is changed. Requests are saved without the texts
     that the engine wrote. `turngate contracts check` rejects recordings that contain more.
 
     \b
@@ -62,6 +63,8 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
                 failed += 1
                 continue
             click.echo(f"{release.name}: {done.written} turns and pages in {done.folder}")
+            for case in done.repeated:
+                click.echo(f"  {case} was recorded again, because a turn reached its deadline")
             for case, why in sorted(done.early.items()):
                 click.echo(f"  {case} ended early: {why}")
     return 2 if failed else 0

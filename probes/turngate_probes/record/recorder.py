@@ -1,5 +1,6 @@
 """Runs every case on a release, and saves its turns and pages as recordings."""
 
+import os
 import shutil
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from turngate import EnvironmentFailed
+from turngate import Ended, EnvironmentFailed
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
@@ -28,12 +29,14 @@ from turngate_probes.releases.source import Release
 class RecordingSummary:
     """The number of recorded turns and pages, the cases that ended early, and the folder.
 
-    `early` maps the name of a case to the reason.
+    `early` maps the name of a case to the reason. `repeated` are the cases that were recorded again, because a turn
+    had reached its deadline.
     """
 
     written: int
     early: dict[str, str]
     folder: Path
+    repeated: tuple[str, ...] = ()
 
 
 @dataclass
@@ -71,6 +74,18 @@ class _Recorder:
         with self._lock:
             self.written += len(seen)
 
+    def late(self, case: Case) -> bool:
+        """Whether a turn reached its deadline that only a busy machine or an engine that hangs lets it reach."""
+        turns = [item for item in self.seen[case.name] if isinstance(item, Turn) and item.stdin != "open"]
+        return not case.backend_away and any(turn.ended is Ended.TIMEOUT for turn in turns)
+
+    def forget(self, case: Case) -> None:
+        """Remove what was recorded of a case."""
+        self.written -= len(self.seen.pop(case.name, ()))
+        self.early.pop(case.name, None)
+        for folder in self.into.glob(f"{case.name}-*"):
+            shutil.rmtree(folder)
+
     def _provenance(self, item: Turn | CommandOutput) -> dict[str, Any]:
         at, timed = time.time(), dict[str, float]()
         if isinstance(item, Turn):  # its duration, and how long its engine ran after it
@@ -95,8 +110,9 @@ def record(
     """Record a release into `fixtures/<engine>/<version>`, and replace existing recordings of these cases.
 
     `note` is saved in the provenance of each recording.
+    Cases with a turn that reached its deadline are recorded again, one after the other.
     Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
-    executable or no version, or if the recording was interrupted.
+    executable or no version, if the recording was interrupted, or if the machine is too busy.
     """
     if release.executable is None:
         raise EnvironmentFailed(f"{release.name} can't be recorded", "choose a release that has an executable")
@@ -107,12 +123,24 @@ def record(
     with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)
         runner.play(release.contract, release.executable, cases, recorder)
+        late = [case for case in cases if recorder.late(case)]
+        for case in late:
+            recorder.forget(case)
+            runner.play(release.contract, release.executable, [case], recorder)
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; run it again")
+        if busy() and (again := ", ".join(case.name for case in late if recorder.late(case))):
+            what = f"turns of {again} reached their deadline twice, and the machine is busy"
+            raise EnvironmentFailed(what, "nothing was changed; run it again when the machine is idle")
         if recorder.unfit:
             raise EnvironmentFailed(recorder.unfit.text, recorder.unfit.hint)
         put_in_place(folder, unfinished, [case.name for case in cases])
-    return RecordingSummary(recorder.written, recorder.early, folder)
+    return RecordingSummary(recorder.written, recorder.early, folder, tuple(case.name for case in late))
+
+
+def busy() -> bool:
+    """Whether more processes want to run than there are cores; a single engine alone does not reach that."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def places(release: Release, box: Sandbox) -> dict[str, str]:

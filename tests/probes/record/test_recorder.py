@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.probes import engines
+from turngate import EngineContract
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Ended
 from turngate_probes.harness.cases import RECORDED, Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.record import replay
+from turngate_probes.harness.observations import Observation, Turn
+from turngate_probes.harness.runner import CaseRunner, Observer
+from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.record import recorder, replay
 from turngate_probes.record.recorder import RecordingSummary, record
 from turngate_probes.releases.source import Release
 
@@ -151,3 +155,69 @@ def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
     stage = CaseRunner.of(tmp_path, 1, Interrupt())
     with pytest.raises(EnvironmentFailed, match="can't be recorded"):
         record(release, [], stage, tmp_path, Interrupt())
+
+
+class SlowRunner:
+    """A runner whose turns reach their deadline in the given number of runs of a case."""
+
+    def __init__(self, runner: CaseRunner, slow_runs: int) -> None:
+        self.sandboxes, self.runs = runner.sandboxes, list[tuple[str, ...]]()
+        self._runner, self._slow = runner, slow_runs
+
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:
+        """Run the cases, and pass on their turns as late ones."""
+        self.runs.append(tuple(case.name for case in cases))
+        late = len(self.runs) <= self._slow
+        saw = observer.saw
+
+        def told(item: Observation, box: Sandbox) -> None:
+            saw(replace(item, ended=Ended.TIMEOUT) if late and isinstance(item, Turn) else item, box)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(observer, "saw", told)
+            self._runner.play(contract, executable, cases, observer)
+
+
+def slowly(folder: Path, slow_runs: int) -> tuple[RecordingSummary, SlowRunner]:
+    """Record a case whose turns are late in the first runs."""
+    release = Release("codex", "0.169.0", engines.install(folder / "engine"), "path", CODEX, "")
+    runner = SlowRunner(CaseRunner.of(folder / "sandboxes", 3, Interrupt()), slow_runs)
+    cases = named("imitation", "final")
+    return record(release, cases, cast("CaseRunner", runner), folder / "fixtures", Interrupt()), runner
+
+
+def test_a_case_that_was_stopped_by_load_is_recorded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases with late turns are repeated one by one; only the second recording counts, and the summary names them."""
+    monkeypatch.setattr(recorder, "busy", lambda: True)
+    done, runner = slowly(tmp_path, 1)
+    (first, *again) = runner.runs
+    assert sorted(again) == sorted((name,) for name in first)
+    assert sorted(done.repeated) == sorted(first)
+    recordings = [path.read_text() for path in done.folder.glob("*/recording.yaml")]
+    assert len(recordings) == done.written == 2
+    assert not any("timeout" in text for text in recordings)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_what_is_late_twice_is_refused_on_a_busy_machine(
+    *, is_busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine nothing is changed, and the error says why. On an idle one the engine itself hangs."""
+    monkeypatch.setattr(recorder, "busy", lambda: is_busy)
+    if is_busy:
+        with pytest.raises(EnvironmentFailed, match="reached their deadline twice, and the machine is busy"):
+            slowly(tmp_path, 3)
+        assert not (tmp_path / "fixtures").exists()
+    else:
+        done, _ = slowly(tmp_path, 3)
+        assert "ended: timeout" in (done.folder / "imitation-first/recording.yaml").read_text()
+
+
+@pytest.mark.parametrize("load_average, is_busy", [(3.0, True), (1.0, False)])
+def test_a_machine_is_busy_above_its_cores(
+    *, load_average: float, is_busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine is busy if its load exceeds the number of cores."""
+    monkeypatch.setattr("os.getloadavg", lambda: (load_average, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert recorder.busy() is is_busy

@@ -59,6 +59,7 @@ def accept(
     lines += changed.done or ["the contract needs no change"]
     lines += [f"left to you: {what}" for what in changed.left]
     lines.append(f"recorded {recording.written} turns and pages in {'/'.join(recording.folder.parts[-2:])}")
+    lines += [f"  {case} was recorded again, because a turn reached its deadline" for case in recording.repeated]
     lines += [f"  {case} ended early: {why}" for case, why in sorted(recording.early.items())]
     for line in [*lines, f"accepted {engine}@{new.version}: {REVIEW}"]:
         console.print(Text(visible(line, keep="\t")), soft_wrap=True)
