@@ -29,7 +29,8 @@ class ToolUse(Struct, frozen=True):
 class Hermetic(Struct, frozen=True):
     """What makes a probe's engine connect only to the stub model backend.
 
-    {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox.
+    {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox. {shared} is one directory for all
+    sandboxes of a probe, for a program that unpacks itself at its first start.
 
     model: Name of the model that the stub replaces, passed by `launch.model`.
     options: Caller options for every turn of the probe, including resumes.

@@ -18,7 +18,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
-from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
+from turngate_probes.harness.sandbox import Sandbox, claimed, sandbox, sweep
 from turngate_probes.stub_model import refused_port
 
 
@@ -104,25 +104,28 @@ class CaseRunner:
 
         def play_one(priority: int, case: Case) -> None:
             try:
-                self._play(contract, executable, case, priority, observer, first)
+                self._play(contract, executable, case, priority, observer, first, shared)
             finally:
                 if case.opens:  # whatever else stopped it stops the others too
                     first.tell(None)
 
-        with ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool:
+        with (
+            claimed(self.sandboxes, "shared-") as shared,
+            ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool,
+        ):
             for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
                 outcome.result()
 
     def _play(
         self, contract: EngineContract, executable: Path, case: Case, priority: int, observer: Observer,
-        first: FirstTurn,
+        first: FirstTurn, shared: Path,
     ) -> None:  # fmt: skip
         slots = self.waiting if case.waits else self.busy
         why, hosts, unknown = None, frozenset[str](), frozenset[str]()
         try:
             if not case.opens:
                 first.check(case.level)
-            with self._sandbox(contract, case) as box:
+            with self._sandbox(contract, case, shared) as box:
                 driver = EngineDriver(
                     case.name, contract, executable, box,
                     slot=lambda: slots.held(priority), interrupt=self.interrupt,
@@ -138,12 +141,13 @@ class CaseRunner:
         observer.ended(CaseEnd(case.name, why, hosts, unknown))
 
     @contextmanager
-    def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:
+    def _sandbox(self, contract: EngineContract, case: Case, shared: Path) -> Iterator[Sandbox]:
         name = f"{contract.engine}@{contract.version}"
         parent = self.sandboxes / name if self.keep else self.sandboxes
         with refused_port() if case.backend_away else nullcontext() as port:
             url = None if port is None else f"http://127.0.0.1:{port}"
             with sandbox(
-                contract.hermetic, parent, case.name, keep=self.keep, model_url=url, account=self.account
-            ) as box:
+                contract.hermetic, parent, case.name,
+                keep=self.keep, model_url=url, shared=shared, account=self.account,
+            ) as box:  # fmt: skip
                 yield box

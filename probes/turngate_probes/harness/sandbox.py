@@ -27,13 +27,14 @@ _XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE":
 class Sandbox:
     """Directories below `root`, their backend, and `model_url`, where the engine looks for a model.
 
-    With `account`, the user's own environment, engines run in that instead, with the user's model and home. Only the
-    working directories are private.
+    `shared` is a folder for what the engine unpacks once for all sandboxes of a probe. With `account`, the user's own
+    environment, engines run in that instead, with the user's model and home. Only the working directories are private.
     """
 
     root: Path
     backend: StubBackend
     model_url: str
+    shared: Path
     account: Mapping[str, str] | None = None
 
     @property
@@ -83,7 +84,7 @@ class Sandbox:
         """Fill the slots of a text."""
         slots = {
             "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
-            "canary": self.canary,
+            "shared": self.shared, "canary": self.canary,
         }  # fmt: skip
         for slot, value in slots.items():
             text = text.replace(f"{{{slot}}}", str(value))
@@ -110,7 +111,12 @@ class Sandbox:
 
     def places(self) -> Mapping[str, str]:
         """Return placeholders for this sandbox's paths and ports, for evidence that others read."""
-        known = {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+        known = {
+            str(self.root): "<sandbox>",
+            str(self.shared): "<shared>",
+            self.backend.url: "<backend>",
+            self.model_url: "<backend>",
+        }
         if self.account is None:
             return known
         return {**known, **dict.fromkeys(secrets_of(self.account), _HIDDEN), str(Path.home()): "<home>"}
@@ -130,12 +136,15 @@ def secrets_of(environ: Mapping[str, str]) -> list[str]:
 @contextmanager
 def sandbox(
     hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None,
-    account: Mapping[str, str] | None = None,
+    shared: Path | None = None, account: Mapping[str, str] | None = None,
 ) -> Iterator[Sandbox]:  # fmt: skip
-    """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's."""
+    """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's.
+
+    `shared` is the folder that it shares with others (None: it has its own).
+    """
     place = nullcontext(parent / name) if keep else claimed(parent, f"{name}-")
     with place as root, StubBackend() as backend:
-        made = Sandbox(root, backend, model_url or backend.url, account)
+        made = Sandbox(root, backend, model_url or backend.url, shared or root / "shared", account)
         made.furnish(hermetic)
         yield made
 

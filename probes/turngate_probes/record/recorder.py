@@ -152,7 +152,7 @@ def places(release: Release, box: Sandbox) -> dict[str, str]:
     known |= {str(executable.resolve()): release.contract.executable}
     for url in (box.backend.url, box.model_url):
         known[url.removeprefix("http://")] = "127.0.0.1:1"
-    return known | {str(box.root): "<sandbox>"}
+    return known | {str(box.root): "<sandbox>", str(box.shared): "<shared>"}
 
 
 def put_in_place(folder: Path, new: Path, cases: Sequence[str]) -> None:

@@ -40,7 +40,8 @@ def test_additional_engines_are_marked_and_installed_only_by_name(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.run(["engines", "list"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert [engine for engine, line in lines.items() if line.endswith("(additional)")] == ["codex"]
+    assert lines["codex"].endswith("(additional)")
+    assert not lines["gemini"].endswith("(additional)")
     monkeypatch.setattr("turngate.engine_names", lambda: ("codex",))
     assert cli.run(["engines", "install"]) == 0
     assert cli.run(["engines", "install", "codex"]) == 2

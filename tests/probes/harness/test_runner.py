@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -30,6 +31,22 @@ def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
     CaseRunner.of(tmp_path, 1, Interrupt())
     assert prepared == [None]
+
+
+def test_the_cases_of_a_probe_share_a_folder(tmp_path: Path) -> None:
+    """All cases of a probe see the same shared folder, and it is gone afterwards."""
+    folders = dict[str, Path]()
+
+    def keep(driver: EngineDriver) -> None:
+        (driver.sandbox.shared / driver.case).touch()
+        folders[driver.case] = driver.sandbox.shared
+
+    runner = CaseRunner.of(tmp_path / "sandboxes", 1, Interrupt())
+    both = [cases.Case(name, keep, 0) for name in ("one", "two")]
+    runner.play(load.load_contract("codex"), tmp_path / "engine", both, MagicMock())
+    assert folders.keys() == {"one", "two"}
+    assert len({*folders.values()}) == 1
+    assert [*(tmp_path / "sandboxes").iterdir()] == []
 
 
 @pytest.mark.long

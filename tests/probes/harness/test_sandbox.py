@@ -56,6 +56,18 @@ def test_two_of_one_name_do_not_meet(tmp_path: Path) -> None:
         assert one.backend.url != two.backend.url
 
 
+def test_sandboxes_can_share_a_folder(tmp_path: Path) -> None:
+    """Sandboxes of one probe fill {shared} with the same path, which evidence doesn't name; alone each has its own."""
+    with (
+        sandbox(HERMETIC, tmp_path, "main", keep=False, shared=tmp_path / "both") as one,
+        sandbox(HERMETIC, tmp_path, "auto", keep=False, shared=tmp_path / "both") as two,
+        sandbox(HERMETIC, tmp_path, "auto", keep=False) as other,
+    ):
+        assert one.fill("{shared}") == two.fill("{shared}") == str(tmp_path / "both")
+        assert one.places()[str(tmp_path / "both")] == "<shared>"
+        assert other.shared.parent == other.root
+
+
 def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only PATH and the locale are inherited, never the user's keys or settings."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-users-own")
@@ -98,7 +110,8 @@ def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> 
     with sandbox(HERMETIC, tmp_path, "main", keep=False, model_url=away) as box:
         assert f'url = "{away}/v1"' in (box.home / ".engine/config.toml").read_text()
         assert box.env(HERMETIC, box.work)["HTTPS_PROXY"] == box.backend.url
-        assert box.places() == {str(box.root): "<sandbox>", box.backend.url: "<backend>", away: "<backend>"}
+        urls = dict.fromkeys((box.backend.url, away), "<backend>")
+        assert box.places() == {str(box.root): "<sandbox>", str(box.shared): "<shared>"} | urls
 
 
 HOLDING = """
