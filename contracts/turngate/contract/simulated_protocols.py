@@ -32,7 +32,7 @@ class StreamJsonSimulation(Struct, frozen=True):
 
     Slots are {handle}, {cwd}, {model}, {mode}, {version}, {uuid}, {hex:N}, and where they have a meaning {text},
     {error}, {status}, {requests} (to the model, in this turn), {tool}, {call_id}, {input}, {absolute_input}, {subject},
-    {path}, {file}, {content}, {result}. A value that is only a slot takes the slot's type.
+    {path}, {file}, {content}, {result}, {denials} (of this turn). A value that is only a slot takes the slot's type.
 
     argv: Options that start it, in any order.
     mode: The option that sets the permission mode.
@@ -45,10 +45,12 @@ class StreamJsonSimulation(Struct, frozen=True):
     done: Sent when a tool call succeeded: {result}.
     refused: Sent when a tool call was refused or failed: {result}.
     success: The {result} of a successful call.
+    denial: A refused call among {denials}.
     after_refusal: Whether the agent answers after a refused call, or the turn ends without text.
     denied: The {result} of a refused call: {reason} is the client's.
     nobody: The {result} of a call that nobody can permit.
     partial: Sent before `answered` if its option is given.
+    partial_end: Sent after the first of `answered` in this case.
     partial_option: The option that asks for `partial`.
     answered: Sent at the end of a turn: {text}.
     failed: Sent instead if the backend failed: {error}, {status}.
@@ -74,8 +76,10 @@ class StreamJsonSimulation(Struct, frozen=True):
     success: Text = "done"
     denied: Text = "{reason}"
     nobody: Text = "the user declined"
+    denial: Record = field(default_factory=dict)
     after_refusal: Literal["answers", "ends"] = "answers"
     partial: Records = ()
+    partial_end: Records = ()
     partial_option: Flag | None = None
     interrupted: Records = ()
     hooks: Mapping[str, Record] = field(default_factory=dict)

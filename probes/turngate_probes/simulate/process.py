@@ -36,7 +36,8 @@ def main(*faulty: str) -> Never:
 def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str] = ()) -> int:
     """Run the simulation on this process's own streams, directory and environment; return the exit code."""
     _heed_signals(contract)
-    if faults.IGNORES_TERMINATION in faulty and starts_sticky(contract, argv):
+    sticky = starts_sticky(contract, argv)
+    if faults.IGNORES_TERMINATION in faulty and sticky:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
     cwd, tool = str(Path.cwd()), contract.hermetic.tool_call
@@ -44,8 +45,8 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         filled = {k: v.replace("{work}", cwd) if isinstance(v, str) else v for k, v in tool.arguments.items()}
         tool = replace(tool, arguments=filled)
     world = EngineContext(
-        env=os.environ, cwd=cwd, stdin=_stdin(), write=_write, hang=_hang, clock=time.time,
-        backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
+        env=os.environ, cwd=cwd, stdin=_stdin() if sticky else sys.stdin.buffer, write=_write, hang=_hang,
+        clock=time.time, backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
     )  # fmt: skip
     return run(contract, tuple(argv), world)
 

@@ -31,6 +31,7 @@ class SimulatedStreamJson(StickyEngine):
         self.hooks = Hooks(self._call_hook)
         self._changed: Message = {}
         self._reason = DECLINED
+        self._denials: list[Message] = []
 
     @property
     def mode(self) -> str | None:
@@ -69,6 +70,7 @@ class SimulatedStreamJson(StickyEngine):
             self._run_hooks("PostToolUse", slots, call.tool)
             self._print(self.records.done, {**slots, "result": fill(self.records.success, slots)})
         else:
+            self._denials += [fill_all(self.records.denial, slots)] if self.refused else []
             self._print(self.records.refused, {**slots, "result": result})
 
     def permitted(self, call: Called) -> tuple[Called, str | None]:
@@ -122,6 +124,7 @@ class SimulatedStreamJson(StickyEngine):
         self.client.write({"type": "control_response", "response": answer})
 
     def _run(self, prompt: str) -> None:
+        self._denials = []
         end: str | Failed | None = None
         with suppress(CancelledTurn):
             self._run_hooks("UserPromptSubmit", {**self._slots(), "text": prompt})
@@ -133,10 +136,9 @@ class SimulatedStreamJson(StickyEngine):
         elif isinstance(end, Failed):
             self._print(self.records.failed, {**slots, "error": end.error, "status": end.status})
         else:
-            if self.records.partial_option in self.start.options:
-                self._print(self.records.partial, slots)
+            partial = self.records.partial_option in self.start.options
             *told, last = self.records.answered
-            self._print(told, slots)
+            self._print((*self.records.partial, *told, *self.records.partial_end) if partial else told, slots)
             self._run_hooks("Stop", slots)
             self._print([last], slots)
         self.turn_told()
@@ -171,7 +173,7 @@ class SimulatedStreamJson(StickyEngine):
         """Return what is known of the session and the turn, and of a call of the contract's tool."""
         about: Slots = {
             "handle": self.session.handle, "cwd": self.session.cwd, "model": self.model, "mode": self.mode,
-            "version": self.contract.version or "0.0.0", "requests": self.requests,
+            "version": self.contract.version or "0.0.0", "requests": self.requests, "denials": self._denials,
         }  # fmt: skip
         tool = self.contract.hermetic.tool_call
         return {**about, **slots_of(call, tool, self.session.cwd)} if call and tool else about

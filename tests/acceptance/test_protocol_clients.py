@@ -1,0 +1,122 @@
+"""Official clients yield the same on a real engine and on a simulated one, both with the stub model backend."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance import client_packages
+from tests.probes import engines
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.simulate.process import install
+from turngate_probes.stub_model import Rule, Text, ToolCall
+
+pytestmark = pytest.mark.engines
+
+CLIENTS = Path(__file__).parent / "clients"
+PATIENCE = 300
+IDS = (
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", r"\b(msg|toolu|call)_[0-9A-Za-z]{20,}",
+    r"\bses_[0-9A-Za-z]{20,}", r"write_file__write_file_\d+_\d+",
+)  # fmt: skip
+# what depends on the machine, the account or the time, and lists of what a release offers
+VOLATILE = frozenset({
+    "duration_ms", "duration_api_ms", "usage", "modelUsage", "model_usage", "total_cost_usd", "timestamp", "_meta",
+    "tools", "slash_commands", "agents", "skills", "plugins", "rawOutput",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """A client's command, and its variables."""
+
+    engine: str
+    command: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def _claude_python() -> Run:
+    python = client_packages.python_with("claude-agent-sdk")
+    return Run("claude", (str(python), str(CLIENTS / "claude.py")))
+
+
+def _messages(engine: str, package: str, module: str, option: str) -> Run:
+    sdk = client_packages.npm(package) / module
+    return Run(engine, ("node", str(CLIENTS / "messages.mjs")), {"SDK": str(sdk), "EXECUTABLE_OPTION": option})
+
+
+RUNS: Mapping[str, Callable[[], Run]] = {
+    "claude-agent-sdk": _claude_python,
+    "@anthropic-ai/claude-agent-sdk": lambda: _messages(
+        "claude", "@anthropic-ai/claude-agent-sdk", "sdk.mjs", "pathToClaudeCodeExecutable"
+    ),
+    "@qwen-code/sdk": lambda: _messages("qwen", "@qwen-code/sdk", "dist/index.mjs", "pathToQwenExecutable"),
+}
+
+
+def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox) -> tuple[list[Any], bool]:
+    """Return what a client yields, without ids, and whether the allowed action was done."""
+    call = contract.hermetic.tool_call
+    assert call
+    arguments = {key: box.fill(str(value)) for key, value in call.arguments.items()}
+    writes = (
+        Rule(ToolCall(call.name, arguments), contains=word, after_tool_result=False, times=1)
+        for word in ("apple", "banana")
+    )
+    box.backend.script(*writes, Rule(Text("hello there")))
+    stance = contract.sticky.interactive
+    env = box.env(contract.hermetic, box.work) | (dict(stance.env) if stance else {}) | dict(run.env)
+    env |= {"EXECUTABLE": str(executable), "MODEL": contract.hermetic.model, "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        run.command, cwd=box.work, env=env, capture_output=True, timeout=PATIENCE, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert box.backend.exchanges()
+    said = done.stdout.replace(str(box.root), "<root>")
+    for pattern in IDS:
+        said = re.sub(pattern, "<id>", said)
+    return [_stable(json.loads(line)) for line in said.splitlines() if line.startswith("{")], (
+        box.work / "touched.txt"
+    ).exists()
+
+
+def _stable(value: Any) -> Any:
+    """Return a value without volatile fields."""
+    if isinstance(value, dict):
+        return {key: _stable(one) for key, one in value.items() if key not in VOLATILE}
+    return [_stable(one) for one in value] if isinstance(value, list) else value
+
+
+def _within(part: Any, whole: Any) -> bool:
+    """Whether a value has nothing that another one lacks."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and _within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(part) == len(whole) and all(map(_within, part, whole))
+    return bool(part == whole)
+
+
+@pytest.mark.parametrize("client", RUNS)
+def test_a_client_yields_the_same_on_a_simulated_engine(client: str, tmp_path: Path) -> None:
+    """Each record of the simulated engine has a record of the real one that contains it, in the same order."""
+    run = RUNS[client]()
+    contract, real = engines.pinned_release(run.engine)
+    yielded, acted = [], []
+    for name, executable in (("real", real), ("simulated", install(contract, tmp_path / "bin"))):
+        with sandbox(contract.hermetic, tmp_path, name, keep=False) as box:
+            records, written = _yielded(run, contract, executable, box)
+            yielded.append(records)
+            acted.append(written)
+    expected, simulated = yielded
+    assert len(simulated) >= 4
+    assert acted[0] == acted[1]
+    pairs = zip(simulated, expected, strict=False)
+    assert [(one, other) for one, other in pairs if not _within(one, other)] == []
+    assert len(simulated) == len(expected)
