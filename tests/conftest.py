@@ -1,5 +1,16 @@
 import signal
 
+import pytest
+
 # a shell that starts this in the background has it ignore interrupts, and so would all processes that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+UPDATE = ".venv/bin/python -m pytest tests/snapshots --snapshot-update"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the command that writes snapshots, if one is missing or differs."""
+    failed = terminalreporter.stats.get("failed", ())
+    if any("snapshot" in report.longreprtext for report in failed if isinstance(report, pytest.TestReport)):
+        terminalreporter.write_line(f"write new and changed snapshots, then review them: {UPDATE}")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.invocations import AUTO, ENGINES, INTERACTIVE, both, carried
-from tests.contracts.releases import NEWEST, RELEASES, every_release, session_of
+from tests.contracts.releases import NEWEST, RELEASES, every_release, every_sticky_release, session_of
 from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import first_turn, resumed_turn, sticky
@@ -121,7 +121,7 @@ def test_any_options_and_model_build_or_are_refused(
         assert all("\0" not in token for token in invocation.own_arguments)
 
 
-@every_release
+@every_sticky_release
 def test_every_release_can_be_kept(contract: EngineContract) -> None:
     """Every sticky release has arguments without open slots, which hold the model unless the session does."""
     for mode in Mode:
@@ -130,7 +130,7 @@ def test_every_release_can_be_kept(contract: EngineContract) -> None:
         assert ("m-1" in built) is (contract.sticky.model == "argument")
 
 
-@every_release
+@every_sticky_release
 def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) -> None:
     """No argument widens approval in interactive, and the contract says how asking is switched on and detected."""
     assert not auto_flags_in(sticky(contract, Mode.INTERACTIVE, model="m-1"), contract)
@@ -139,7 +139,7 @@ def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) ->
     assert stance.mode or stance.expect or stance.query
 
 
-@every_release
+@every_sticky_release
 def test_what_an_engine_asks_is_answered_for_once(contract: EngineContract) -> None:
     """The contract names the requests for permission, and the answers that allow or deny one action."""
     assert contract.sticky.permission_requests

@@ -13,7 +13,7 @@ from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-CONTRACT, CHANGE, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONTRACT, CHANGE, DEVIATIONS, SIGNS, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -39,6 +39,34 @@ def test_the_example_of_a_canary_is_valid() -> None:
     assert list(lint.problems(document)) == []
     (canary,) = Contract(document).at("1.0.0").canaries
     assert canary.name in canary.files[0].content
+
+
+def test_the_examples_of_deviations_and_signs_are_valid() -> None:
+    """The examples of a deviation and of both kinds of signs are valid in the page's contract."""
+    document = load.parse(CONTRACT + DEVIATIONS + SIGNS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    contract = Contract(document).at("1.0.0")
+    assert [bool(sign.tools) for sign in contract.approval_signs] == [True, False]
+    assert len(contract.deviations) == 1
+
+
+def test_every_symptom_is_listed_with_its_meaning() -> None:
+    """The page's table has each symptom of each clause, as the catalogue and the schema do."""
+    table = PAGE.partition("<!-- symptoms -->\n")[2].partition("<!-- /symptoms -->")[0]
+    listed = [tuple(re.findall(r"[^|]+", row)) for row in table.replace("`", "").replace(" | ", "|").splitlines()[2:]]
+    rows = [tuple(part.strip() for part in row) for row in listed]
+    known = [(c.id, word, meaning) for c in load.catalogue().values() for word, meaning in c.symptoms.items()]
+    assert rows == known
+    enumerated = load.schema("engine")["$defs"]["Deviation"]["properties"]["symptom"]["enum"]
+    assert {symptom for _, symptom, _ in rows} == {*enumerated}
+
+
+def test_every_key_of_a_sign_is_explained() -> None:
+    """The page explains each key of an approval sign."""
+    keys = set(load.schema("engine")["$defs"]["ApprovalSign"]["properties"]) - set(
+        load.schema("engine")["$defs"]["Basis"]["properties"]
+    )
+    assert all(f"`{key}`" in PAGE for key in keys - {"changes"})
 
 
 @pytest.mark.long

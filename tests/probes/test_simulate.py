@@ -19,6 +19,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
+from turngate.files import simulation_files
 from turngate.process import Ended
 from turngate.turn.framing import framer
 from turngate.turn.paths import value_at
@@ -85,7 +86,7 @@ def _play(contract: EngineContract, folder: Path) -> Spectator:
 def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: Spectators) -> None:
     """Every clause passes or deviates exactly as declared, and every declared deviation occurs."""
     results = spectators[contract.engine].result().judged("everything")
-    expected = dict.fromkeys(results, Result.PASS)
+    expected = dict.fromkeys(results, Result.PASS) | dict.fromkeys(_unsupported(contract), Result.UNSUPPORTED)
     expected |= {deviation.clause: Result.DEVIATES for deviation in contract.deviations}
     wrong = {
         name: f"{result.result.value}: {result.detail}"
@@ -94,6 +95,14 @@ def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: 
     }
     assert wrong == {}
     assert results.keys() | NOT_RUN == {clause.id for clause in load.catalogue().at_level("static", "hermetic")}
+
+
+def _unsupported(contract: EngineContract) -> Iterator[str]:
+    """Return the clauses about something that the contract does not describe."""
+    if not contract.canaries:
+        yield "interactive.nothing-started"
+    if not any(channel.via == "argument" for channel in contract.launch.prompt):
+        yield "stdin.open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ def _recorded() -> tuple[RecordedTurns, ...]:
 
 def _read() -> Iterator[RecordedTurns]:
     root = recorded_releases.CHECKOUT
-    for engine in load.engine_names():
+    for engine in simulation_files():
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
         for version in sorted(folder.name for folder in folders if Version.is_valid(folder.name)):
             contract = load.contract(engine).at(version)
@@ -129,7 +138,7 @@ def _described() -> list[RecordedTurns]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", load.engine_names())
+@pytest.mark.parametrize("engine", simulation_files())
 def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
     subtests: pytest.Subtests, engine: str, tmp_path: Path
 ) -> None:
@@ -153,9 +162,9 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
 
 
 def test_there_are_recordings() -> None:
-    """Every engine with recordings is tested above."""
-    root = recorded_releases.CHECKOUT
-    assert {turn.contract.engine for turn in _described()} == {folder.parent.name for folder in root.glob("*/*")}
+    """Every simulated engine with recordings is tested above."""
+    recorded = {folder.parent.name for folder in recorded_releases.CHECKOUT.glob("*/*")}
+    assert {turn.contract.engine for turn in _described()} == recorded & {*simulation_files()} != set()
 
 
 def test_signals_end_it_with_the_recorded_exit_code() -> None:

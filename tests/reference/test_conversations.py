@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -27,10 +28,9 @@ from turngate.process import execution, is_alive
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
+from turngate_probes.simulate.printing import fill, simulation
 from turngate_reference.conversations.cli import turns as cli
 from turngate_reference.engine import attempt
-
-SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others print only the version
 
 
 @each_recorded_release
@@ -54,7 +54,11 @@ def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Pat
     """Put an executable on PATH that prints its version in a real process, and is run for nothing else."""
     cli_env.path.mkdir()
     executable = cli_env.path / contract.executable
-    executable.write_text(f"#!/bin/sh\necho '{SAYS.get(contract.engine, '{}').format(contract.version)}'\n")
+    page = replay.replay(contract).pages.get("static/version")
+    simulated = fill(simulation(contract).version, {"version": str(contract.version)})
+    said = page.printed.on(contract.version_query.stream) if page else str(simulated)
+    stream = " >&2" if contract.version_query.stream == "stderr" else ""
+    executable.write_text(f"#!/bin/sh\necho {shlex.quote(said.strip())}{stream}\n")
     executable.chmod(0o755)
     fp.pass_command([str(executable), *contract.version_query.argv])
     return executable

@@ -1,7 +1,7 @@
 """The schemas of contracts and simulations, whose claims have a range, evidence and changes."""
 
 from tests.schemas.generate import Schema, schema
-from turngate.contract.load import ALL_OF, ONE_OF, SIMULATION
+from turngate.contract.load import ALL_OF, ONE_OF, SIMULATION, catalogue
 from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Basis
@@ -23,6 +23,7 @@ def engine() -> Schema:
     for section in ALL_OF:
         ref = properties[section]["items"]["$ref"]
         properties[section]["description"] = _claim(defs[ref.rpartition("/")[2]], ref)
+    defs["Deviation"]["properties"]["symptom"]["enum"] = sorted({s for c in catalogue().values() for s in c.symptoms})
     return _based(whole)
 
 

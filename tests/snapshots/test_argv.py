@@ -7,7 +7,9 @@ from syrupy.assertion import SnapshotAssertion
 from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract import load
+from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Range
+from turngate.errors import RefusedError
 from turngate.model import Mode
 
 PROMPT = "Which colour?"
@@ -16,6 +18,15 @@ PROMPT = "Which colour?"
 def shown(built: Invocation) -> str:
     """Return an invocation as a shell would read it."""
     return shlex.join(built.arguments) + (f" <<< {shlex.quote(built.stdin.decode())}" if built.stdin else "")
+
+
+def a_model(contract: EngineContract) -> str:
+    """Return a model that a caller may choose: MODEL, or that of the probe if the contract doesn't allow it."""
+    try:
+        build.first_turn(contract, PROMPT, Mode.INTERACTIVE, model="MODEL")
+    except RefusedError:
+        return contract.hermetic.model
+    return "MODEL"
 
 
 def ranges(engine: str) -> list[Range]:
@@ -32,11 +43,11 @@ def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) ->
     shapes = {}
     for span in ranges(engine):
         contract = load.contract(engine).at(span.since or ("0.0.1" if span.until else None))
-        handle = contract.handle.nonexistent_id
+        handle, model = contract.handle.nonexistent_id, a_model(contract)
         shapes[str(span)] = {
             mode.value: {
-                "start": shown(build.first_turn(contract, PROMPT, mode, model="MODEL")),
-                "resume": shown(build.resumed_turn(contract, PROMPT, mode, handle, model="MODEL")),
+                "start": shown(build.first_turn(contract, PROMPT, mode, model=model)),
+                "resume": shown(build.resumed_turn(contract, PROMPT, mode, handle, model=model)),
             }
             for mode in Mode
         }

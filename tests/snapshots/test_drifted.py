@@ -84,6 +84,7 @@ def test_every_broken_rule_changes_a_snapshot(source: Source) -> None:
     assert not broken
 
 
-def test_every_engine_is_drifted() -> None:
-    """Every contract has changed recordings."""
-    assert tuple(source.engine for source in SOURCES) == load.engine_names()
+def test_only_known_engines_are_drifted() -> None:
+    """All changed recordings are of engines with a contract."""
+    assert SOURCES
+    assert {source.engine for source in SOURCES} <= {*load.engine_names()}

@@ -1,6 +1,7 @@
 """The clause catalogue: every checkable promise, as values (texts are in `clauses.yaml`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -48,7 +49,8 @@ Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 class Clause:
     """One promise: its text, why an orchestrator needs it, and its prerequisites.
 
-    `deadline` is in seconds; a `baseline` allows no range and no deviation.
+    `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for failures that
+    a deviation may excuse, and what each means.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Clause:
     needs: tuple[str, ...] = ()
     baseline: bool = False
     deadline: float | None = None
+    symptoms: Mapping[str, str] = field(default_factory=dict)
 
 
 class Catalogue(dict[str, Clause]):

@@ -15,7 +15,7 @@ from turngate.contract.record_mistakes import record_errors
 from turngate.contract.session_ids import names_in, numbered_like
 from turngate.contract.sticky_mistakes import transport_errors
 from turngate.contract.versions import Claim, Path_
-from turngate.errors import ContractError
+from turngate.errors import ContractError, did_you_mean
 from turngate.files import use_overlay
 
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
@@ -91,6 +91,10 @@ def _deviation_errors(document: Document, deviation: Claim) -> _Errors:
         yield document.error(at, f"unknown clause {clause_id!r}", "see clauses.yaml")
     elif clause.baseline:
         yield document.error(at, f"{clause.id} is a baseline", "a release that violates it is broken")
+    elif (symptom := deviation.data["symptom"]) not in clause.symptoms:
+        words = ", ".join(clause.symptoms)
+        hint = did_you_mean(symptom, clause.symptoms, f"its symptoms: {words}" if words else "it has no symptoms")
+        yield document.error(deviation.at("symptom"), f"{clause.id} has no symptom {symptom!r}", hint)
 
 
 def _flag_errors(document: Document, launch: Claim) -> _Errors:

@@ -197,7 +197,7 @@ class Volatile(Struct, frozen=True):
 class Deviation(Struct, frozen=True):
     """A clause that a release is known to violate, with the symptom that is excused.
 
-    symptom: The symptom's name, as the clause reports it.
+    symptom: What the release does, in a word of the clause.
     compensation: What an orchestrator must do.
     flaky: It occurs only sometimes, so a run without it proves nothing.
     """

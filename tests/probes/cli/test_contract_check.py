@@ -7,6 +7,7 @@ import pytest
 
 from turngate import cli
 from turngate.contract import load
+from turngate.files import simulation_files
 from turngate_probes.releases import recorded_releases
 
 CODEX = Path(load.__file__).parents[1] / "engines/codex.yaml"
@@ -44,7 +45,8 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     code, wrong, clean = linted(capsys)
     assert (code, wrong) == (0, [])
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
-        f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engine_names()
+        *(f"engines/{name}.yaml" for name in load.engine_names()),
+        *(f"simulations/{name}.yaml" for name in simulation_files()),
     ]
     assert "engines/iflow.yaml: valid, unverified: $.canaries[0]\n" in clean
     assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
@@ -89,12 +91,12 @@ def test_a_deviation_that_a_recording_refutes_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A deviation that did not occur in the recordings is reported at its line."""
-    entry = "{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: [{observed: once}]}"
+    entry = "{clause: resume.other-cwd, symptom: hang, compensation: stay, evidence: [{observed: once}]}"
     file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition(entry)[0].count("\n")
     assert code == 2
-    assert any(mistake.startswith(f"{file}:{line}:") and "made-up did not occur" in mistake for mistake in wrong)
+    assert any(mistake.startswith(f"{file}:{line}:") and "hang did not occur" in mistake for mistake in wrong)
 
 
 def test_a_release_that_no_range_covers_is_found(

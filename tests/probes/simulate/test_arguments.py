@@ -6,6 +6,7 @@ from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.vectors import REMEMBERED, Outcome, Vector, vectors
 from turngate.argv import build
 from turngate.contract.structs import EngineContract
+from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate_probes.simulate.arguments import read, refusal
 from turngate_probes.simulate.command_line import UsageProblem
@@ -18,11 +19,13 @@ RECORDED = [pytest.param(name, vector, id=f"{name}: {vector.name}") for name in 
 def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode, via: str) -> None:
     """The arguments of `first_turn` are parsed to the same prompt, channel, model and approval mode."""
     if all(channel.via != via for channel in contract.launch.prompt):
-        assert via == "stdin"
+        with pytest.raises(RefusedError):
+            build.first_turn(contract, "Which-colour?", mode, via=via)
         return
-    built = build.first_turn(contract, "Which-colour?", mode, model="some/model", via=via)
+    model = f"{contract.hermetic.model}-1"
+    built = build.first_turn(contract, "Which-colour?", mode, model=model, via=via)
     asked = read(contract, built.arguments)
-    assert (asked.handle, asked.channel.via, asked.model) == (None, via, "some/model")
+    assert (asked.handle, asked.channel.via, asked.model) == (None, via, model)
     assert asked.prompt == (None if via == "stdin" else "Which-colour?")
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
 

@@ -78,7 +78,8 @@ def test_version_and_help_say_what_the_contract_reads(contract: EngineContract, 
     """Version output matches the contract's pattern, help lists all required names, and no model request is made."""
     machine = SimulatedMachine(tmp_path)
     version = machine.call(contract, contract.version_query.argv)
-    assert str(contract.version) in version.stdout.decode()
+    texts = {"stdout": version.stdout, "stderr": version.stderr}
+    assert str(contract.version) in texts[contract.version_query.stream].decode()
     for page in contract.help.pages:
         shown = machine.call(contract, page.argv)
         text = (shown.stdout if page.stream == "stdout" else shown.stderr).decode()
