@@ -102,10 +102,12 @@ def unread(turn: Turn) -> str:
 
 
 def went_well(turn: Turn) -> bool:
-    """Return whether the turn ended properly: exit code 0 or none, no failure, and a terminal event or an answer."""
+    """Return whether the turn ended properly: exit code 0 or none, no failure, and some output."""
     reading = turn.reading
     ended = reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
-    return ended and not turn.hung and not reading.failures and (reading.ended or reading.final_text is not None)
+    # output that can't be read is for the clauses about it
+    said_something = reading.ended or bool(turn.stdout.strip() or reading.handle.sightings)
+    return ended and not turn.hung and not reading.failures and said_something
 
 
 def another_session(turn: Turn) -> bool:
