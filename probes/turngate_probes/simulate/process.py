@@ -80,7 +80,7 @@ def _heed_signals(contract: EngineContract) -> None:
 
 def _stdin() -> BinaryIO:
     """Open standard input anew: a thread that still reads when the process ends must not hold the interpreter's own."""
-    return open(sys.stdin.fileno(), "rb", closefd=False)
+    return open(0, "rb", closefd=False)
 
 
 def _write(stream: Stream, data: bytes) -> None:
