@@ -317,8 +317,66 @@ class FakeStreamJson(Engine):
         return str(self.asked)
 
 
+class FakeJsonCommands(Engine):
+    """Commands as JSON objects, with the members that the contract of pi names."""
+
+    session = SESSION
+
+    def hear(self, message: Any) -> None:
+        """Handle one message of the client; an answer to an earlier turn's question is stored."""
+        if message["type"] == "extension_ui_response":
+            self.late.append(self.read_answer(message))
+        else:
+            self.answer(message)
+
+    def answer(self, message: Any) -> None:
+        """Respond to one command."""
+        reply = {"id": message["id"], "type": "response", "success": True} if "id" in message else {}
+        if message["type"] == "get_state":
+            put({**reply, "data": {} if "no-session" in FLAWS else {"sessionId": self.session}})
+        elif "deaf" in FLAWS:
+            put({"type": "response", "success": False, "error": "busy"})
+        else:
+            put(reply)
+            self.end(self.play(message["message"]))
+
+    def end(self, text: str | None) -> None:
+        """Report the text, and the end of the turn."""
+        if text is None:
+            last = {"stopReason": "error", "errorMessage": "key refused"}
+            put({"type": "agent_end", "willRetry": False, "messages": [{"role": "user"}, last]})
+        else:
+            put({"type": "message_update", "assistantMessageEvent": {"type": "text_end", "content": text}})
+            put({"type": "turn_end", "message": {"stopReason": "stop"}})
+        put({"type": "agent_settled"})
+
+    def drift(self) -> None:
+        """Switch to another session."""
+        self.session = "01a20100-15f2-7892-83a8-645205010f40"
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        return self.question("confirm", {"title": title, "message": "x"})
+
+    def read_answer(self, message: Message) -> str:
+        """Return the decision, or that the question was not answered."""
+        return "cancelled" if "confirmed" not in message else "allow" if message["confirmed"] else "deny"
+
+    def request(self, method: str, params: Message) -> Any:
+        """Send a question of another kind and return the whole answer."""
+        self.question(method, params)
+        return get()
+
+    def question(self, method: str, params: Message) -> str:
+        """Send a question and return its id."""
+        self.asked += 1
+        put({"type": "extension_ui_request", "id": f"q{self.asked}", "method": method, **params})
+        return f"q{self.asked}"
+
+
 SPEAKERS: dict[str, type[Engine]] = {
     "acp": FakeAcp, "app_server": FakeAppServer, "app-server": FakeAppServer, "stream_json": FakeStreamJson,
+    "json_commands": FakeJsonCommands,
 }  # fmt: skip
 
 

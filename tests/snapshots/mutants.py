@@ -6,7 +6,8 @@ from typing import Any, get_args, get_type_hints
 from msgspec.structs import replace
 
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, FailureSign, Framed, HandlePlace, Match
+from turngate.contract.structs import EngineContract, FailureSign, Framed, HandlePlace
+from turngate.contract.values import Match
 
 FRAMINGS = get_args(get_type_hints(Framed)["framing"])
 PLACES = get_args(get_type_hints(HandlePlace)["record"])

@@ -93,10 +93,13 @@ def resumed_turn(
 
 def sticky(
     contract: EngineContract, mode: Mode, *,
-    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
+    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None, files: Path | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Build the arguments of a sticky process; RefusedError if it doesn't accept an option."""
-    filling = {"{options}": sticky_options(contract, mode, options, model, workspace)}
+    """Build the arguments of a sticky process; RefusedError if it doesn't accept an option.
+
+    `files` is the folder with the files of the contract's permission mode.
+    """
+    filling = {"{options}": sticky_options(contract, mode, options, model, workspace, files)}
     built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
     _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
     return built
@@ -104,7 +107,7 @@ def sticky(
 
 def sticky_options(
     contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
-    workspace: Path | None = None,
+    workspace: Path | None = None, files: Path | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError: as for `sticky`."""
     sticky = contract.sticky
@@ -117,6 +120,8 @@ def sticky_options(
             raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
     permission_mode = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
     ours = permission_mode.options if permission_mode else ()
+    if files:
+        ours = tuple(token.replace("{files}", str(files)) for token in ours)
     return (*ours, *(token for placed in chosen for token in placed.tokens))
 
 

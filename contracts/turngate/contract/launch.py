@@ -7,9 +7,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from turngate.contract.allowed import InteractiveUse
+from turngate.contract.json_commands import JsonCommands
+from turngate.contract.mode_query import ModeQuery
 from turngate.contract.values import (
     ABSENT,
     NOT_EMPTY,
+    FileName,
     Flag,
     RecordPath,
     Regex,
@@ -223,23 +226,12 @@ class ResumeProbe(Struct, frozen=True):
     directory: Text | None = None
 
 
-class ModeQuery(Struct, frozen=True):
-    """How to check before the start that the active configuration asks.
-
-    argv: Arguments of a command that prints a JSON document.
-    key: Wherever this key occurs in the document, everything below it must be one of `values`.
-    """
-
-    argv: Annotated[Strings, NOT_EMPTY]
-    key: Text
-    values: Annotated[Strings, NOT_EMPTY]
-
-
 class PermissionMode(Struct, frozen=True):
     """What makes a sticky process ask before it acts, or act without asking, and how to confirm it.
 
     env: Variables of the process's environment.
-    options: Arguments that replace {options}, before those of the caller.
+    files: Name -> content of files that the process gets, in a folder of its own outside the workspace.
+    options: Arguments that replace {options}, before those of the caller. {files} is the folder of `files`.
     session: Fields of the request that opens a session.
     expect: Path in the response to that request -> its required value.
     mode: The session mode to set, which the engine must confirm.
@@ -248,6 +240,7 @@ class PermissionMode(Struct, frozen=True):
     RULE: ClassVar[Rule] = {"minProperties": 1}
 
     env: Mapping[str, str] = field(default_factory=dict)
+    files: Annotated[Mapping[FileName, str], NOT_EMPTY] = field(default_factory=dict)
     options: Texts = ()
     session: Mapping[str, str] = field(default_factory=dict)
     expect: Annotated[Mapping[RecordPath, str], NOT_EMPTY] = field(default_factory=dict)
@@ -273,14 +266,22 @@ class Sticky(Struct, frozen=True):
     permission_requests: The requests by which the engine asks for permission. Any other gets an error response.
     same_id: Whether a headless resume accepts the session id of the transport.
     own_store: Whether the process stores its sessions elsewhere than headless turns do.
+    commands: The protocol, if the transport is json_commands.
     """
 
     RULE: ClassVar[Rule] = {
-        "if": {"properties": {"transport": {"enum": ["acp", "app_server", "stream_json"]}, "unverified": False}},
-        "then": {"required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]},
+        "allOf": [
+            {
+                "if": {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}},
+                "then": {
+                    "required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]
+                },
+            },
+            either(has("transport", "json_commands"), ("commands",), ()),
+        ]
     }
 
-    transport: Literal["acp", "app_server", "stream_json", "none"]
+    transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"]
     argv: Strings = ()
     options: tuple[Flag, ...] = ()
     model: Literal["argument", "session"] = "argument"
@@ -290,3 +291,4 @@ class Sticky(Struct, frozen=True):
     one_time: OneTime | None = None
     same_id: bool = False
     own_store: bool = False
+    commands: JsonCommands | None = None

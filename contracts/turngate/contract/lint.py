@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.allowed_mistakes import interactive_errors
 from turngate.contract.claims import claim_errors
+from turngate.contract.command_mistakes import command_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.record_mistakes import record_errors
 from turngate.contract.session_ids import names_in, numbered_like
@@ -166,6 +167,7 @@ def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
     modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto"))]
     if any(mode.get("options") for mode in modes) and "{options}" not in sticky.data.get("argv", ()):
         yield document.error(sticky.at("argv"), "has no slot for options", "add {options} where they belong")
+    yield from command_errors(document, sticky)
     for key, word in sticky.data.get("one_time", {}).items():
         if _LASTING.search(word):
             hint = "use the word that covers only one action"

@@ -6,7 +6,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from turngate.contract.simulated_protocols import AcpSimulation, StreamJsonSimulation
-from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Text, Texts, Variable, either, has, keys, matching
+from turngate.contract.values import (
+    NOT_EMPTY,
+    Flag,
+    Match,
+    Regex,
+    Rule,
+    Text,
+    Texts,
+    Variable,
+    either,
+    has,
+    keys,
+    matching,
+)  # fmt: skip
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused"
@@ -124,6 +137,7 @@ class StickySimulation(Struct, frozen=True):
     asking_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
     stream_json: Its messages as JSON lines, if it can be started for them.
+    refused: Dotted path into the reply to a refused command -> its value (json_commands).
     """
 
     starts_in: Text | None = None
@@ -132,6 +146,7 @@ class StickySimulation(Struct, frozen=True):
     asking_env: Texts | None = None
     acp: AcpSimulation = AcpSimulation()
     stream_json: StreamJsonSimulation | None = None
+    refused: Match = field(default_factory=dict)
 
 
 class Simulation(Struct, frozen=True):

@@ -36,7 +36,7 @@ def _mode_errors(document: Document, sticky: Claim, transport: str) -> Iterator[
 def _model_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
     by = sticky.data.get("model", "argument")
     takes_options = "{options}" in sticky.data.get("argv", ())
-    if by == "session" and transport == "stream_json":
-        yield document.error(sticky.at("model"), "stream_json chooses no model by request", "write `argument`")
+    if by == "session" and transport in ("stream_json", "json_commands"):
+        yield document.error(sticky.at("model"), f"{transport} chooses no model by request", "write `argument`")
     if by == "argument" and not takes_options and any(c.data["model"] for c in document.meeting("launch", sticky)):
         yield document.error(sticky.at("argv"), "has no slot for the model's option", "add {options} where it belongs")

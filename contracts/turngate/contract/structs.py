@@ -3,7 +3,6 @@
 `schema/engine.json` is generated from these structs, with descriptions from their docstrings.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
@@ -24,6 +23,7 @@ from turngate.contract.launch import (
 )  # fmt: skip
 from turngate.contract.values import (
     NOT_EMPTY,
+    Match,
     Name,
     OnlyTrue,
     RecordPath,
@@ -35,12 +35,11 @@ from turngate.contract.values import (
     either,
     has,
     matching,
-)
+)  # fmt: skip
 from turngate.model import HandleType
 
 # a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
-Match = Mapping[RecordPath, str | int | float | bool | None]
 
 
 class Lifecycle(Struct, frozen=True):
@@ -84,11 +83,13 @@ class VersionQuery(Struct, frozen=True):
 
     argv: Arguments after the executable.
     pattern: Must match the whole stripped text and have a group named `version`.
+    other_stream: Other releases print it on the other stream, so both count until the version is known.
     """
 
     argv: Strings
     pattern: Regex
     stream: Stream = "stdout"
+    other_stream: OnlyTrue = False
 
 
 class Framed(Struct, frozen=True):

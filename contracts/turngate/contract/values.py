@@ -25,16 +25,19 @@ Texts = tuple[Text, ...]
 Regex = Annotated[Text, Meta(extra_json_schema={"format": "regex"})]
 Name = Annotated[str, matching("^[a-z][a-z0-9-]*$")]
 Flag = Annotated[str, matching("^--?[A-Za-z0-9][A-Za-z0-9_-]*$")]
+FileName = Annotated[str, matching("^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 Variable = Annotated[str, matching("^[A-Za-z_][A-Za-z0-9_]*$", description="The name of an environment variable.")]
 Release = Annotated[str, matching(f"^{_RELEASE}$", description="A release, as published.")]
 Releases = Annotated[str, matching(f"^{_RELEASE}( to {_RELEASE})?$", description="A release, or `A to B`.")]
 PATH = Meta(
     extra_json_schema={
         "pattern": r"^[^.]+(\.[^.]+)*$",
-        "description": "A dotted path into a record, such as `content.0.text`. A number is an index of a list, from 0.",
+        "description": "A dotted path into a record, such as `content.0.text`. A number is an index of a list: 0 is "
+        "the first, -1 the last.",
     }
 )
 RecordPath = Annotated[str, PATH]
+Match = Mapping[RecordPath, str | int | float | bool | None]
 OnlyTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
 Unique = Meta(extra_json_schema={"uniqueItems": True})
 Rule = Mapping[str, Any]

@@ -101,9 +101,12 @@ def query_version(
     query: VersionQuery, executable: Path, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
 ) -> tuple[str | None, str]:
     """Return the version that an executable reports, and what to change in the contract if the other stream has it."""
-    said = printed(executable, query, env, stop, cwd)
-    match = re.fullmatch(query.pattern, said.on(query.stream).strip())
-    return match["version"] if match else None, said.misplaced(query.stream, re.compile(query.pattern).fullmatch)
+    said, pattern = printed(executable, query, env, stop, cwd), re.compile(query.pattern)
+    match = pattern.fullmatch(said.on(query.stream).strip())
+    misplaced = said.misplaced(query.stream, pattern.fullmatch)
+    if misplaced and query.other_stream:
+        match, misplaced = pattern.fullmatch((said.stdout + said.stderr).strip()), ""
+    return match["version"] if match else None, misplaced
 
 
 MARKER = b"# turngate: simulated engine"

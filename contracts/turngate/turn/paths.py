@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from turngate.contract.structs import Match
+from turngate.contract.values import Match
 
 Record = dict[str, Any]
 _KINDS = {list: "a list", dict: "an object", str: "text", bool: "a boolean", int: "a number", float: "a number"}
@@ -18,12 +18,17 @@ def value_at(record: Any, path: str) -> Any:
 
 
 def step_into(value: Any, step: str) -> Any:
-    """Return the value under a key of an object, or at an index of a list from 0; None if there is none."""
+    """Return the value under a key of an object, or at an index of a list: 0 is the first, -1 the last; else None."""
     if isinstance(value, dict):
         return value.get(step)
-    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+    if isinstance(value, list) and is_index(step) and -len(value) <= int(step) < len(value):
         return value[int(step)]
     return None
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a path is an index of a list; negative ones count from its end."""
+    return step.removeprefix("-").isdecimal()
 
 
 def matches(record: Record, match: Match | None) -> bool:
@@ -76,5 +81,5 @@ def _missing(value: object, step: str, taken: list[str]) -> list[str]:
             return [f"`{'.'.join([*taken, step])}` is null"]
         return [f"`{at}` has no `{step}`"] if at else []
     if isinstance(value, list):
-        return [f"it has no item {step}" if step.isdecimal() else f"`{step}` isn't an index such as `{at}.0`"]
+        return [f"it has no item {step}" if is_index(step) else f"`{step}` isn't an index such as `{at}.0`"]
     return [f"`{at}` is {_KINDS.get(type(value), 'null')}"]

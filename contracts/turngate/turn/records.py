@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from turngate.contract.structs import Match
+from turngate.contract.values import Match
 from turngate.turn.paths import Record, matches, obstacle_at, unmatched, value_at
 
 

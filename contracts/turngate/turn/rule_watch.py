@@ -6,7 +6,8 @@ from enum import Enum
 from msgspec import Struct
 
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, Match
+from turngate.contract.structs import EngineContract
+from turngate.contract.values import Match
 from turngate.turn.paths import Record, obstacle_at, unmatched, value_at
 from turngate.turn.records import RecordDispatch, RecordHandler
 

@@ -20,6 +20,7 @@ from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
 from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate_probes.simulate.sticky.json_commands import SimulatedJsonCommands
 from turngate_probes.simulate.sticky.start import Start
 from turngate_probes.simulate.sticky.start import read as read_start
 from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
@@ -30,7 +31,8 @@ TOOL_RESULT = "the simulation runs no tools"
 # the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
 _TRANSPORTS: Mapping[str, type[StickyEngine]] = {
-    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "stream_json": SimulatedStreamJson,
+    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "json_commands": SimulatedJsonCommands,
+    "stream_json": SimulatedStreamJson,
 }  # fmt: skip
 
 

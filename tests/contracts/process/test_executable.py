@@ -64,6 +64,7 @@ def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
     hint = "stdout was empty, stderr has it; set `stream: stderr`"
     assert query_version(query, codex, {"HOME": "/"}, None) == (None, hint)
     assert query_version(replace(query, stream="stderr"), codex, {"HOME": "/"}, None) == ("0.169.0", "")
+    assert query_version(replace(query, other_stream=True), codex, {"HOME": "/"}, None) == ("0.169.0", "")
     codex.write_text('#!/bin/sh\necho "not now" >&2\n')
     assert query_version(query, codex, {"HOME": "/"}, None) == (None, "")
 

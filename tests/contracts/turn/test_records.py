@@ -1,6 +1,6 @@
 import pytest
 
-from turngate.contract.structs import Match
+from turngate.contract.values import Match
 from turngate.turn import records as watch
 from turngate.turn.paths import Record
 from turngate.turn.records import RecordDispatch, RecordHandler

@@ -9,6 +9,7 @@ from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky.approval import in_force
 from turngate_probes.simulate.sticky.engine import dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.paths import put_at
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, BAD_REQUEST, NO_METHOD, Rpc, RpcError
 from turngate_probes.simulate.store import Session
 
@@ -65,7 +66,7 @@ class SimulatedAppServer(Rpc):
             "sandbox": {"type": _SANDBOXES.get(str(params.get("sandbox")), "readOnly")}, "reasoningEffort": None,
         }  # fmt: skip
         for path, value in in_force(self.contract.sticky, params).expect.items():
-            _put_at(told, path, value)
+            put_at(told, path, value)
         self.reply(message, told)
 
     def _thread(self) -> Message:
@@ -143,16 +144,3 @@ class SimulatedAppServer(Rpc):
 
     def _named(self, params: Message) -> Message:
         return {"threadId": self.session.handle, "turnId": self._turn, **params}
-
-
-def _put_at(document: Any, path: str, value: str) -> Any:
-    """Set the value at a dotted path, in which a number is an index of a list; return the object or list."""
-    step, dot, below = path.partition(".")
-    if not step.isdecimal():
-        fields = document if isinstance(document, dict) else {}
-        fields[step] = _put_at(fields.get(step), below, value) if dot else value
-        return fields
-    items = document if isinstance(document, list) else []
-    items += [None] * (int(step) + 1 - len(items))
-    items[int(step)] = _put_at(items[int(step)], below, value) if dot else value
-    return items

@@ -8,17 +8,19 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from io import FileIO
+from pathlib import Path
 from typing import IO, cast
 
 import orjson
 
 from turngate import Mode, ProcessRequest
 from turngate.argv import build as argv
-from turngate.contract.launch import ModeQuery, PermissionMode
-from turngate.files import make_private, open_private
+from turngate.contract.launch import PermissionMode
+from turngate.contract.mode_query import ModeQuery
+from turngate.files import make_private, open_private, write_atomically
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.sanitize import visible
 from turngate.turn.framing import Lines, Problems
@@ -82,8 +84,9 @@ class StickyProcess:
         request = self.request
         make_private(request.traces)
         self.argv = argv.sticky(
-            request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd
-        )
+            request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
+            files=_written(self.permission_mode.files, request.traces / "files"),
+        )  # fmt: skip
         env = {**request.env, **self.permission_mode.env}
         if self.permission_mode.query:
             _query(request, self.permission_mode.query, env)
@@ -207,6 +210,15 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
     if sticky.interactive is None:
         raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
     return sticky.interactive
+
+
+def _written(files: Mapping[str, str], folder: Path) -> Path:
+    """Write the files of a permission mode, and return their folder."""
+    if files:
+        make_private(folder)
+    for name, content in files.items():
+        write_atomically(folder / name, content, private=True)
+    return folder
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from turngate_reference.server.sticky.events import (
     StickyRequest,
     TurnEnded,
 )
+from turngate_reference.server.sticky.json_commands import JsonCommandsTransport
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.stream_json import StreamJsonTransport
 from turngate_reference.server.sticky.transport import Message, Transport
@@ -27,6 +28,7 @@ from turngate_reference.server.sticky.transport import Message, Transport
 _TRANSPORTS: dict[str, type[Transport]] = {
     "acp": AcpTransport,
     "app_server": AppServerTransport,
+    "json_commands": JsonCommandsTransport,
     "stream_json": StreamJsonTransport,
 }
 _logger = logging.getLogger(__name__)

@@ -136,6 +136,7 @@ class RawClient:
 
     def _script(self) -> Iterator[bytes]:
         speak = {"acp": self._acp, "app_server": self._app_server, "stream_json": self._stream_json}
+        speak["json_commands"] = self._json_commands
         yield from self.lines
         for message in speak[self.contract.sticky.transport]():
             yield json.dumps(message).encode()
@@ -146,6 +147,8 @@ class RawClient:
         once = self.contract.sticky.one_time
         assert once
         word = once.allow if self.allow else once.deny
+        if "params" not in asked and "request_id" not in asked:
+            return {"type": "extension_ui_response", "id": asked["id"], "confirmed": self.allow}
         if "request_id" in asked:
             response = {"request_id": asked["request_id"], "subtype": "success", "response": {"behavior": word}}
             return {"type": "control_response", "response": response}
@@ -182,6 +185,10 @@ class RawClient:
             thread = threads[-1] if threads else self.said[-1]["params"]["thread"]["id"]
             text = {"type": "text", "text": prompt}
             yield {"id": number, "method": "turn/start", "params": {"threadId": thread, "input": [text]}}
+
+    def _json_commands(self) -> Iterator[Message]:
+        for number, prompt in enumerate(self.prompts):
+            yield {"id": str(number), "type": "prompt", "message": prompt}
 
     def _stream_json(self) -> Iterator[Message]:
         request = {"subtype": "set_permission_mode", "mode": self._stance.mode}

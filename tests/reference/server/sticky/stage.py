@@ -21,7 +21,7 @@ from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, S
 from turngate_reference.server.sticky.host import StickyHost
 
 PATIENCE = 30
-ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
+ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "json_commands": "pi"}
 all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
 Kind = TypeVar("Kind", bound=StickyEvent)
 

@@ -13,8 +13,9 @@ CHOICES = {
     "acp": (("Yes", "No"), ("y", "n")),
     "app_server": (("accept", "decline"), ("accept", "decline")),
     "stream_json": (("allow", "deny"), ("allow", "deny")),
+    "json_commands": (("allow", "deny"), ("allow", "deny")),
 }
-REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
+REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny", "json_commands": "cancelled"}
 
 
 @all_of_them
@@ -113,6 +114,9 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
     """An unknown request is granted in neither mode."""
     heard, _ = stage.opened(contract(transport), mode=mode)
     answer = json.loads(stage.turn(heard, "unknown").final_text or "")
+    if transport == "json_commands":
+        assert answer == {"type": "extension_ui_response", "id": "q1", "cancelled": True}
+        return
     assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
     assert answer.get("subtype", "error") == "error"
     assert not {"result", "response"} & set(answer)

@@ -1,0 +1,141 @@
+"""Commands as JSON objects from the engine's side, answered by replies and the records of a headless turn."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from turngate import EnvironmentFailed
+from turngate.contract.json_commands import EngineQuestion, JsonCommands
+from turngate.contract.launch import OneTime
+from turngate.contract.simulation import Line
+from turngate.turn.paths import matches, value_at
+from turngate_probes.simulate.backend import Called, Failed
+from turngate_probes.simulate.printing import Slots, fill, fill_all
+from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.paths import put_at
+
+_PROMPT = "{text}"
+
+
+class SimulatedJsonCommands(StickyEngine):
+    """An engine that reads commands and prints replies and events; it has no modes."""
+
+    mode = None
+
+    def hear(self, message: Message) -> None:
+        """Run a command; an answer to a question that nobody asked is ignored."""
+        commands, questions = self._commands, self._commands.questions
+        if questions and matches(message, _constants(questions.answer)):
+            return
+        if matches(message, _constants(commands.prompt)):
+            self._reply(message)
+            self._run(_text_in(commands.prompt, message))
+        elif matches(message, _constants(commands.session.command)):
+            self._reply(message, {commands.session.session_id: self.session.handle})
+        elif matches(message, _constants(commands.abort)):
+            self._reply(message)
+        else:
+            self._reply(message, {commands.reply.error: "unknown command"}, accepted=False)
+
+    def stops(self, message: Message) -> bool:
+        """Whether a message stops the turn, which is confirmed."""
+        stops = matches(message, _constants(self._commands.abort))
+        if stops:
+            self._reply(message)
+        return stops
+
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
+        """Report the use of a tool, as a headless turn does."""
+        if done is not None:
+            self._print(self.simulation.called, {"tool": call.tool, "call_id": call.call_id})
+
+    def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
+        """Return a question with a new id."""
+        questions, number = self._questions, fill("{uuid}", {})
+        about = dict.fromkeys(questions.shown, call.text) | {questions.title: call.tool}
+        return number, _document({**questions.match, self._commands.id: number, questions.kind: kind, **about})
+
+    def answered(self, message: Message) -> object:
+        """Return the id of the question that a message answers."""
+        is_answer = matches(message, _constants(self._questions.answer))
+        return message.get(self._commands.id) if is_answer else None
+
+    def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the contract has the answers
+        """Whether the client allows the action."""
+        return matches(answer, _constants(self._questions.allow))
+
+    @property
+    def _commands(self) -> JsonCommands:
+        if self.contract.sticky.commands is None:
+            raise EnvironmentFailed(f"{self.contract.engine} has no commands", "its contract defines none")
+        return self.contract.sticky.commands
+
+    @property
+    def _questions(self) -> EngineQuestion:
+        if self._commands.questions is None:
+            raise EnvironmentFailed(f"{self.contract.engine} asks nothing", "its contract defines no questions")
+        return self._commands.questions
+
+    def _reply(self, message: Message, more: Message | None = None, *, accepted: bool = True) -> None:
+        reply, name = self._commands.reply, self._commands.id
+        outcome = reply.accepted if accepted else self.simulation.sticky.refused
+        told = {name: message[name]} if name in message else {}
+        self.client.write(_document({**told, **reply.match, **outcome, **(more or {})}))
+
+    def _run(self, prompt: str) -> None:
+        self._print(self.simulation.started, {"prompt": prompt})
+        end = self.turn(prompt)
+        if end is None:
+            self._print(self.simulation.failed.lines, {"text": "", "error": "Request was aborted", "status": 1})
+        elif isinstance(end, Failed):
+            self._print(self.simulation.failed.lines, {"text": "", "error": end.error, "status": end.status})
+        else:
+            self._print(self.simulation.answered, {"text": end, "error": "", "status": 0})
+        self.turn_told()
+
+    def _print(self, lines: Iterable[Line], slots: Slots) -> None:
+        """Print the records of a headless turn, except the one with the session id, which belongs to its start."""
+        place = self.contract.handle
+        known: Slots = {
+            "handle": self.session.handle,
+            "model": self.model,
+            "turn": 1,
+            "prompt": "",
+            "cwd": self.session.cwd,
+        }
+        for line in lines:
+            record = line.stdout
+            if isinstance(record, Mapping) and not (place.match and matches(dict(record), place.match)):
+                self.client.write(fill_all(record, {**known, **slots}))
+
+
+def _constants(template: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the fixed values of a command by their paths, without the prompt."""
+    values: dict[str, Any] = {}
+    for key, value in template.items():
+        if isinstance(value, Mapping):
+            values |= _constants(value, f"{path}{key}.")
+        elif value != _PROMPT and not isinstance(value, list):
+            values[f"{path}{key}"] = value
+    return values
+
+
+def _text_in(template: Any, message: Any) -> str:
+    """Return what a command has in place of the prompt."""
+    if template == _PROMPT:
+        return str(message)
+    if isinstance(template, Mapping):
+        parts = [(part, value_at(message, key)) for key, part in template.items()]
+    elif isinstance(template, list) and isinstance(message, list):
+        parts = list(zip(template, message, strict=False))
+    else:
+        parts = []
+    return "".join(_text_in(part, value) for part, value in parts if value is not None)
+
+
+def _document(values: Mapping[str, Any]) -> Message:
+    """Return an object with these values at their paths."""
+    document: Message = {}
+    for path, value in values.items():
+        put_at(document, path, value)
+    return document
