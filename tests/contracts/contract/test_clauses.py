@@ -6,7 +6,7 @@ import pytest
 from tests.contracts.releases import RELEASES
 from turngate.contract import load
 from turngate.contract.clauses import Catalogue, Clause, Severity
-from turngate_probes.clauses import CHECKS
+from turngate_probes.clauses import CHECKS, registry
 from turngate_probes.harness.cases import FAILING
 
 HELP = Clause("help.surface", "It holds.", "It matters.", "static", Severity.DEGRADED)
@@ -180,6 +180,7 @@ def test_declared_symptoms_are_those_that_checks_report() -> None:
 def test_known_symptoms_are_all_there_are() -> None:
     """The symptoms in the catalogue are exactly those in the source of the checks."""
     sources = {getsource(getmodule(check.run) or pytest.fail("no module")) for check in CHECKS.values()}
+    sources.add(getsource(registry))
     listed = set.union(*SYMPTOMS.values()) - SYMPTOMS["backend.failure-told"]
     assert set.union(*map(_named, sources)) == listed
     kinds = {case.removeprefix("backend-") for case in FAILING}
