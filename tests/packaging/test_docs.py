@@ -15,7 +15,7 @@ from turngate.contract.verdict import FailOn, Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.headline import MEANING
 from turngate_probes.report.publish import FORMATS
-from turngate_reference.conversations.cli.turns import OTHER_SESSION
+from turngate_reference.conversations.cli.turns import NO_ANSWER, OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()
@@ -35,7 +35,7 @@ def blocks(kind: str) -> list[str]:
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     """The table has every exit code of a verdict, every other one in the code, and no more."""
     verdicts = {exit_code([verdict], fail_on) for verdict in Verdict for fail_on in FailOn} | {exit_code([])}
-    others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
+    others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION, NO_ANSWER}
     assert set(coded(CODES)) == verdicts | others
     reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
     assert reported == {*MEANING} == verdicts | {cli.CRASHED, INTERRUPTED_CODE}
@@ -53,6 +53,7 @@ def test_the_table_says_what_the_code_does() -> None:
     for code, word in (
         (cli.UNANSWERED, "usage"), (cli.CRASHED, "crashed"), (cli.INTERRUPTED, "interrupted"),
         (cli.READER_GONE, "reader"), (OTHER_SESSION, "another session"),
+        (NO_ANSWER, "no answer"),
     ):  # fmt: skip
         assert word in said[code]
 

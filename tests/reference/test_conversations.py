@@ -164,6 +164,8 @@ def code_of(turn: Turn) -> int:
         return cli.INTERRUPTED
     if is_another_session(turn):
         return cli.OTHER_SESSION
+    if turn.exit_code == 0 and (not turn.reading.ended or turn.reading.failures or turn.reading.final_text is None):
+        return cli.NO_ANSWER
     return turn.exit_code if turn.exit_code >= 0 else cli.SIGNALLED - turn.exit_code
 
 

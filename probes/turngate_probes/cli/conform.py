@@ -1,15 +1,19 @@
 """The subcommand `conform`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from turngate_probes.cli.options import file, folder, output_options
+from turngate_probes.cli.options import file, folder, output_options, say
 
 if TYPE_CHECKING:
     from turngate import EngineContract
     from turngate_probes.conform.structs import Scenario
+    from turngate_probes.harness.interrupt import Interrupt
+    from turngate_probes.releases.source import Release
 
 
 def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> "tuple[Scenario, ...]":
@@ -35,6 +39,11 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 @click.option("--list", "lists", is_flag=True, help="List the rules and the scenarios.")
 @click.option("--show", is_flag=True, help="Explain the chosen scenarios, and what the engine does in them.")
 @click.option(
+    "--real", is_flag=True,
+    help="Run the real CLIs against a stub model, without the scenarios that need a misbehaving engine. "
+    "ENGINE may then be ENGINE=/path, as in `turngate probe`.",
+)  # fmt: skip
+@click.option(
     "--observe", is_flag=True,
     help="Run COMMAND once, as it is, and judge only the rules that hold for every call. For test suites.",
 )  # fmt: skip
@@ -48,7 +57,7 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 def conform(  # noqa: PLR0913 - as it has options
     command: tuple[str, ...], engines: tuple[str, ...], chosen: "tuple[Scenario, ...]", jobs: int,
     baseline: Path | None, keep: Path | None, output: Any,
-    *, lists: bool, show: bool, observe: bool, interactive: bool, strict: bool,
+    *, lists: bool, show: bool, real: bool, observe: bool, interactive: bool, strict: bool,
 ) -> int:  # fmt: skip
     """Test an orchestrator: does it notice when an engine misbehaves?
 
@@ -82,8 +91,8 @@ def conform(  # noqa: PLR0913 - as it has options
         raise click.UsageError("missing COMMAND: turngate conform -- COMMAND...")
     if interactive and not observe:
         raise click.UsageError("--interactive needs --observe; the scenarios always have a user in the loop")
-    if observe and (chosen or baseline):
-        raise click.UsageError("--observe can't be combined with --scenario or --baseline")
+    if observe and (chosen or baseline or real):
+        raise click.UsageError("--observe can't be combined with --scenario, --baseline or --real")
     import tempfile
     from contextlib import ExitStack
 
@@ -100,7 +109,8 @@ def conform(  # noqa: PLR0913 - as it has options
         interrupt = Interrupt()
         stack.enter_context(adopting_orphans())
         stack.enter_context(interrupting(interrupt.set))
-        contracts = tuple(map(_contract, engines or ("codex",)))
+        releases = [stack.enter_context(_release(one, interrupt)) for one in engines or ("codex",)] if real else []
+        contracts = tuple(one.contract for one in releases) or tuple(map(_contract, engines or ("codex",)))
         told = Told(output, len(contracts) * len(chosen or scenarios()))
         if observe:
             report = observed(command, contracts, root, interrupt, interactive=interactive, strict=strict)
@@ -108,9 +118,23 @@ def conform(  # noqa: PLR0913 - as it has options
                 told(row)
         else:
             expected = baselines.read(baseline) if baseline else ()
-            session = Session(command, contracts, chosen or tuple(scenarios().values()), root, jobs, expected, strict)
+            played = chosen or tuple(scenarios().values())
+            executables = {one.engine: one.executable for one in releases if one.executable}
+            session = Session(command, contracts, played, root, jobs, expected, strict, executables)
             report = session.run(interrupt, told)
     return publish(report, output)
+
+
+@contextmanager
+def _release(target: str, interrupt: "Interrupt") -> "Iterator[Release]":
+    """Provide a release with its executable, installed if necessary; EnvironmentFailed if there is none."""
+    from turngate import EnvironmentFailed
+    from turngate_probes.releases.source import ReleaseSource, parse_target
+
+    with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
+        if release.executable is None:
+            raise EnvironmentFailed(f"{release.name} has no executable", "install it, or leave out --real")
+        yield release
 
 
 def _contract(target: str) -> "EngineContract":
@@ -121,6 +145,6 @@ def _contract(target: str) -> "EngineContract":
 
     asked = parse_target(target)
     if asked.path:
-        raise EnvironmentFailed(f"{target} names an executable", "name a release: conform plays simulated engines")
+        raise EnvironmentFailed(f"{target} names an executable", "name a release, or use --real")
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
     return load_contract(asked.engine, version)

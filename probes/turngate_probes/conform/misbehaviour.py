@@ -70,12 +70,27 @@ def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | Non
 def _changed(contract: EngineContract, outputs: Sequence[Output], handle: str | None, play: Play) -> Iterator[Output]:
     """Return the outputs with other records: without the id or the end, with unknown ones, and so on."""
     rows = [row for row in outputs if not (play.omits_end and _is_end(contract, row))]
+    if play.omits_answer:
+        rows = list(_silent(contract, rows))
     if handle and play.session_id:
         rows = list(_relocated(contract, rows, handle, play.session_id))
     if play.unknown or play.padding:
         record = UNKNOWN | ({"padding": "x" * play.padding} if play.padding else {})
+        if contract.handle.record == "every" and handle:
+            record |= {contract.handle.field: handle}
         rows[1:1] = [Output("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
     return iter(rows)
+
+
+def _silent(contract: EngineContract, rows: list[Output]) -> Iterator[Output]:
+    """Take out the agent's text: its record, or only its field where the same record ends the turn."""
+    final = contract.final
+    for row in rows:
+        record = _document(row.data)
+        if row.stream != final.stream or (record is not None and not matches(record, final.match)):
+            yield row
+        elif final.field is not None and record is not None and _is_end(contract, row):
+            yield _edited(row, final.field)
 
 
 def _is_end(contract: EngineContract, row: Output) -> bool:

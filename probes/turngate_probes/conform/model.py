@@ -30,16 +30,15 @@ def answer(request: ModelRequest, conversations: Sequence[Conversation], turns: 
     """Return what the model says to a whole conversation: a question, its answer, or that it knows nothing of it."""
     if play.backend:
         return Failed(str(play.backend), "the model is overloaded", play.backend)
-    if play.omits_answer:
-        return ""
     said = [str(message["content"]) for message in request.messages if message["role"] == "user"]
     owner = next((one for one in conversations if said and one.prompts[0] in said[0]), None)
+    return _final(LOST) if owner is None else spoken(owner, len(said), turns, play, decoy)
+
+
+def spoken(talk: Conversation, turn: int, turns: int, play: Play, decoy: str) -> str:
+    """Return the text of one turn of a conversation: a question, or in its last turn the answer."""
     before = SAYS[play.says].format(decoy=decoy) if play.says else ""
-    if owner is None:
-        return _final(LOST)
-    if len(said) < turns:
-        return _question(f"{before}{QUESTION}")
-    return _final(before + owner.answer)
+    return _question(f"{before}{QUESTION}") if turn < turns else _final(before + talk.answer)
 
 
 def _question(text: str) -> str:

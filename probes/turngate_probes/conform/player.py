@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from turngate import EngineContract, TurngateError, load_contract, read_turn
 from turngate.contract.launch import Stream
 from turngate.contract.structs import Deviation
-from turngate_probes.conform import executable, model
+from turngate_probes.conform import executable, model, passthrough
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
 from turngate_probes.conform.described import described, named
 from turngate_probes.conform.heard import Heard
@@ -53,6 +53,8 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     newest = _newest(contract) if set(argv) & contract.launch.latest.keys() else None
     started = described(contract, argv, os.environ, newest)
     record.begin(started)
+    if plan.real:
+        return passthrough.run(plan, contract, record, argv)
     play = _part(plan, contract, started) if started.kind == "turn" else Play()
     if play.child == "works" and _is_launcher():
         return 1

@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 from turngate import EngineContract, ProcessRequest, Stop
@@ -12,6 +13,7 @@ from turngate.process import run as run_process
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import calls
 from turngate_probes.conform.judge import Evidence, Ran
+from turngate_probes.conform.real import staged
 from turngate_probes.conform.structs import Conversation, Plan, Scenario
 
 GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
@@ -24,19 +26,29 @@ _WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.
 
 def play(
     scenario: Scenario, contract: EngineContract, command: tuple[str, ...], folder: Path, stop: Stop,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = os.environ, real: Path | None = None,
 ) -> Evidence:  # fmt: skip
-    """Run a scenario in an empty folder, and return what happened; EnvironmentFailed if COMMAND can't be started."""
+    """Run a scenario in an empty folder, and return what happened; EnvironmentFailed if COMMAND can't be started.
+
+    `real` is the CLI to run instead of the simulated engine.
+    """
     folder, workspace, home = folder.resolve(), folder / scenario.workspace, folder / "home"
     workspace.mkdir(parents=True)
     home.mkdir()
     talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
-    path = executable.install(
-        Plan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
-    )
+    plan = Plan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
+    with staged(plan, contract, real) if real else nullcontext(plan) as complete:
+        return _played(scenario, complete, command, workspace, stop, environ)
+
+
+def _played(
+    scenario: Scenario, plan: Plan, command: tuple[str, ...], workspace: Path, stop: Stop, environ: Mapping[str, str]
+) -> Evidence:
+    """Run COMMAND for each conversation of a plan."""
+    folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
     env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
-        "HOME": str(home), "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
-        "TURNGATE_ENGINE": contract.engine, variable_of(contract.engine): str(path),
+        "HOME": str(folder / "home"), "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
+        "TURNGATE_ENGINE": plan.engine, variable_of(plan.engine): str(path),
         "TURNGATE_WORKSPACE": str(workspace), "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
     }  # fmt: skip
 
@@ -64,7 +76,8 @@ def variable_of(engine: str) -> str:
 def _conversation(scenario: Scenario) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
-    said = [_filled(text, slots) for text in (scenario.prompt, *[scenario.reply] * (scenario.turns - 1))]
+    replies = (scenario.reply, f"{scenario.reply} Really.")[: scenario.turns - 1]
+    said = [_filled(text, slots) for text in (scenario.prompt, *replies)]
     return Conversation(name, tuple(said), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
 
 

@@ -1,7 +1,7 @@
 """Runs many scenarios with many engines, several at a time, and makes the report."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib import metadata
@@ -14,6 +14,7 @@ from turngate import EngineContract
 from turngate_probes.conform.baseline import ExpectedBreach, stale
 from turngate_probes.conform.catalogue import obstacle
 from turngate_probes.conform.judge import Breach, Evidence, breaches
+from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.report import (
     BreachRow,
     ConformReport,
@@ -46,7 +47,12 @@ class Session(Struct, frozen=True):
     jobs: int
     expected: tuple[ExpectedBreach, ...] = ()
     strict: bool = False
-    mode: Mode = "simulated"
+    real: Mapping[str, Path] = {}
+
+    @property
+    def mode(self) -> Mode:
+        """Whether the engines are real; `real` has their executables."""
+        return "real" if self.real else "simulated"
 
     def run(self, interrupt: Interrupt, told: Callable[[ScenarioRow], None]) -> ConformReport:
         """Run everything; an interrupt ends what runs, and the rest is left out."""
@@ -81,15 +87,16 @@ class Session(Struct, frozen=True):
         self, contract: EngineContract, scenario: Scenario, interrupt: Interrupt, used: list[ExpectedBreach]
     ) -> ScenarioRow:
         version = contract.version or ""
-        if why := obstacle(scenario, contract):
+        real = self.real.get(contract.engine)
+        if why := obstacle(scenario, contract) or (real and real_obstacle(scenario)):
             return ScenarioRow(contract.engine, version, scenario.id, Result.SKIPPED, why, 0.0, (), (), ())
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()
         with interrupt.covering() as stop:
-            seen = play(scenario, contract, self.command, folder / "1", stop)
+            seen = play(scenario, contract, self.command, folder / "1", stop, real=real)
             if _too_soon(seen):
                 patient = replace(scenario, deadline=scenario.deadline * PATIENCE)
-                seen = play(patient, contract, self.command, folder / "2", stop)
+                seen = play(patient, contract, self.command, folder / "2", stop, real=real)
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
         missing = _unanswered(seen, contract)

@@ -1,5 +1,6 @@
 """The values of `turngate conform`: rules, scenarios, what an engine plays, and the plan of one run."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -39,7 +40,7 @@ class Play(Struct, frozen=True, forbid_unknown_fields=True):
     chunk: It writes this many bytes of stdout at a time.
     session_id: Where the session id is printed: nowhere, in the last record, or on stderr.
     omits_end: It doesn't print the record that proves the end of the turn.
-    omits_answer: The turn ends properly, but has no text.
+    omits_answer: The turn ends properly, but its text is missing.
     crash: It dies in the middle of its output.
     exit_code: Replaces its exit code.
     session: On a resume, the session is lost (it says so), is replaced by a fresh one (it doesn't say so), or gets
@@ -131,7 +132,10 @@ class Conversation(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What an executable needs to play its part: `folder` also gets its records."""
+    """What an executable needs to play its part: `folder` also gets its records.
+
+    real: The real CLI that it runs instead of the simulated one, with these variables; empty: none.
+    """
 
     folder: str
     engine: str
@@ -139,3 +143,5 @@ class Plan(Struct, frozen=True):
     conversations: tuple[Conversation, ...]
     plays: tuple[Play, ...] = ()
     turns: int = 2
+    real: str = ""
+    real_env: Mapping[str, str] = {}

@@ -51,12 +51,14 @@ class Rule:
     Attributes:
         reply: the answer.
         contains: a part of any string in the request's document: prompt, history or instructions.
+        also_contains: another such part.
         after_tool_result: whether the conversation ends with a tool's result that the model has not answered.
         times: how many requests the rule answers at most.
     """
 
     reply: Reply
     contains: str | None = None
+    also_contains: str | None = None
     after_tool_result: bool | None = None
     times: int | None = None
 
@@ -64,7 +66,8 @@ class Rule:
         """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
             return False
-        return self.contains is None or any(self.contains in text for text in _strings(document))
+        parts = [part for part in (self.contains, self.also_contains) if part is not None]
+        return all(any(part in text for text in _strings(document)) for part in parts)
 
 
 class ReplyRules:

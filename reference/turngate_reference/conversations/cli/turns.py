@@ -20,13 +20,13 @@ from turngate_reference.conversations.conversation import Attempted, Conversatio
 from turngate_reference.data_dir import data_dir
 
 NOT_RUN = 2
-OTHER_SESSION = 4
+OTHER_SESSION, NO_ANSWER = 4, 5
 SIGNALLED = 128
 INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
 _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), except: 2 the engine was not run,
-4 the engine answered in a different session, 130 interrupted."""
+4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 130 interrupted."""
 
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
@@ -200,4 +200,6 @@ def _exit_code(done: Attempted) -> int:
     if done.attempt.lingered:
         return 0 if done.attempt.went_well else 1
     code = done.attempt.exit_code
+    if code == 0 and not done.attempt.went_well:
+        return NO_ANSWER
     return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code

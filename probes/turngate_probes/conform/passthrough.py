@@ -1,0 +1,79 @@
+"""Runs the real CLI in place of the executable, passes its streams and signals on, and records the call."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import IO, BinaryIO
+
+from turngate import EngineContract, read_turn
+from turngate_probes.conform.calls import CallRecord
+from turngate_probes.conform.heard import Heard
+from turngate_probes.conform.structs import Plan
+
+_PR_SET_PDEATHSIG = 1
+CHUNK = 2**16
+
+
+def run(plan: Plan, contract: EngineContract, record: CallRecord, argv: tuple[str, ...]) -> int:
+    """Run the call; return the exit code of the CLI."""
+    process = subprocess.Popen(
+        (plan.real, *argv), env={**os.environ, **plan.real_env},
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread runs yet
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+    def pass_on(number: int, _frame: object) -> None:
+        record.signalled(signal.Signals(number).name)
+        process.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    kept = {name: bytearray() for name in ("stdout", "stderr")}
+    outputs = [
+        threading.Thread(target=_copy, args=(source, to, kept[name]))
+        for name, source, to in (
+            ("stdout", process.stdout, sys.stdout.buffer),
+            ("stderr", process.stderr, sys.stderr.buffer),
+        )
+    ]
+    threading.Thread(target=_feed, args=(Heard(record), process.stdin), daemon=True).start()
+    for thread in outputs:
+        thread.start()
+    code = process.wait()
+    for thread in outputs:
+        thread.join()
+    session = read_turn(contract, "auto", bytes(kept["stdout"]), bytes(kept["stderr"]), code).session
+    handle = session.handle_value if session else None
+    if handle:
+        record.session(handle)
+    record.end(handle, code, bytes(kept["stdout"]))
+    return code if code >= 0 else 128 - code
+
+
+def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray) -> None:
+    """Copy a stream as its bytes arrive."""
+    while chunk := os.read(source.fileno(), CHUNK):
+        kept += chunk
+        to.write(chunk)
+        to.flush()
+
+
+def _feed(heard: Heard, to: "IO[bytes]") -> None:
+    """Pass standard input on, and its end."""
+    buffer = bytearray(CHUNK)
+    try:
+        while taken := heard.readinto(buffer):
+            to.write(bytes(buffer[:taken]))
+            to.flush()
+        to.close()
+    except OSError:
+        pass  # the CLI does not read it
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end the CLI if this process is killed, which an orchestrator takes for the CLI."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,69 @@
+"""A CLI behind the recording executable."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from turngate_probes.conform import executable
+from turngate_probes.conform.calls import calls
+from turngate_probes.conform.structs import Conversation, Plan
+
+ECHOES = """#!/bin/sh
+echo "$MARK $*"; cat; echo warning >&2; exit 3
+"""
+WAITS = """#!/bin/sh
+trap 'echo term; exit 7' TERM
+echo ready; while :; do sleep 0.05; done
+"""
+ARGV = ("exec", "--json", "--skip-git-repo-check", "-")
+
+
+def behind(root: Path, script: str) -> Path:
+    """Install the executable for a CLI that is a script."""
+    cli = root / "cli"
+    cli.write_text(script)
+    cli.chmod(0o755)
+    talk = Conversation("a", ("first", "second"), "amber")
+    return executable.install(Plan(str(root), "codex", "0.169.0", (talk,), real=str(cli), real_env={"MARK": "marked"}))
+
+
+def test_streams_and_exit_code_pass_through(tmp_path: Path) -> None:
+    """The record has what came and went; the CLI gets the variables of the plan."""
+    path = behind(tmp_path, ECHOES)
+    done = subprocess.run([path, *ARGV], input=b"hello", capture_output=True, check=False, env={"PATH": os.defpath})
+    assert (done.returncode, done.stderr) == (3, b"warning\n")
+    assert done.stdout == f"marked {' '.join(ARGV)}\nhello".encode()
+    (call,) = calls(tmp_path)
+    assert (call.stdin, call.stdin_closed, call.stdout, call.handle) == (b"hello", True, done.stdout, None)
+    assert call.ended is not None
+    assert call.ended.exit_code == 3
+
+
+def test_signals_pass_through(tmp_path: Path) -> None:
+    """The CLI handles them, and the record names them."""
+    path, pipe = behind(tmp_path, WAITS), subprocess.PIPE
+    with subprocess.Popen([path, *ARGV], stdin=pipe, stdout=pipe, env={"PATH": os.defpath}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == b"term\n"
+        assert process.wait(60) == 7
+    assert calls(tmp_path)[0].signals == ("SIGTERM",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_killing_the_executable_kills_the_cli(tmp_path: Path) -> None:
+    """An orchestrator takes the two for one process."""
+    path, pipe = behind(tmp_path, WAITS), subprocess.PIPE
+    with subprocess.Popen([path, *ARGV], stdin=pipe, stdout=pipe, env={"PATH": os.defpath}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (cli,) = psutil.Process(process.pid).children()
+        process.kill()
+        cli.wait(60)
+    assert calls(tmp_path)[0].ended is None

@@ -1,0 +1,67 @@
+"""Scenarios that a real CLI can play."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conform.orchestrators.catalogue import CORRECT
+from turngate import Stop, load_contract
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.judge import breaches
+from turngate_probes.conform.model import QUESTION
+from turngate_probes.conform.real import obstacle, rules, staged
+from turngate_probes.conform.run import play
+from turngate_probes.conform.structs import Conversation, Plan, Play
+from turngate_probes.simulate.process import install
+from turngate_probes.stub_model import Text
+from turngate_probes.stub_model.protocol import Prompted
+from turngate_probes.stub_model.replies import ReplyRules
+
+CODEX = load_contract("codex", "0.169.0")
+TALK = Conversation("a", ("first", "second"), "amber")
+
+
+def test_what_a_model_can_cause_is_played() -> None:
+    """The rest needs a CLI that misbehaves."""
+    expected = {"two-turns", "failing-backend", "hang-before-answer", "text-imitates-records", "reply-is-a-flag"}
+    playable = {one.id for one in scenarios().values() if obstacle(one) is None}
+    assert {
+        "two-turns",
+        "failing-backend",
+        "hang-before-answer",
+        "text-imitates-records",
+        "reply-is-a-flag",
+    } <= playable
+    assert playable & {"fresh-session", "crash", "launcher", "no-answer", "upgrade", "hang-during-answer"} == set()
+
+
+def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
+    """The answer needs both prompts, so a fresh session doesn't get it."""
+    plan = Plan(str(tmp_path), "codex", "0.169.0", (TALK,), (Play(turn=2, says="unicode"),))
+    with staged(plan, CODEX, tmp_path / "codex") as complete:
+        assert complete.real == str(tmp_path / "codex")
+        assert complete.real_env["HOME"].startswith(str(tmp_path))
+        assert "PATH" not in complete.real_env
+    script = ReplyRules(tuple(rules(plan, CODEX)))
+
+    def said(*texts: str) -> str:
+        reply = script.choose({"input": list(texts)}, Prompted((), (), after_tool_result=False))
+        assert isinstance(reply, Text)
+        return reply.text
+
+    assert QUESTION in said("first")
+    assert "amber" in said("first", "second")
+    assert said("second") == "ok"
+
+
+@pytest.mark.parametrize("name", ["two-turns", "failing-backend"])
+def test_a_cli_runs_in_place_of_the_simulated_engine(tmp_path: Path, name: str) -> None:
+    """Its calls are recorded like simulated ones; the CLI here is a simulated one that asks the stub model."""
+    cli = install(CODEX, tmp_path / "bin")
+    command = ("python3", str(CORRECT["python"]))
+    seen = play(scenarios()[name], CODEX, command, tmp_path / "run", Stop(), {"PATH": "/usr/bin:/bin"}, cli)
+    assert breaches(seen) == []
+    first, second = seen.calls
+    assert first.handle is not None
+    assert (second.started.resumed, first.stdin_closed, second.stdin_closed) == (first.handle, True, True)
+    assert [call.text for call in seen.calls] == list(seen.ran[0].conversation.prompts)
