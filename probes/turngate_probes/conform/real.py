@@ -21,14 +21,7 @@ def obstacle(scenario: Scenario) -> str | None:
     """Return why a real CLI can't play a scenario; None: its model can make it."""
     for play in scenario.plays:
         changed = {name: value for name, value in asdict(play).items() if value != _DEFAULTS[name]}
-        by_model = play.hang in (None, "before") and changed.keys() <= {
-            "turn",
-            "backend",
-            "hang",
-            "says",
-            "omits_answer",
-        }
-        if not by_model:
+        if play.hang not in (None, "before") or not changed.keys() <= _BY_MODEL:
             return "a real CLI does not do this on command"
     return None
 

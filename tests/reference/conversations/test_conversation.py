@@ -11,6 +11,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
+from turngate import engine_names
 from turngate.errors import EnvironmentFailed
 from turngate_reference import handle_record
 from turngate_reference.handle_record import HandleRecord
@@ -356,7 +357,7 @@ def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
 def test_an_engine_without_contract_is_named(cli_env: CliEnv) -> None:
     """An engine name without a contract exits with 2, and the known names are listed."""
     said = cli_env.type("start", "nosuch", "hello")
-    assert (said.code, "codex, gemini, iflow, opencode" in said.err) == (2, True)
+    assert (said.code, ", ".join(engine_names()) in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("which", ["runDirectory", "cwd"])
