@@ -25,13 +25,7 @@ def test_what_a_model_can_cause_is_played() -> None:
     """The rest needs a CLI that misbehaves."""
     expected = {"two-turns", "failing-backend", "hang-before-answer", "text-imitates-records", "reply-is-a-flag"}
     playable = {one.id for one in scenarios().values() if obstacle(one) is None}
-    assert {
-        "two-turns",
-        "failing-backend",
-        "hang-before-answer",
-        "text-imitates-records",
-        "reply-is-a-flag",
-    } <= playable
+    assert expected <= playable
     assert playable & {"fresh-session", "crash", "launcher", "no-answer", "upgrade", "hang-during-answer"} == set()
 
 
