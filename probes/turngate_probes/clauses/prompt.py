@@ -95,9 +95,9 @@ def imitation(seen: Observations) -> Finding:
 
 
 def _arrived(turn: Turn) -> bool:
-    """Return whether a request had the prompt, verbatim, at the end of a user's text."""
+    """Return whether the prompt, verbatim, filled whole lines of a user's text in a request."""
     texts = (text.strip() for request in turn.watched for text in request.user_texts)
-    return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)
+    return any(f"\n{turn.prompt}\n" in f"\n{text}\n" for text in texts)
 
 
 def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:

@@ -107,15 +107,17 @@ def test_refused_auto_flags_fail(turns: tuple[Turn, ...]) -> None:
 
 
 def test_prompts_like_flags_that_arrive_pass() -> None:
-    """A prompt passes if it is a user text in the request, or the last line of one."""
+    """A prompt passes if it is a user text in the request, or a line of one."""
     turns = (
         flag("flag-prompts/first", "--help", "--help\n"),
         flag("flag-prompts/again", "--yolo", "<context>\n--yolo"),
     )
     assert t.check("prompt.not-a-flag", *turns).ok
+    between = flag("flag-prompts/first", "--help", "<time>\n\n--help\n\n<reminder>")
+    assert t.check("prompt.not-a-flag", between, turns[1]).ok
 
 
-@pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me"])
+@pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me", "<time>\n--help me\n<reminder>"])
 def test_a_prompt_like_a_flag_that_does_not_arrive_fails(arrived: str | None) -> None:
     """A turn without a request, or without the exact prompt in it, fails."""
     finding = t.check("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
