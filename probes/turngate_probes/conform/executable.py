@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 
 from turngate import load_contract
-from turngate.process.executable import MARKER
 from turngate_probes.conform.structs import Plan
 
 BIN = "bin"
@@ -46,6 +45,8 @@ def _save(new: Plan) -> None:
 
 def _write(new: Plan) -> Path:
     """Write the executable to another file first: a running shell script must not change."""
+    from turngate.process.executable import MARKER  # noqa: PLC0415 - not needed to be an engine
+
     contract = load_contract(new.engine, new.version)
     path = Path(new.folder, BIN, contract.executable)
     # -P: a file in the engine's working directory must not replace one of turngate's modules

@@ -1,4 +1,4 @@
-"""Runs COMMAND once for each conversation of a scenario, in a fresh home, with the engine's stand-in on PATH."""
+"""Runs COMMAND once for each conversation of a scenario: here, with a fresh HOME, and the engine's stand-in on PATH."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def _played(
     def converse(talk: Conversation) -> Ran:
         said = _variables(talk, folder)
         limit = scenario.deadline * scenario.turns + GRACE
-        request = ProcessRequest(command, workspace, env | said, timeout=limit, max_output=MAX_OUTPUT)
+        request = ProcessRequest(command, Path.cwd(), env | said, timeout=limit, max_output=MAX_OUTPUT)
         outcome = run_process(request, stop=stop)
         return Ran(
             talk, None if outcome.ended != "exit" else outcome.exit_code, outcome.stdout.decode("utf-8", "replace"),

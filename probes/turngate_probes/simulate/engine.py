@@ -17,23 +17,14 @@ from turngate_probes.simulate.canaries import start_offered
 from turngate_probes.simulate.command_line import UsageProblem
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import calls
-from turngate_probes.simulate.sticky.acp import SimulatedAcp
-from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
-from turngate_probes.simulate.sticky.engine import StickyEngine
-from turngate_probes.simulate.sticky.json_commands import SimulatedJsonCommands
 from turngate_probes.simulate.sticky.start import Start
 from turngate_probes.simulate.sticky.start import read as read_start
-from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 from turngate_probes.simulate.store import Session, store
 
 TOOL_RESULT = "the simulation runs no tools"
 
 # the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
-_TRANSPORTS: Mapping[str, type[StickyEngine]] = {
-    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "json_commands": SimulatedJsonCommands,
-    "stream_json": SimulatedStreamJson,
-}  # fmt: skip
 
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
@@ -68,7 +59,9 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
 
 def _serve(contract: EngineContract, simulation: Simulation, start: Start, world: EngineContext) -> int:
     """Run turns in a sticky process until the client ends it; EnvironmentFailed if the contract names no protocol."""
-    transport = _TRANSPORTS.get(start.transport)
+    from turngate_probes.simulate.sticky.transports import TRANSPORTS  # noqa: PLC0415 - a headless turn is faster without
+
+    transport = TRANSPORTS.get(start.transport)
     if transport is None:
         raise EnvironmentFailed(f"{contract.engine} has no sticky process", "its contract names no sticky transport")
     try:

@@ -35,7 +35,7 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
     assert env["PATH"].split(":") == [str(tmp_path / "bin"), "/usr/bin"]
     assert (env["HOME"], env["LANG"]) == (str(tmp_path / "home"), "C.UTF-8")
     assert (env["TURNGATE_ENGINE"], env["TURNGATE_ENGINE_CODEX"]) == ("codex", str(tmp_path / "bin" / "codex"))
-    assert env["TURNGATE_WORKSPACE"] == cwd == seen.workspace
+    assert (env["TURNGATE_WORKSPACE"], cwd) == (seen.workspace, str(Path.cwd()))
     assert seen.ran[0].conversation.prompts == (env["TURNGATE_PROMPT"], env["TURNGATE_REPLY"])
     assert Path(env["TURNGATE_PROMPT_FILE"]).read_text() == env["TURNGATE_PROMPT"]
     assert (seen.calls, "TURNGATE_REPLY_2" in env) == ((), False)
