@@ -38,6 +38,7 @@ WHY_NOT = {
     r"turngate matrix \w+ --versions|turngate bisect|turngate gate": (
         "it asks npm what is published, and takes minutes: tests/probes/matrix and tests/acceptance/test_gate.py"
     ),
+    r"turngate conform .*-- ": "tests/conform/test_drivers.py runs the drivers, tests/probes/conform the options",
     r"turngate matrix --merge": "it joins what other machines left: tests/probes/matrix/test_results.py",
     r"turngate record": "it records for minutes: tests/acceptance/test_record_command.py",
     r"chmod |sed |\./acme |turngate (--contracts my|contracts check my/|contracts new)": (
@@ -59,6 +60,10 @@ READ_BY = {
     ("protocol.md", "json"): "tests/packaging/test_protocol.py",
     ("protocol.md", "text"): "tests/packaging/test_protocol.py",
     ("python-api.md", "python"): "tests/packaging/test_python_api.py",
+    ("test-your-orchestrator.md", "js"): "tests/acceptance/test_sdk_driver.py",
+    ("test-your-orchestrator.md", "python"): "tests/conform/test_drivers.py",
+    ("test-your-orchestrator.md", "yaml"): "tests/conform/test_drivers.py",
+    ("wrappers.md", "sh"): "tests/acceptance/test_wrappers.py",
     ("writing-a-contract.md", "python"): "tests/packaging/test_writing_a_contract.py",
     ("writing-a-contract.md", "yaml"): "tests/packaging/test_writing_a_contract.py",
 }
@@ -96,7 +101,7 @@ def test_every_code_block_is_run_or_read_by_a_test_or_says_why_not() -> None:
     blocks = {
         (page.name, language)
         for page in PAGES
-        for _, language in re.findall(r"^(`{3,})(\w*)\n.*?^\1$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        for _, language in re.findall(r"^(`{3,})(\w*)(?: .*)?\n(?:.*\n)*?\1$", page.read_text("utf-8"), re.MULTILINE)
     }
     assert {block for block in blocks if block[1] != "console"} == set(READ_BY)
     for (page, _), place in READ_BY.items():

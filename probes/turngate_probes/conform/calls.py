@@ -21,6 +21,7 @@ Kind = Literal["turn", "query", "process", "refused"]
 class Started(Struct, frozen=True):
     """What is known when a call starts.
 
+    `cwd` is where the engine works: an option may choose another directory than that of the process.
     `kind`: a turn, a question such as `--version`, a process for several turns, or arguments that the engine refuses.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input. `latest` is
     the option that asks for the latest session instead of an id. `widening` lists arguments and variables that let the

@@ -14,6 +14,7 @@ from turngate.argv.unguarded import unguarded
 from turngate_probes.conform.calls import Started
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.command_line import UsageProblem
+from turngate_probes.simulate.printing import simulation
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
 
@@ -35,11 +36,13 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return replace(start, kind="refused", problem=str(problem), widening=auto_flags_in(before, contract))
+    chosen = asked.line.last(simulation(contract).arguments.working_directory)
     tokens = [token for token in argv if token != asked.prompt]
     widening = auto_flags_in(tokens, contract)
     return replace(
-        start, kind="turn", resumed=asked.handle, prompt=asked.prompt, latest=" ".join(latest), widening=widening
-    )
+        start, kind="turn", cwd=str(Path(start.cwd, chosen or "")), resumed=asked.handle, prompt=asked.prompt,
+        latest=" ".join(latest), widening=widening,
+    )  # fmt: skip
 
 
 def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> tuple[str, ...]:

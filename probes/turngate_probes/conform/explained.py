@@ -9,7 +9,7 @@ from turngate_probes.conform.structs import Play, Scenario
 
 _EXPECTED = {
     "success": "COMMAND must exit with 0 and print the answer.",
-    "failure": "COMMAND must exit with another code than 0.",
+    "failure": "COMMAND must exit with a code other than 0.",
     "either": "COMMAND may succeed with the right answer, or fail.",
 }
 

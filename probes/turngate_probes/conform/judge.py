@@ -59,6 +59,12 @@ def in_calls(seen: Evidence) -> list[Breach]:
     return [breach for check in _ALWAYS for breach in check(seen)]
 
 
+def last_words(ran: Ran) -> str:
+    """Return how COMMAND ended: its exit code, and the last line that it printed, preferably on stderr."""
+    lines = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
+    return f"it exited with {ran.exit_code}" + (f": {_quoted(lines[-1])}" if lines else "")
+
+
 def _result(seen: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
     scenario = seen.scenario
@@ -75,7 +81,7 @@ def _result(seen: Evidence) -> Iterator[Breach]:
             said = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
             yield Breach(scenario.rule, f"it exited with 0 without the answer: {said}")
         elif ran.exit_code != 0 and scenario.expect == "success":
-            yield Breach(scenario.rule, f"it exited with {ran.exit_code}: {_quoted(ran.stderr or ran.stdout)}")
+            yield Breach(scenario.rule, last_words(ran))
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
 

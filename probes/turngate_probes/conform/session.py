@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from turngate import EngineContract
 from turngate_probes.conform.baseline import ExpectedBreach, stale
 from turngate_probes.conform.catalogue import obstacle
-from turngate_probes.conform.judge import Breach, Evidence, breaches
+from turngate_probes.conform.judge import Breach, Evidence, breaches, last_words
 from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.report import (
     BreachRow,
@@ -32,7 +32,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 
 LAST = 3  # the turn that the reply in TURNGATE_REPLY_2 starts
 PATIENCE = 5  # times the deadline, where the machine was too slow for it
-NO_CALL = "COMMAND never started the engine's executable; if an SDK brings its own, point it to ${variable}"
+NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 TOO_LONG = "COMMAND never started the engine; the prompt is too long for a variable, so read TURNGATE_PROMPT_FILE"
 
@@ -141,7 +141,8 @@ def _unanswered(seen: Evidence, contract: EngineContract) -> tuple[Result, str] 
     turns = [call for call in seen.calls if call.started.kind != "query"]
     if not turns:
         said = TOO_LONG if len(seen.ran[0].conversation.prompts[0]) > MAX_VARIABLE else NO_CALL
-        return Result.UNANSWERED, said.format(variable=variable_of(contract.engine))
+        failed = next((f" ({last_words(ran)})" for ran in seen.ran if ran.exit_code), "")
+        return Result.UNANSWERED, said.format(variable=variable_of(contract.engine)) + failed
     good = all(call.ended and not call.ended.exit_code for call in turns)
     wanted = "third_turn" in seen.scenario.needs and seen.scenario.expect == "success"
     if wanted and good and len(turns) == LAST - 1:

@@ -1,6 +1,7 @@
 """Rules and scenarios fit together."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from turngate_probes.conform.catalogue import obstacle, rules, scenarios
 from turngate_probes.conform.structs import Play
 from turngate_probes.releases import recorded_releases
 
+RECORDINGS = Path(__file__).parents[3] / "fixtures"
 ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
 
 
@@ -25,6 +27,16 @@ def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
     assert unnamed == [
         "two-conversations", "slow-answer", "text-imitates-envelope", "split-characters", "byte-order-mark", "crlf",
     ]  # fmt: skip
+
+
+def test_each_recording_that_is_named_exists() -> None:
+    """A source is a report, or a recording of a release."""
+    named = [source for one in scenarios().values() for source in one.seen if source.see.startswith("recording ")]
+    assert len(named) >= 5
+    for source in named:
+        folder = RECORDINGS / source.see.removeprefix("recording ")
+        assert (folder / "recording.yaml").is_file(), source
+        assert folder.relative_to(RECORDINGS).parts[0] == source.engine
 
 
 def test_each_play_is_used() -> None:

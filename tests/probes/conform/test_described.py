@@ -1,5 +1,7 @@
 """What the arguments of a call say."""
 
+from pathlib import Path
+
 import pytest
 
 from turngate import load_contract
@@ -35,3 +37,10 @@ def test_the_latest_session_gets_a_name() -> None:
     started = described(CODEX, (*START, "resume", "--last", "-"), {}, ID)
     assert (started.kind, started.resumed, started.latest) == ("turn", ID, "--last")
     assert named(CODEX, (*START, "--", "--last"), ID) == (*START, "--", "--last")
+
+
+def test_an_option_can_choose_the_directory() -> None:
+    """The engine works there, wherever its process was started."""
+    here = described(CODEX, (*START, "-"), {}, None).cwd
+    chosen = [described(CODEX, ("exec", "--cd", cwd, "--json", "-"), {}, None).cwd for cwd in ("/tmp", "docs")]
+    assert (here, chosen) == (str(Path.cwd()), ["/tmp", str(Path.cwd() / "docs")])

@@ -17,7 +17,7 @@ def test_a_scenario_is_explained() -> None:
     """What happens, why, what is expected, what the engine does, and where that was seen."""
     text = shown([scenarios()["hang-before-answer"]])
     assert "The second turn prints nothing and never ends." in text
-    assert "COMMAND must exit with another code than 0. Otherwise it breaks orchestrator.ends-hangs." in text
+    assert "COMMAND must exit with a code other than 0. Otherwise it breaks orchestrator.ends-hangs." in text
     assert "turn 2: hang=before" in text
     assert "seen: opencode 1.18.15 (anomalyco/opencode#42268)" in text
     assert shown(()).count("  rule: ") == len(scenarios())

@@ -40,10 +40,18 @@ def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
     report = conform(tmp_path, IDLE, "lost-session", "prompt-200-kb")
     hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
     assert [(row.result, row.detail) for row in report.results] == [
-        (Result.UNANSWERED, hint),
-        (Result.UNANSWERED, TOO_LONG),
+        (Result.UNANSWERED, f"{hint} (it exited with 1)"),
+        (Result.UNANSWERED, f"{TOO_LONG} (it exited with 1)"),
     ]
     assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
+
+
+def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
+    """Its last line says what to correct."""
+    report = conform(tmp_path, (sys.executable, "-c", "import no_such_module"), "two-turns")
+    assert report.results[0].detail.endswith(
+        "(it exited with 1: \"ModuleNotFoundError: No module named 'no_such_module'\")"
+    )
 
 
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The page docs/test-your-orchestrator.md: its drivers work, and it lists every rule and scenario."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conform.orchestrators.catalogue import CORRECT
+from turngate import load_contract
+from turngate_probes.conform import baseline
+from turngate_probes.conform.catalogue import rules, scenarios
+from turngate_probes.conform.report import Conformance, Result
+from turngate_probes.conform.session import Session
+from turngate_probes.harness.interrupt import Interrupt
+
+PAGE = Path(__file__).parents[2] / "docs/test-your-orchestrator.md"
+DRIVERS = {"A command": 12, "An HTTP server": 30, "A queue worker": 22}
+OUTCOMES = {"success": "succeed", "failure": "fail", "either": "either"}
+# the worker of the queue: the correct orchestrator, which takes the text of each turn from a job
+WORKER = '''def main() -> None:
+    """Work until this process is ended."""
+    queue, number = Path(sys.argv[1]), 0
+    while True:
+        job = queue / f"{number}.job"
+        if job.exists():
+            asked = json.loads(job.read_text("utf-8"))
+            session, answer = turn(asked["text"], asked["session"])
+            (queue / "part").write_text(json.dumps([session, answer]), "utf-8")
+            (queue / "part").rename(job.with_suffix(".result"))
+            number += 1
+        time.sleep(0.02)
+
+
+main()
+'''
+
+
+def block(title: str, language: str = "python") -> str:
+    """Return the code block below a heading of the page."""
+    text = PAGE.read_text("utf-8").partition(f"\n### {title}\n")[2]
+    code = re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    assert code
+    return code[1]
+
+
+@pytest.fixture(name="orchestrator")
+def _orchestrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in which the drivers can run: with turngate on PATH, and a worker."""
+    source = CORRECT["python"].read_text("utf-8").replace("import sys\n", "import sys\nimport time\n", 1)
+    (tmp_path / "worker.py").write_text(source[: source.index("def main()")] + WORKER, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("title", DRIVERS)
+def test_a_driver_works(title: str, orchestrator: Path) -> None:
+    """Its orchestrator conforms, also in two conversations at once, and notices when the engine loses the session."""
+    code = block(title)
+    assert len(code.strip().splitlines()) <= DRIVERS[title]
+    (orchestrator / "driver.py").write_text(code, "utf-8")
+    chosen = tuple(scenarios()[name] for name in ("two-turns", "two-conversations", "lost-session", "fresh-session"))
+    command = (sys.executable, "driver.py")
+    session = Session(command, (load_contract("codex", "0.169.0"),), chosen, orchestrator / "runs", 2)
+    report = session.run(Interrupt(), lambda _: None)
+    assert [(row.breaches, row.detail) for row in report.results if row.result is not Result.PASS] == []
+    assert (report.verdict, len(report.results)) == (Conformance.CONFORMS, len(chosen))
+
+
+def test_the_page_lists_every_rule_and_scenario() -> None:
+    """With their sentences, in the order of the catalogue."""
+    rows = re.findall(r"^\| `[a-z0-9-]+` \| .*\|$", PAGE.read_text("utf-8").partition("\n## Rules\n")[2], re.MULTILINE)
+    expected = [f"| `{_short(rule.id)}` | {rule.sentence} |" for rule in rules().values()]
+    expected += [
+        f"| `{one.id}` | {one.sentence} | {OUTCOMES[one.expect]} | `{_short(one.rule)}` |"
+        for one in scenarios().values()
+    ]
+    assert rows[: len(expected)] == expected
+    assert f" in {len(scenarios())} scenarios" in PAGE.read_text("utf-8")
+
+
+def test_the_baseline_of_the_page_is_one(tmp_path: Path) -> None:
+    """It names a rule and a scenario."""
+    file = tmp_path / "expected.yaml"
+    file.write_text(block("In CI", "yaml"), "utf-8")
+    assert [entry.scenario for entry in baseline.read(file)] == ["fresh-session"]
+
+
+def _short(rule: str) -> str:
+    return rule.removeprefix("orchestrator.")
