@@ -29,13 +29,13 @@ IDS = (
 # what depends on the machine, the account or the time, and lists of what a release offers
 VOLATILE = frozenset({
     "duration_ms", "duration_api_ms", "usage", "modelUsage", "model_usage", "total_cost_usd", "timestamp", "_meta",
-    "tools", "slash_commands", "agents", "skills", "plugins", "rawOutput",
+    "tools", "slash_commands", "agents", "skills", "plugins", "rawOutput", "configOptions",
 })  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Run:
-    """A client's command, and its variables."""
+    """A client's command, and its variables; {executable} is the engine."""
 
     engine: str
     command: Sequence[str]
@@ -52,12 +52,31 @@ def _messages(engine: str, package: str, module: str, option: str) -> Run:
     return Run(engine, ("node", str(CLIENTS / "messages.mjs")), {"SDK": str(sdk), "EXECUTABLE_OPTION": option})
 
 
+def _acp(engine: str, lost: str, *arguments: str) -> Run:
+    sdk = client_packages.npm("@zed-industries/agent-client-protocol") / "dist/acp.js"
+    env = {"SDK": str(sdk), "ARGUMENTS": json.dumps(arguments), "LOST": lost}
+    return Run(engine, ("node", str(CLIENTS / "acp.mjs")), env)
+
+
+def _acpx(engine: str, *arguments: str) -> Run:
+    cli = client_packages.npm("acpx") / "dist/cli.js"
+    agent = " ".join(("{executable}", *arguments))
+    options = ("--agent", agent, "--format", "json", "--json-strict", "--approve-all")
+    return Run(engine, ("node", str(cli), *options, "exec", "Please write apple."))
+
+
+LOST = "00000000-0000-4000-8000-000000000000"
 RUNS: Mapping[str, Callable[[], Run]] = {
     "claude-agent-sdk": _claude_python,
     "@anthropic-ai/claude-agent-sdk": lambda: _messages(
         "claude", "@anthropic-ai/claude-agent-sdk", "sdk.mjs", "pathToClaudeCodeExecutable"
     ),
     "@qwen-code/sdk": lambda: _messages("qwen", "@qwen-code/sdk", "dist/index.mjs", "pathToQwenExecutable"),
+    "agent-client-protocol-gemini": lambda: _acp("gemini", LOST, "--acp", "--model", "stub-asked"),
+    "agent-client-protocol-qwen": lambda: _acp("qwen", LOST, "--acp"),
+    "agent-client-protocol-opencode": lambda: _acp("opencode", "ses_000000000000AAAAAAAAAAAAAA", "acp"),
+    "acpx-gemini": lambda: _acpx("gemini", "--acp", "--model", "stub-asked"),
+    "acpx-opencode": lambda: _acpx("opencode", "acp"),
 }
 
 
@@ -66,25 +85,29 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     call = contract.hermetic.tool_call
     assert call
     arguments = {key: box.fill(str(value)) for key, value in call.arguments.items()}
-    writes = (
-        Rule(ToolCall(call.name, arguments), contains=word, after_tool_result=False, times=1)
-        for word in ("apple", "banana")
-    )
-    box.backend.script(*writes, Rule(Text("hello there")))
+    writes = (Rule(ToolCall(call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
+    titled = Rule(Text("A title"), contains="Generate a title for this conversation")
+    box.backend.script(titled, *writes, Rule(Text("hello there")))
     stance = contract.sticky.interactive
     env = box.env(contract.hermetic, box.work) | (dict(stance.env) if stance else {}) | dict(run.env)
     env |= {"EXECUTABLE": str(executable), "MODEL": contract.hermetic.model, "PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        run.command, cwd=box.work, env=env, capture_output=True, timeout=PATIENCE, check=False, text=True
-    )
+    command = [word.replace("{executable}", str(executable)) for word in run.command]
+    done = subprocess.run(command, cwd=box.work, env=env, capture_output=True, timeout=PATIENCE, check=False, text=True)
     assert done.returncode == 0, done.stderr
     assert box.backend.exchanges()
     said = done.stdout.replace(str(box.root), "<root>")
     for pattern in IDS:
         said = re.sub(pattern, "<id>", said)
-    return [_stable(json.loads(line)) for line in said.splitlines() if line.startswith("{")], (
-        box.work / "touched.txt"
-    ).exists()
+    records = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    return [_stable(record) for record in records if not _is_passing(record)], (box.work / "touched.txt").exists()
+
+
+def _is_passing(record: Any) -> bool:
+    """Whether a record depends on what a release offers, or reports progress, which an engine may send at any time."""
+    update = record.get("params", record).get("update", {})
+    kind = update.get("sessionUpdate")
+    progress = kind == "tool_call_update" and bool(update["status"] == "in_progress")
+    return progress or kind == "available_commands_update"
 
 
 def _stable(value: Any) -> Any:

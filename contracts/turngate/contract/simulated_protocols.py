@@ -113,6 +113,7 @@ class AcpSimulation(Struct, frozen=True):
     declined: The {result} of a refused call.
     cancelled: Updates when the client cancelled the turn during a call.
     said: Updates after the text of a turn.
+    recalled: Updates about a call of a loaded session, before those about its end. Absent: such calls are left out.
     unreadable: The {result} of a call if the client can't read the file: {error}.
     client_files: What an agent does with the file system of a client that offers it.
     loads: Whether `session/load` finds sessions.
@@ -135,6 +136,7 @@ class AcpSimulation(Struct, frozen=True):
     declined: Text = "the user declined"
     cancelled: Records = ()
     said: Records = ()
+    recalled: Records = ()
     unreadable: Text = "{error}"
     client_files: Annotated[Texts, Meta(extra_json_schema={"items": {"enum": ["read", "write"]}})] = ()
     loads: bool = False

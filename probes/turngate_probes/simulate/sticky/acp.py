@@ -9,7 +9,7 @@ from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.calls import slots_of
 from turngate_probes.simulate.sticky.client_files import ClientFiles
-from turngate_probes.simulate.sticky.engine import dict_at, text_of
+from turngate_probes.simulate.sticky.engine import DONE, dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.modes import Modes
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
@@ -115,11 +115,25 @@ class SimulatedAcp(Rpc):
             lost, slots = self.records.lost, {"handle": handle}
             raise RpcError(lost.code, fill(lost.message, slots), fill_all(lost.data, slots))
         self._sessions[handle] = session
-        for message in session.messages:
-            kind = {"user": "user_message_chunk", "assistant": "agent_message_chunk"}.get(str(message["role"]))
-            if kind and message["content"]:
-                self._say(kind, str(message["content"]))
+        self._recall(session)
         return self.modes.described()
+
+    def _recall(self, session: Session) -> None:
+        """Send what was said and done in a session."""
+        records, slots = self.records, self._slots()
+        for message in session.messages:
+            text = str(message["content"] or "")
+            if message["role"] == "user":
+                self._say("user_message_chunk", text)
+            elif message["role"] == "tool":
+                ended = {DONE: records.done, records.declined: records.refused}.get(text, records.failed)
+                self._update_all(ended if records.recalled else (), {**slots, "result": text})
+            elif calls := message.get("tool_calls"):
+                slots = self._slots(Called(str(calls[0]["function"]["name"]), str(calls[0]["id"]), message))
+                self._update_all(records.recalled, slots)
+            elif text:
+                self._say("agent_message_chunk", text)
+                self._update_all(records.said, {})
 
     def _set_mode(self, params: Message) -> Message:
         if not self.modes.set(params.get("modeId")):

@@ -18,6 +18,7 @@ from turngate_probes.simulate.store import Session, store
 
 DIED = 1
 DECLINED = "the user declined"
+DONE = "done"
 
 
 class StickyEngine(ABC):
@@ -157,8 +158,8 @@ class StickyEngine(ABC):
         granted, refusal = self.permitted(call)
         self.refused = refusal is not None
         failure = refusal or self.do(granted)
-        self.tell_action(call, done=failure is None, result=failure or "done")
-        return Acted(failure or "done", ends=self.refused and self.after_refusal == "ends")
+        self.tell_action(call, done=failure is None, result=failure or DONE)
+        return Acted(failure or DONE, ends=self.refused and self.after_refusal == "ends")
 
     def do(self, call: Called) -> str | None:
         """Do what a permitted call of the contract's tool does, and return the error if that fails."""

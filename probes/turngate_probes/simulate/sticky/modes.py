@@ -10,10 +10,12 @@ class Modes:
 
     def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str) -> None:
         stances = [stance for stance in (contract.sticky.interactive, contract.sticky.auto) if stance]
-        starts = [simulation.starts_in, *(stance.mode for stance in stances)]
-        named = [*({"id": mode, "name": mode} for mode in filter(None, starts)), *simulation.acp.modes]
-        self._modes = {mode["id"]: {**mode} for mode in named}
-        self.current = next(iter(self._modes), None)
+        starts = [mode for mode in (simulation.starts_in, *(stance.mode for stance in stances)) if mode]
+        named = {mode["id"]: {**mode} for mode in simulation.acp.modes}
+        self._modes: dict[str, Message] = named | {
+            mode: {"id": mode, "name": mode} for mode in starts if mode not in named
+        }
+        self.current = next(iter((*starts, *self._modes)), None)
         self.model = model
         self.answers = simulation.modes == "answer"
         self._has_mode_option = simulation.modes == "option" and bool(self._modes)

@@ -42,5 +42,21 @@ def test_a_mode_or_option_that_there_is_none_of_is_refused(method: str, params: 
     assert client.said[0]["error"]["code"] == -32602
 
 
+@pytest.mark.parametrize("engine", ["opencode", "qwen"])
+@pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
+def test_a_loaded_session_is_told_again(engine: str, allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
+    """The client of another process gets the prompts, texts and tool calls of the session, in order."""
+    contract = at_known_release(engine)
+    before = RawClient(contract, tmp_path, ("one", calls(contract)), allow=allow)
+    assert before.run() == 0
+    handle = next(message["result"]["sessionId"] for message in before.said if "sessionId" in message.get("result", {}))
+    after = RawClient(contract, tmp_path, prompts=(), lines=(_request("session/load", {"sessionId": handle}),))
+    assert after.run() == 0
+    texts = [update["content"]["text"] for update in _updates(after) if update["sessionUpdate"].endswith("chunk")]
+    assert list(filter(None, texts)) == ["first", "one", "again", *(["ok"] if allow else [])]
+    told = [update["status"] for update in _updates(after) if update["sessionUpdate"].startswith("tool_call")]
+    assert told[1:] == [status]
+
+
 def _request(method: str, params: object) -> bytes:
     return json.dumps({"id": 9, "method": method, "params": params}).encode()
