@@ -47,12 +47,12 @@ def test_a_client_yields_the_same_with_the_simulated_engine(client: str, tmp_pat
     """Turns, a tool call, a resume in a new process, a lost session and a failure look the same to the client."""
     executable, command, more = engines.pinned_release("codex")[1], list[str | Path](), dict[str, str]()
     if client == "openai-codex":
-        packages = install.from_pypi("pydantic", "packaging", without_dependencies="openai-codex==0.163.0")
+        packages = install.from_pypi("pydantic", "packaging", without_dependencies=["openai-codex==0.163.0"])
         command, more = [sys.executable, PROGRAMS / "openai_codex_client.py"], {"PYTHONPATH": str(packages)}
     else:
         program = tmp_path / "codex_sdk.mjs"
         shutil.copy(PROGRAMS / program.name, program)
-        (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0") / "node_modules")
+        (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0"))
         command = ["node", program]
     real, simulated = (yielded(command, one, more) for one in (executable, None))
     assert simulated == real

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import client_packages
+from tests.acceptance.clients.install import from_npm, from_pypi
 from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
@@ -43,35 +44,39 @@ class Run:
 
 
 def _claude_python() -> Run:
-    python = client_packages.python_with("claude-agent-sdk")
-    return Run("claude", (str(python), str(CLIENTS / "claude.py")))
+    packages = from_pypi("claude-agent-sdk==0.2.187")
+    return Run("claude", (sys.executable, str(CLIENTS / "claude.py")), {"PYTHONPATH": str(packages)})
 
 
 def _messages(engine: str, package: str, module: str, option: str) -> Run:
-    sdk = client_packages.npm(package) / module
-    return Run(engine, ("node", str(CLIENTS / "messages.mjs")), {"SDK": str(sdk), "EXECUTABLE_OPTION": option})
+    env = {"SDK": str(_module(package, module)), "EXECUTABLE_OPTION": option}
+    return Run(engine, ("node", str(CLIENTS / "messages.mjs")), env)
 
 
 def _acp(engine: str, lost: str, *arguments: str) -> Run:
-    sdk = client_packages.npm("@zed-industries/agent-client-protocol") / "dist/acp.js"
+    sdk = _module("@zed-industries/agent-client-protocol@0.4.5", "dist/acp.js")
     env = {"SDK": str(sdk), "ARGUMENTS": json.dumps(arguments), "LOST": lost}
     return Run(engine, ("node", str(CLIENTS / "acp.mjs")), env)
 
 
 def _acpx(engine: str, *arguments: str) -> Run:
-    cli = client_packages.npm("acpx") / "dist/cli.js"
     agent = " ".join(("{executable}", *arguments))
     options = ("--agent", agent, "--format", "json", "--json-strict", "--approve-all")
-    return Run(engine, ("node", str(cli), *options, "exec", "Please write apple."))
+    return Run(engine, ("node", str(_module("acpx@0.1.15", "dist/cli.js")), *options, "exec", "Please write apple."))
+
+
+def _module(package: str, path: str) -> Path:
+    """Return a file of an npm package (`name@version`)."""
+    return from_npm(package) / package.rpartition("@")[0] / path
 
 
 LOST = "00000000-0000-4000-8000-000000000000"
 RUNS: Mapping[str, Callable[[], Run]] = {
     "claude-agent-sdk": _claude_python,
     "@anthropic-ai/claude-agent-sdk": lambda: _messages(
-        "claude", "@anthropic-ai/claude-agent-sdk", "sdk.mjs", "pathToClaudeCodeExecutable"
+        "claude", "@anthropic-ai/claude-agent-sdk@0.3.330", "sdk.mjs", "pathToClaudeCodeExecutable"
     ),
-    "@qwen-code/sdk": lambda: _messages("qwen", "@qwen-code/sdk", "dist/index.mjs", "pathToQwenExecutable"),
+    "@qwen-code/sdk": lambda: _messages("qwen", "@qwen-code/sdk@0.1.7", "dist/index.mjs", "pathToQwenExecutable"),
     "agent-client-protocol-gemini": lambda: _acp("gemini", LOST, "--acp", "--model", "stub-asked"),
     "agent-client-protocol-qwen": lambda: _acp("qwen", LOST, "--acp"),
     "agent-client-protocol-opencode": lambda: _acp("opencode", "ses_000000000000AAAAAAAAAAAAAA", "acp"),

@@ -2,34 +2,34 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from turngate.files import default_cache, locked
 
 
-def from_npm(*packages: str) -> Path:
-    """Return the folder whose node_modules has these packages (`name@version`), without engines."""
-    folder = _folder(packages)
-    with locked(folder):
-        if not (folder / "package-lock.json").exists():
-            options = ("--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund")
-            subprocess.run(("npm", "install", *options, "--prefix", folder, *packages), check=True, capture_output=True)
+def from_npm(package: str) -> Path:
+    """Return the folder of installed packages that has this one (`name@version`), without engines."""
+    options = ("--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund")
+    folder = default_cache() / "clients" / package.replace("/", "-")
+    _install(folder, ("npm", "install", *options, "--prefix", folder, package))
+    return folder / "node_modules"
+
+
+def from_pypi(*packages: str, without_dependencies: Iterable[str] = ()) -> Path:
+    """Return a folder for PYTHONPATH with these packages (`name==version`) and some without their dependencies."""
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target")
+    folder = default_cache() / "clients" / "+".join((*packages, *without_dependencies))
+    alone = ((*pip, folder, "--no-deps", package) for package in without_dependencies)
+    _install(folder, (*pip, folder, *packages), *alone)
     return folder
 
 
-def from_pypi(*packages: str, without_dependencies: str) -> Path:
-    """Return a folder for PYTHONPATH with these packages (`name==version`) and one without its dependencies."""
-    folder = _folder((*packages, without_dependencies))
+def _install(folder: Path, *commands: tuple[str | Path, ...]) -> None:
+    """Run commands that fill a folder, unless they have."""
+    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         if not (folder / "installed").exists():
-            pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target", folder)
-            subprocess.run((*pip, *packages), check=True, capture_output=True)
-            subprocess.run((*pip, "--no-deps", without_dependencies), check=True, capture_output=True)
+            for command in commands:
+                subprocess.run(command, check=True, capture_output=True)
             (folder / "installed").touch()
-    return folder
-
-
-def _folder(packages: tuple[str, ...]) -> Path:
-    folder = default_cache() / "clients" / "+".join(packages).replace("/", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
