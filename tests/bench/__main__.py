@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.bench import (
+    conform_figures,
     help_time,
     matrix_figures,
     probe_figures,
@@ -20,6 +21,7 @@ from tests.bench.form import SHORT_LABEL
 BENCHES = {
     "help": ("turngate --help, against starting Python and importing click", help_time.bench),
     "resume": ("turngate resume, over its engine's own time", resume_overhead.bench),
+    "conform": ("a scenario of turngate conform, over the orchestrator's own time", conform_figures.bench),
     "server": ("the reference server, against its engine called directly", server_figures.bench),
     "slow-clients": ("/healthz with 2,000 slow clients, against none", slow_clients.bench),
     "sticky-resume": ("a process kept between turns, against a resume for each", sticky_resume_figures.bench),

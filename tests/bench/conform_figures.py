@@ -1,0 +1,64 @@
+"""How much time a scenario of `turngate conform` adds to the orchestrator's own time."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.bench.form import Tally
+from turngate_probes.conform.catalogue import scenarios
+
+RUNS = Tally(full=10, short=1)
+ADDED, WHOLE = 150, 60  # milliseconds for a scenario, seconds for all of them
+ORCHESTRATOR = Path(__file__).parents[1] / "conform/orchestrators/correct.py"
+SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
+ANSWER = json.dumps({"final_data": {"answer": "red"}})
+ENGINE = f"""#!/bin/sh
+cat > /dev/null
+echo '{{"type": "thread.started", "thread_id": "{SESSION}"}}'
+echo '{json.dumps({"type": "item.completed", "item": {"type": "agent_message", "text": ANSWER}})}'
+echo '{{"type": "turn.completed"}}'
+"""
+
+
+def bench(*, short: bool) -> None:
+    """Print a scenario against the same orchestrator with a minimal engine, and the whole set beyond its waits."""
+    runs = RUNS.of(short=short)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Path(folder, "codex")
+        engine.write_text(ENGINE)
+        engine.chmod(0o755)
+        own = [_alone(folder) for _ in range(runs)]
+    scenario = [_conform("--scenario", "two-turns")["results"][0]["seconds"] for _ in range(runs)]
+    alone, played = (statistics.median(taken) * 1000 for taken in (own, scenario))
+    print(f"  the orchestrator alone {alone:.0f} ms, a scenario {played:.0f} ms, {runs} runs")
+    print(f"  added: {played - alone:.0f} ms median (aim: at most {ADDED} ms)")
+    if short:
+        return
+    seconds, waits = _conform()["seconds"], sum(one.seconds for one in scenarios().values())
+    print(f"  all scenarios one by one: {seconds:.0f} s, {seconds - waits:.0f} s beyond hangs and delays ", end="")
+    print(f"(aim: at most {WHOLE} s)")
+
+
+def _alone(folder: str) -> float:
+    """Return the seconds of one conversation with the minimal engine."""
+    prompt = Path(folder, "prompt")
+    prompt.write_text("Ask me.")
+    env = os.environ | {
+        "PATH": f"{folder}:{os.environ['PATH']}", "TURNGATE_WORKSPACE": folder, "TURNGATE_PROMPT_FILE": str(prompt),
+        "TURNGATE_REPLY": "red", "TURNGATE_DEADLINE_SEC": "60",
+    }  # fmt: skip
+    start = time.perf_counter()
+    subprocess.run([sys.executable, ORCHESTRATOR], env=env, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def _conform(*options: str) -> dict[str, Any]:
+    turngate = str(Path(sys.executable).with_name("turngate"))
+    command = [turngate, "conform", *options, "--json", "--", sys.executable, str(ORCHESTRATOR)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
