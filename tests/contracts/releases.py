@@ -27,11 +27,11 @@ def boundaries(engine: str) -> tuple[str, ...]:
 
 
 def stretches() -> Iterator[EngineContract]:
-    """Resolve each contract before its first boundary, at each boundary, and for the newest release."""
+    """Resolve each contract before its first boundary, at each boundary, and for the newest release, if covered."""
     for engine in load.engine_names():
-        contract = load.contract(engine)
         for version in ("0.0.1", *boundaries(engine), None):
-            yield contract.at(version)
+            if contract := load.covering(engine, version):
+                yield contract
 
 
 RELEASES = tuple(stretches())
