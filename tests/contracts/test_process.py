@@ -57,16 +57,19 @@ def test_a_recorded_turn_runs_and_reads_as_it_did(
 def played(turn: Turn, reader: TurnReader, monkeypatch: pytest.MonkeyPatch) -> ProcessOutcome:
     """Run a turn as a process, and end it as it was ended in the recording."""
 
-    def feed(stream: str, chunk: bytes) -> None:
+    def feed(stream: str, chunk: bytes) -> bool:
         reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+        return reader.over and turn.ended is Ended.LINGERED
 
     stop = Stop()
     trees = {
         Ended.EXIT: FakeTree,
         Ended.TIMEOUT: HangingTree,
+        Ended.LINGERED: HangingTree,
         Ended.STOPPED: partial(HangingTree, on_hang=stop.set),
     }
     monkeypatch.setattr(execution, "ProcessTree", trees[turn.ended])
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0)
     request = ProcessRequest(
         turn.argv, Path("/"), {},
         stdin=STDIN.get(turn.stdin, turn.prompt.encode()), timeout=0 if turn.ended is Ended.TIMEOUT else 60,
