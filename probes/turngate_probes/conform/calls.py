@@ -6,6 +6,8 @@ when standard input ends; `stdout` and `end.json`, written at its end. A killed 
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -67,7 +69,10 @@ class Call(Struct, frozen=True):
         """The prompt as the engine received it; None: there was none."""
         if self.started.kind == "query":
             return None
-        return self.started.prompt if self.started.prompt is not None else self.stdin.decode("utf-8", "replace")
+        if self.started.prompt is not None:
+            return self.started.prompt
+        said = self.stdin.decode("utf-8", "replace")
+        return "\n".join(_strings(said)) if self.started.kind == "process" else said
 
 
 class CallRecord:
@@ -131,6 +136,19 @@ def _call(folder: Path) -> Call:
         signals=tuple(_kept(folder / "signals").decode().split()),
         handle=_kept(folder / "session").decode() or None,
     )
+
+
+def _strings(said: str) -> Iterator[str]:
+    """Yield every string in the messages to a process for several turns, which are lines of JSON."""
+    for line in said.splitlines():
+        with suppress(msgspec.DecodeError):
+            values = [msgspec.json.decode(line)]
+            while values:
+                value = values.pop()
+                if isinstance(value, str):
+                    yield value
+                elif isinstance(value, dict | list):
+                    values += value.values() if isinstance(value, dict) else value
 
 
 def _kept(path: Path) -> bytes:

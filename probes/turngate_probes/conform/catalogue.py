@@ -7,9 +7,10 @@ import msgspec
 
 from turngate import EngineContract
 from turngate.contract import load
-from turngate_probes.conform.structs import Rule, Scenario
+from turngate_probes.conform.structs import Play, Rule, Scenario
 
 _FOLDER = Path(__file__).parent
+_MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
 
 
 @cache
@@ -31,6 +32,16 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
     if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
         return f"{contract.title} takes no prompt on standard input"
     return None
+
+
+def in_process(scenario: Scenario) -> bool:
+    """Return whether a process for several turns plays a scenario, too: what the model does, and hangs before it."""
+    default = Play()
+    return all(
+        play.hang in (None, "before")
+        and {name for name in Play.__struct_fields__ if getattr(play, name) != getattr(default, name)} <= _MODELS
+        for play in scenario.plays
+    )
 
 
 def _rows(name: str) -> object:

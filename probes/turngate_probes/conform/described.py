@@ -15,6 +15,7 @@ from turngate_probes.conform.calls import Started
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.command_line import UsageProblem
 from turngate_probes.simulate.printing import simulation
+from turngate_probes.simulate.sticky.start import starts_sticky
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
 
@@ -28,7 +29,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     asking = contract.sticky.interactive
     if argv in questions or (asking and asking.query and argv == asking.query.argv):
         return start
-    if arguments.is_sticky(contract, argv):
+    if starts_sticky(contract, argv):
         return replace(start, kind="process", widening=auto_flags_in(argv, contract))
     latest = tuple(token for token in argv if token in contract.launch.latest)
     try:

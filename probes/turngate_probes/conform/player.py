@@ -166,7 +166,12 @@ class _Call:
         if not self.plan.conversations:
             return backend(os.environ, self.contract.hermetic.tool_call)(request)
         decoy = self.contract.handle.nonexistent_id
-        return model.answer(request, self.plan.conversations, self.plan.turns, self.play, decoy)
+        play = self.play
+        if self.kind == "process":
+            play = for_turn(self.plan.plays, sum(message["role"] == "user" for message in request.messages))
+            if play.hang == "before":
+                _hang()
+        return model.answer(request, self.plan.conversations, self.plan.turns, play, decoy)
 
     def _handle(self, code: int) -> str | None:
         """Return the session id of a turn, by what it would print if it behaved well."""

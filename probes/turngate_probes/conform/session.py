@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate_probes.conform.baseline import ExpectedBreach, stale
-from turngate_probes.conform.catalogue import obstacle
+from turngate_probes.conform.catalogue import in_process, obstacle
 from turngate_probes.conform.judge import Breach, Evidence, breaches, last_words
 from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.report import (
@@ -33,6 +33,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 LAST = 3  # the turn that the reply in TURNGATE_REPLY_2 starts
 PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
+ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 TOO_LONG = "COMMAND never started the engine; the prompt is too long for a variable, so read TURNGATE_PROMPT_FILE"
 
@@ -147,6 +148,8 @@ def _unanswered(seen: Evidence, contract: EngineContract) -> tuple[Result, str] 
     wanted = "third_turn" in seen.scenario.needs and seen.scenario.expect == "success"
     if wanted and good and len(turns) == LAST - 1:
         return Result.SKIPPED, NO_THIRD_TURN
+    if any(call.started.kind == "process" for call in turns) and not in_process(seen.scenario):
+        return Result.SKIPPED, ONE_PROCESS
     return None
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from turngate_probes.conform.calls import CallRecord, Started, calls
 
 STARTED = Started(1, ("exec",), "/work", ("HOME",), "pipe", 5.0, "turn", prompt="hi")
@@ -39,3 +41,14 @@ def test_calls_are_numbered_in_order(tmp_path: Path) -> None:
         CallRecord(tmp_path).begin(STARTED)
     assert [call.number for call in calls(tmp_path)] == [1, 2, 3]
     assert calls(tmp_path / "none") == ()
+
+
+def test_the_text_of_a_process_is_in_its_messages(tmp_path: Path) -> None:
+    """Messages are JSON, which writes quotes, newlines and other characters in its own way; other lines are ignored."""
+    record = CallRecord(tmp_path)
+    record.begin(replace(STARTED, kind="process", prompt=None))
+    record.read(b'{"type": "user", "message": {"content": [{"text": "a \\"b\\"\\n\\u00e4"}]}, "n": 1}\nnoise\n')
+    (call,) = calls(tmp_path)
+    assert call.text is not None
+    assert 'a "b"\nä' in call.text
+    assert "noise" not in call.text

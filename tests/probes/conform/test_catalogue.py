@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turngate import load_contract
-from turngate_probes.conform.catalogue import obstacle, rules, scenarios
+from turngate_probes.conform.catalogue import in_process, obstacle, rules, scenarios
 from turngate_probes.conform.structs import Play
 from turngate_probes.releases import recorded_releases
 
@@ -59,3 +59,14 @@ def test_an_engine_plays_most_scenarios(engine: str) -> None:
     reasons = {one.id: why for one in scenarios().values() if (why := obstacle(one, contract))}
     assert set(reasons) <= {"late-id", "long-line", "unknown-records", "prompt-200-kb"}
     assert all(contract.title in why for why in reasons.values())
+
+
+@pytest.mark.parametrize(
+    "name, played",
+    [("two-turns", True), ("two-conversations", True), ("failing-backend", True), ("no-answer", True),
+     ("text-imitates-records", True), ("hang-before-answer", True), ("hang-after-answer", False),
+     ("ignores-sigterm", False), ("launcher", False), ("crash", False), ("banner", False), ("split-characters", False)],
+)  # fmt: skip
+def test_what_a_process_for_several_turns_plays(name: str, *, played: bool) -> None:
+    """It plays what the model does, and nothing that changes the output of a process."""
+    assert in_process(scenarios()[name]) is played

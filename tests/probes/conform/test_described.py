@@ -7,6 +7,7 @@ import pytest
 from turngate import load_contract
 from turngate_probes.conform.described import described, named
 
+QWEN = load_contract("qwen", "0.24.4")
 CODEX = load_contract("codex", "0.169.0")
 ID = "0198c6a1-6d70-7000-8000-000000000001"
 START = ("exec", "--json", "--skip-git-repo-check")
@@ -44,3 +45,9 @@ def test_an_option_can_choose_the_directory() -> None:
     here = described(CODEX, (*START, "-"), {}, None).cwd
     chosen = [described(CODEX, ("exec", "--cd", cwd, "--json", "-"), {}, None).cwd for cwd in ("/tmp", "docs")]
     assert (here, chosen) == (str(Path.cwd()), ["/tmp", str(Path.cwd() / "docs")])
+
+
+@pytest.mark.parametrize("argv", [("--acp",), ("--input-format", "stream-json", "--output-format", "stream-json")])
+def test_a_process_for_several_turns_is_no_turn(argv: tuple[str, ...]) -> None:
+    """Also if it takes messages in another protocol than that of the contract."""
+    assert described(QWEN, argv, {}, None).kind == "process"

@@ -8,10 +8,27 @@ from turngate import load_contract
 from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
-from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, TOO_LONG, Session
+from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, Session
 from turngate_probes.harness.interrupt import Interrupt
 
 CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")
+CLAUDE = load_contract("claude", "2.1.330")
+# one process of Claude Code, which gets a message for each turn
+PROCESS = """
+import json, os, subprocess, sys
+argv = ["claude", "--print", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
+pipe, settings = subprocess.PIPE, os.environ
+with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdout=pipe) as engine:
+    for name in ("TURNGATE_PROMPT", "TURNGATE_REPLY"):
+        message = {"type": "user", "message": {"role": "user", "content": settings[name]}}
+        engine.stdin.write(json.dumps(message).encode() + b"\\n")
+        engine.stdin.flush()
+        record = next(record for record in map(json.loads, engine.stdout) if record["type"] == "result")
+        if record["is_error"]:
+            sys.exit("the turn failed")
+    engine.stdin.close()
+print(record["result"])
+"""
 GOOD = (sys.executable, str(CORRECT["python"]))
 IDLE = (sys.executable, "-c", "raise SystemExit(1)")
 
@@ -89,3 +106,16 @@ def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
     chosen = (scenarios()["two-turns"],)
     report = Session(GOOD, (CODEX,), chosen, tmp_path, 1).run(interrupt, lambda _: None)
     assert (report.results, report.interrupted, report.exit_code) == ((), True, 130)
+
+
+def test_one_process_for_all_turns(tmp_path: Path) -> None:
+    """It plays what the model does; what only a process for one turn plays is skipped, never failed."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(PROCESS)
+    names = ("two-turns", "prompt-with-newlines", "failing-backend", "crash")
+    chosen = tuple(scenarios()[name] for name in names)
+    command = (sys.executable, str(driver))
+    report = Session(command, (CLAUDE,), chosen, tmp_path / "r", 2).run(Interrupt(), lambda _: None)
+    assert [(row.result, row.detail, row.breaches) for row in report.results] == [
+        *[(Result.PASS, "", ())] * 3, (Result.SKIPPED, ONE_PROCESS, ()),
+    ]  # fmt: skip
