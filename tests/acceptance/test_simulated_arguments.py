@@ -10,6 +10,7 @@ from turngate_probes.harness.sandbox import sandbox
 pytestmark = pytest.mark.engines
 
 
+@pytest.mark.timeout(1800)  # dozens of processes one after another, which take ten minutes on a busy machine
 @pytest.mark.parametrize("engine", vectors())
 def test_the_real_cli_reads_arguments_as_recorded(engine: str) -> None:
     """Each recorded outcome is that of the pinned release."""
