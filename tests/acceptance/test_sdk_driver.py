@@ -21,7 +21,7 @@ def test_the_driver_for_an_sdk_works(tmp_path: Path) -> None:
     code = re.search(r"```js\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert code
     (tmp_path / "driver.mjs").write_text(code[1], "utf-8")
-    (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0") / "node_modules")
+    (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0"))
     chosen = tuple(scenarios()[name] for name in ("two-turns", "three-turns", "lost-session"))
     command = ("node", str(tmp_path / "driver.mjs"))
     report = Session(command, (load_contract("codex", "0.169.0"),), chosen, tmp_path / "runs", 2).run(

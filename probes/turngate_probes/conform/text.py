@@ -81,16 +81,17 @@ def junit(report: ConformReport) -> str:
 
 def _case(name: str, row: ScenarioRow) -> ET.Element:
     case = ET.Element("testcase", classname=name, name=row.scenario, time=f"{row.seconds:.3f}")
-    told = "\n".join(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
+    told = [f"{breach.rule}: {breach.detail}" for breach in row.breaches]
     if row.result is Result.FAIL:
         failure = ET.SubElement(case, "failure", type=row.breaches[0].rule, message=visible(row.breaches[0].detail))
-        failure.text = visible(f"{scenarios()[row.scenario].sentence}\n{told}" if row.scenario in scenarios() else told)
+        what = [scenarios()[row.scenario].sentence] if row.scenario in scenarios() else []
+        failure.text = "\n".join(map(visible, [*what, *told]))
     elif row.result is Result.UNANSWERED:
         ET.SubElement(case, "error", type="unanswered", message=visible(row.detail))
     elif row.result is Result.SKIPPED:
         ET.SubElement(case, "skipped", message=visible(row.detail))
     elif told:
-        ET.SubElement(case, "system-out").text = visible(told)
+        ET.SubElement(case, "system-out").text = "\n".join(map(visible, told))
     return case
 
 

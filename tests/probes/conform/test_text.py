@@ -11,7 +11,7 @@ def test_a_row_says_what_is_broken_and_why_it_matters() -> None:
     lines = [line.plain for _, line in row_lines(ROWS[1])]
     assert lines[0] == "fail       codex 0.169.0  hang-before-answer  1.5 s"
     assert lines[1].startswith("orchestrator.ends-hangs (call 2): it was still running | after 25 s")
-    assert lines[2].startswith("why: A hanging engine")
+    assert lines[2].startswith("why: Otherwise, a hanging engine")
     assert [line.plain for _, line in row_lines(ROWS[2])][2] == "expected: known"
     assert [line.plain for _, line in row_lines(ROWS[3])] == ["unanswered codex 0.169.0  crash  1.5 s  never started"]
 
@@ -37,3 +37,6 @@ def test_junit_counts_each_result() -> None:
     suite = ET.fromstring(junit(REPORT))[0]
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
     assert [child.tag for case in suite for child in case] == ["failure", "system-out", "error", "skipped"]
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert len((failure.text or "").splitlines()) >= 2
