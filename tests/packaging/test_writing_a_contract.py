@@ -13,7 +13,7 @@ from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-CONTRACT, CHANGE, DEVIATIONS, SIGNS, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -39,6 +39,13 @@ def test_the_example_of_a_canary_is_valid() -> None:
     assert list(lint.problems(document)) == []
     (canary,) = Contract(document).at("1.0.0").canaries
     assert canary.name in canary.files[0].content
+
+
+def test_the_example_of_a_process_for_several_turns_is_valid() -> None:
+    """The example of JSON commands is valid in the page's contract."""
+    document = load.parse(re.sub(r"^sticky: .*\n", STICKY, CONTRACT, flags=re.MULTILINE), "acme.yaml")
+    assert list(lint.problems(document)) == []
+    assert Contract(document).at("1.0.0").sticky.transport == "json_commands"
 
 
 def test_the_examples_of_deviations_and_signs_are_valid() -> None:

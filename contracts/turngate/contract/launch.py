@@ -109,7 +109,8 @@ class Launch(Struct, frozen=True):
         They are the flags and subcommands that the resume argv has and the start argv lacks, and every name on the help
         page of such a subcommand.
         """
-        words = {token for token in self.resume if "{" not in token} - {*self.start}
+        words = {token.removesuffix("={handle}") for token in self.resume if token != "{handle}"}
+        words = {word for word in words if "{" not in word} - {*self.start}
         return frozenset(page.names if words & {*page.argv} else words & {*page.names})
 
 

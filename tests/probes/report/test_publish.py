@@ -111,7 +111,7 @@ def test_secrets_and_registries_are_in_no_report(tmp_path: Path, capsys: pytest.
     output = {"bytes": 9, "excerpt": f"GET https://{host}/codex Authorization: Bearer {key}"}
     turn = j.turn(stdout=output, stderr=output, argv=["codex", f"--api-key={key}"])
     missed = j.clause("handle.present", "fail", detail=f"asked {host} with {key}")
-    events = [j.started(), j.planned(note=f"from {host}"), turn, missed, j.failed(what=f"{host} is away")]
+    events = [j.started(), j.planned(note=f"from {host}"), turn, missed, j.failed(what="the registry is away")]
     path = j.written(tmp_path / "journal", *events)
     publish(build(read(path)), Output(as_json=True), path)
     captured = capsys.readouterr()

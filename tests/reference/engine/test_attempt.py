@@ -32,7 +32,7 @@ def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: s
     """Exit code 0 without the end of the turn, or without an answer, is reported and recorded as a failure."""
     cli_env.engine("codex", play)
     said = cli_env.type("start", "codex", "hello")
-    assert (said.code, cli_env.only_record()["state"]) == (0, "failed")
+    assert (said.code, cli_env.only_record()["state"]) == (5, "failed")
     assert why in said.err
 
 
