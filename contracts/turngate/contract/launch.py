@@ -103,6 +103,10 @@ class Launch(Struct, frozen=True):
     interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     latest: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
 
+    def accepts(self, size: int) -> bool:
+        """Whether a prompt of `size` bytes can be passed in one of the ways."""
+        return any(channel.max_bytes is None or size <= channel.max_bytes for channel in self.prompt)
+
     def resume_names(self, page: HelpPage) -> frozenset[str]:
         """Return the names on a page that only a resume needs.
 

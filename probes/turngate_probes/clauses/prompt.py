@@ -10,6 +10,7 @@ from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
+from turngate_probes.harness.cases import LARGE_PROMPT
 from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.stub_model import Exchange
 
@@ -57,6 +58,8 @@ def not_a_flag(seen: Observations) -> Finding:
 @check("prompt.large", "large-prompt")
 def large(seen: Observations) -> Finding:
     """A 200 KB prompt was sent completely."""
+    if not seen.contract.launch.accepts(LARGE_PROMPT):
+        raise SkippedError("the contract limits prompts to fewer bytes")
     turn = seen.turn("large-prompt/first")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     largest = max((request.size or 0 for request in turn.watched), default=0)

@@ -91,6 +91,8 @@ def _flag_prompts(driver: EngineDriver) -> None:
 
 
 def _large_prompt(driver: EngineDriver) -> None:
+    if not driver.contract.launch.accepts(LARGE_PROMPT):
+        raise CaseStoppedError("the contract limits prompts to fewer bytes", Reason.CONTRACT)
     nonce, end = new_nonce(), new_nonce()
     text = (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
     driver.start("first", Ask(f"{nonce} {text} {end}", nonce, FINAL))

@@ -150,7 +150,9 @@ _Item = TypeVar("_Item", Turn, CommandOutput, Call)
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
     """Return the requests that the model backend does not know, as `method path`."""
     # a tunnel without a host goes to this machine: an absent backend, requested through the proxy
-    return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
+    asked = {(r.method, r.path) for r in exchanges if r.protocol is None and r.method != "CONNECT"}
+    # some clients open their connection early by reading the root, which asks for nothing
+    return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 import pytest
 
-from turngate.contract.launch import HelpPage
+from turngate.contract import load
+from turngate.contract.launch import HelpPage, Launch, PromptChannel
 
 PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
 
@@ -19,3 +20,11 @@ PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
 def test_names_are_looked_for_as_whole_words(printed: str, absent: tuple[str, ...]) -> None:
     """A name that occurs only as a part of another word counts as missing."""
     assert PAGE.missing(printed) == absent
+
+
+def test_a_prompt_is_accepted_if_one_way_can_carry_it() -> None:
+    """The largest limit counts, and a way without a limit takes everything."""
+    limits = (PromptChannel("argument", ("{text}",), max_bytes=size) for size in (10, 20))
+    launch = Launch(("{prompt}",), ("{handle}", "{prompt}"), tuple(limits), ("--yes",), ("--model", "{model}"))
+    assert [launch.accepts(size) for size in (10, 20, 21)] == [True, True, False]
+    assert load.load_contract("codex").launch.accepts(10**9)

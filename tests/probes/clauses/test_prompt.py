@@ -130,6 +130,14 @@ def test_a_reply_like_a_flag_must_arrive_too() -> None:
     assert t.check("prompt.not-a-flag", *turns).evidence == ("flag-prompts/again",)
 
 
+def test_a_large_prompt_is_not_sent_if_the_contract_limits_prompts() -> None:
+    """If no way to pass a prompt carries 200 KB, the clause is skipped."""
+    limited = tuple(replace(channel, max_bytes=99_000) for channel in t.CODEX.launch.prompt)
+    contract = replace(t.CODEX, launch=replace(t.CODEX.launch, prompt=limited))
+    with pytest.raises(SkippedError, match="limits prompts"):
+        t.check("prompt.large", contract=contract)
+
+
 def test_a_large_prompt_must_arrive_whole() -> None:
     """A large prompt must reach the model completely; the detail says what was sent instead."""
     text = "x" * 1000

@@ -64,7 +64,8 @@ def test_a_call_says_what_was_answered() -> None:
 
 
 def test_unknown_requests_are_named_by_method_and_path() -> None:
-    """Only requests with an unknown protocol are listed, without tunnels to this machine."""
+    """Only requests with an unknown protocol are listed, without tunnels to this machine and reads of the root."""
     known, strange = t.exchange("n"), t.exchange("n", protocol=None, method="GET", path="/x")
     tunnel = t.exchange("n", protocol=None, method="CONNECT")
-    assert unknown_requests([known, strange, tunnel]) == {"GET /x"}
+    root = t.exchange("n", protocol=None, method="GET", path="/")
+    assert unknown_requests([known, strange, tunnel, root]) == {"GET /x"}
