@@ -1,0 +1,73 @@
+"""Orchestrators from their released packages, each with a driver, and what is known of them."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from tests.acceptance.clients import install
+from turngate import load_contract
+from turngate_probes.conform import baseline
+from turngate_probes.conform.baseline import ExpectedBreach
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.report import ConformReport
+from turngate_probes.conform.session import Session
+from turngate_probes.harness.interrupt import Interrupt
+
+FOLDER = Path(__file__).parent
+
+
+class Orchestrator(Struct, frozen=True):
+    """An orchestrator: its driver with arguments, its package (empty: this project), and the engine's release."""
+
+    driver: str
+    title: str
+    package: str
+    engine: str
+    release: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the driver without its suffix, which its baseline has, too."""
+        return Path(self.driver).stem
+
+    def expected(self) -> tuple[ExpectedBreach, ...]:
+        """Return its expected breaches."""
+        file = FOLDER / "baselines" / f"{self.name}.yaml"
+        return baseline.read(file) if file.exists() else ()
+
+    def command(self, folder: Path) -> tuple[str, ...]:
+        """Install the package, put the driver into a folder, and return the command that runs it."""
+        driver = Path(shutil.copy(FOLDER / "drivers" / self.driver, folder))
+        if driver.suffix == ".mjs":
+            (folder / "node_modules").symlink_to(install.from_npm(self.package))
+            return ("node", str(driver), *self.arguments)
+        if self.package:
+            packages = install.from_pypi(self.package)
+            return ("env", f"PYTHONPATH={packages}", sys.executable, str(driver))
+        bins = f"PATH={Path(sys.executable).parent}"
+        run = {".py": sys.executable, ".sh": "sh"}[driver.suffix]
+        return ("sh", "-c", f'{bins}:$PATH exec "$@"', "sh", run, str(driver))
+
+    def conform(self, folder: Path, names: tuple[str, ...], jobs: int) -> ConformReport:
+        """Run scenarios in a folder, with the baseline."""
+        folder.mkdir(parents=True, exist_ok=True)
+        chosen = tuple(scenarios()[name] for name in names)
+        contract = load_contract(self.engine, self.release)
+        session = Session(self.command(folder), (contract,), chosen, folder / "runs", jobs, self.expected())
+        return session.run(Interrupt(), lambda _: None)
+
+
+ORCHESTRATORS = (
+    Orchestrator("start_resume.sh", "`turngate start` and `resume`", "", "codex", "0.169.0"),
+    Orchestrator("server.py", "`turngate serve`", "", "codex", "0.169.0"),
+    Orchestrator("codex_sdk.mjs", "`@openai/codex-sdk` (npm)", "@openai/codex-sdk@0.163.0", "codex", "0.169.0"),
+    Orchestrator("claude_sdk.py", "`claude-agent-sdk` (PyPI)", "claude-agent-sdk==0.2.187", "claude", "2.1.330"),
+    Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
+    Orchestrator(
+        "acp.mjs", "`@agentclientprotocol/sdk` (npm)", "@agentclientprotocol/sdk@2.4.0", "gemini", "0.61.0",
+        ("gemini", "--acp"),
+    ),
+)  # fmt: skip
