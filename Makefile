@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench soak compatibility record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench soak compatibility orchestrators record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --cli
 
 compatibility: setup ## Render the compatibility tables; ARGS='report.json' adds the results of a matrix
 	@$(BIN)/python -m tests.compatibility $(ARGS)
+
+orchestrators: setup ## Measure released orchestrators and render their page (minutes; ARGS='codex_sdk': only one)
+	@$(BIN)/python -m tests.conform $(ARGS)
 
 record: setup ## Record real releases into fixtures, such as ARGS='codex@0.169.0'
 	@$(BIN)/turngate record $(ARGS)
