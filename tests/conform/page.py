@@ -9,8 +9,8 @@ from turngate_probes.conform.report import ConformReport, Result
 HEAD = """# Released orchestrators
 
 What `turngate conform` sees when it runs orchestrators from their released packages. The drivers are in
-`tests/conform/drivers`, and the expected results in `tests/conform/baselines`. `make orchestrators` measures all of them
-again and renders this page.
+`tests/conform/drivers`, and the expected results in `tests/conform/baselines`. `make orchestrators` measures all of
+them again and renders this page.
 
 A client library is not a whole orchestrator: where the table says that it breaks a rule, its caller can often check the
 case. A scenario is skipped if the engine, or a process for several turns, can't play it.
