@@ -225,6 +225,9 @@ class _Call:
         if f"success-{failed.kind}" in declared:
             self._print(self.simulation.unanswered)
             return 0
+        if self._symptom("process.clean-exit") == "lingers":
+            self._print(self.simulation.failed.lines)
+            self.world.hang()
         return self._end(self.simulation.failed, 0 if f"exit-0-{failed.kind}" in declared else None)
 
     def _fresh(self) -> Session:

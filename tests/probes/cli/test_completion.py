@@ -72,7 +72,7 @@ def test_own_contracts_are_completed(cache: Path) -> None:
     """Engines in a folder that overrides the bundled contracts are completed too."""
     (cache / "mine" / "engines").mkdir(parents=True)
     (cache / "mine" / "engines" / "kodex.yaml").touch()
-    assert completed("turngate probe k", cache, TURNGATE_CONTRACTS=str(cache / "mine")) == ["kodex"]
+    assert completed("turngate probe ko", cache, TURNGATE_CONTRACTS=str(cache / "mine")) == ["kodex"]
     assert completed(f"turngate --contracts {cache}/mine probe k", cache) == ["kodex"]
 
 

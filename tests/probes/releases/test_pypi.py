@@ -53,9 +53,9 @@ def test_a_release_is_installed_with_its_dependencies(index: Path, tmp_path: Pat
     installed = RELEASES.install("1.0.0", print)
     assert installed.root == tmp_path / "cache/engines/codex/pypi-1.0.0"
     assert installed.executable == installed.root / "venv/bin/codex"
+    assert not [*installed.root.rglob("vendor_codex*.pyc")], "installing compiles nothing"
     assert run(installed.executable) == "codex-cli 1.0.0\n"
     assert installed.integrity == f"sha256-{digest}"
-    assert not [*installed.root.rglob("vendor_codex*.pyc")], "installing compiles nothing"
     assert not (installed.root / "venv/bin/pip").exists()
     for wheel in index.iterdir():
         wheel.unlink()

@@ -22,6 +22,7 @@ SHOWN = frozenset(
     | {("resume.same-handle", "new-handle")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
+    | {("process.clean-exit", "lingers")}
     | {
         ("backend.failure-told", f"{how}-{kind}")
         for how in ("hang", "success", "exit-0")
@@ -201,6 +202,13 @@ def test_a_failure_may_be_told_with_exit_code_0(tmp_path: Path) -> None:
     for kind, exit_code in ("401", 0), ("500", 1):
         played = SimulatedMachine(tmp_path, answers=[Failed(kind, "no")]).start(codex)
         assert (played.exit_code, played.reading(codex).failures) == (exit_code, ("no",))
+
+
+def test_a_process_may_outlive_a_failure_that_it_told(tmp_path: Path) -> None:
+    """With the deviation it prints the records of the failure, and stays."""
+    codex = _deviating(("process.clean-exit", "lingers"))
+    played = SimulatedMachine(tmp_path, answers=[Failed("500", "no")]).start(codex)
+    assert (played.exit_code, b'"message":"no"' in played.stdout) == (None, True)
 
 
 def test_a_turn_that_failed_stays_in_the_conversation(tmp_path: Path) -> None:
