@@ -73,7 +73,7 @@ def test_own_contracts_are_completed(cache: Path) -> None:
     (cache / "mine" / "engines").mkdir(parents=True)
     (cache / "mine" / "engines" / "kodex.yaml").touch()
     assert completed("turngate probe ko", cache, TURNGATE_CONTRACTS=str(cache / "mine")) == ["kodex"]
-    assert completed(f"turngate --contracts {cache}/mine probe k", cache) == ["kodex"]
+    assert completed(f"turngate --contracts {cache}/mine probe ko", cache) == ["kodex"]
 
 
 def test_completion_is_quick(cache: Path) -> None:
