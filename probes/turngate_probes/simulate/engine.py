@@ -117,7 +117,9 @@ class _Call:
         inside = Path(self.world.cwd)
         for required in self.syntax.required:
             env, name = required.unless_env, required.unless_inside
-            exempt = bool(env) and env.items() <= self.world.env.items()
+            # a release that is started without the option does not know it
+            exempt = required.option not in self.contract.launch.start
+            exempt = exempt or (bool(env) and env.items() <= self.world.env.items())
             exempt = exempt or (bool(name) and any((folder / name).exists() for folder in (inside, *inside.parents)))
             if not exempt and not self.asked.line.has(required.option, None):
                 return required.refusal

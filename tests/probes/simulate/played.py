@@ -85,6 +85,7 @@ class SimulatedMachine:
         world = EngineContext(
             env={"HOME": str(self.root / "home"), **self.env}, cwd=str(self.root / self.work), stdin=read,
             write=lambda stream, data: out[stream].extend(data), hang=hang, clock=lambda: self.now, backend=backend,
+            has_input=lambda _: not isinstance(stdin, Unclosed),
         )  # fmt: skip
         try:
             code: int | None = run(contract, tuple(arguments), world)

@@ -18,6 +18,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
 from tests.reference.wire import PATIENCE
+from turngate import engine_names
 from turngate_probes.simulate.process import install
 from turngate_reference.server.web.listener import bound
 
@@ -94,7 +95,7 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     code, _ = serving.end(signal.SIGTERM)
     assert code == 0
     assert "engines: none on PATH" in serving.line
-    assert "looked for claude, codex, gemini, iflow, opencode, qwen" in told[0]
+    assert f"looked for {', '.join(engine_names())}" in told[0]
     assert "npm install --global @openai/codex" in told
     simulate, _, path = told[-1].partition(" && ")
     assert path == "export PATH=$PWD/bin:$PATH"
