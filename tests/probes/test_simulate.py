@@ -25,7 +25,7 @@ from turngate.turn.framing import framer
 from turngate.turn.paths import value_at
 from turngate.turn.read import STREAMS, TurnReading
 from turngate_probes.harness import cases, driver
-from turngate_probes.harness.cases import CASES, MALFORMED
+from turngate_probes.harness.cases import CASES, LARGE_PROMPT, MALFORMED
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.runner import CaseRunner
@@ -104,6 +104,8 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
     """Return the clauses about something that the contract does not describe."""
     if not contract.canaries:
         yield "interactive.nothing-started"
+    if not contract.launch.accepts(LARGE_PROMPT):
+        yield "prompt.large"
     if not any(channel.via == "argument" for channel in contract.launch.prompt):
         yield "stdin.open"
 
