@@ -202,7 +202,7 @@ def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
     assert done.code == 0, done.err
     assert first_error("probe-report", done.report) is None
     assert done.clauses() == {"server.waits": "pass", "server.bad-envelope": "pass"}
-    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("server", 3)
+    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("server", 4)
 
 
 @pytest.mark.long

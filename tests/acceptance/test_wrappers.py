@@ -113,7 +113,10 @@ def test_the_documented_npx_wrapper_passes(tmp_path: Path) -> None:
     assert engines.failing(judged(wrapper)) == set()
 
 
-@pytest.mark.skipif(not shutil.which("bwrap"), reason="needs Bubblewrap: apt-get install bubblewrap")
+@pytest.mark.skipif(
+    not shutil.which("bwrap"),
+    reason="Bubblewrap is not installed; it exists only for Linux: apt-get install bubblewrap",
+)
 def test_the_documented_container_passes(codex: Path, tmp_path: Path) -> None:
     """Behind the documented container script nothing fails."""
     script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[2]

@@ -56,7 +56,10 @@ def test_signals_pass_through(tmp_path: Path) -> None:
     assert calls(tmp_path)[0].signals == ("SIGTERM",)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="elsewhere no kernel ends a child with its killed parent; docs/test-your-orchestrator.md says so",
+)
 def test_killing_the_executable_kills_the_cli(tmp_path: Path) -> None:
     """An orchestrator takes the two for one process."""
     path, pipe = behind(tmp_path, WAITS), subprocess.PIPE

@@ -12,7 +12,6 @@ from tests.probes import turns as t
 from turngate_probes.harness.engine_watch import EngineWatch
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 ARGUMENTS = ("exec", "--json")
 # says that it runs, and waits until its standard input ends
 ENGINE = "print('runs', flush=True); input()"

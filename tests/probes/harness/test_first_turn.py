@@ -33,7 +33,6 @@ def test_a_plain_wrapper_changes_nothing(tmp_path: Path) -> None:
     assert {turn.exit_code for turn in played.seen.turns.values()} == {0}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("lines", [('cd / && exec ENGINE "$@"',), ("cd /", 'ENGINE "$@"'), ('(cd / && ENGINE "$@")',)])
 def test_another_working_directory_stops_everything(lines: tuple[str, ...], tmp_path: Path) -> None:
     """If the wrapper changes the working directory, no case runs and no turn is judged."""

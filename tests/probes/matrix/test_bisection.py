@@ -163,7 +163,7 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
         ("0.162.0", None),
     ]
     assert "fail began in codex, in one of 3 releases: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
-    assert "codex@0.161.0 skipped needs handle.present, which is fail: no record of stdout" in shop.err
+    assert "codex@0.161.0 skipped needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
 
 
 def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:

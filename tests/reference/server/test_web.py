@@ -196,8 +196,8 @@ def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
     assert '"state": "succeeded"' in said
     assert "RUN_ENDED" in said
     kept, _, lost = said.partition("RUN_ENDED")[2].partition('"state": "failed"')
-    assert '"prompt": "Allow this action? write_file: touched.txt"' in kept
+    assert '"prompt": "Allow this action? Writing to touched.txt"' in kept
     assert '"action": "done"' in kept
     assert '"profile": "sticky_process"' in kept
     assert "INTERACTION_PROCESS_LOST" in lost
-    assert [file.read_text() for file in tmp_path.glob("data/runs/*/work/touched.txt")] == ["simulated\n"]
+    assert [file.read_text() for file in tmp_path.glob("data/runs/*/work/touched.txt")] == ["hi"]
