@@ -93,8 +93,10 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     serving = ServeProcess(cli_env)
     assert serving.process.stdout
     told: list[str] = []
-    while not told or "&&" not in told[-1]:
-        told.append(serving.process.stdout.readline().strip())
+    for line in serving.process.stdout:
+        told.append(line.strip())
+        if "&&" in line:
+            break
     code, _ = serving.end(signal.SIGTERM)
     assert code == 0
     assert "engines: none on PATH" in serving.line
