@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench soak compatibility orchestrators record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench speed soak compatibility orchestrators record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,8 +71,11 @@ acceptance: setup ## Run the tests that need real engines; installs missing ones
 engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
 
-bench: setup ## Run the benchmarks, such as ARGS='server'; ARGS=--short only checks that they run
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: setup ## Run the benchmarks, such as ARGS='server'; ARGS=--short only checks that they run; COMPARE=old.json shows changes
+	@$(BIN)/python -m tests.bench $(if $(COMPARE),--compare '$(COMPARE)') $(ARGS)
+
+speed: setup ## Run all benchmarks on a quiet machine, and write docs/speed.md and docs/speed.json (half an hour)
+	@$(BIN)/python -m tests.bench --publish $(ARGS)
 
 soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --clients 10' and the like
 	@$(BIN)/python -m tests.soak $(ARGS)

@@ -2,19 +2,30 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measure, Measured, Row, Target, measured
 from turngate_probes.conform.catalogue import scenarios
 
 RUNS = Tally(full=10, short=1)
-ADDED, WHOLE = 150, 60  # milliseconds for a scenario, seconds for all of them
+ROWS = (
+    Row(
+        "conform.scenario", "A scenario of `turngate conform`", "ms", "the orchestrator alone",
+        Target(150, Measure.ADDED),
+    ),
+    Row(
+        "conform.all", "All scenarios one by one", "s", "their hangs and delays",
+        Target(60, Measure.ADDED),
+    ),
+)  # fmt: skip
+SHORT = ("--scenario", "two-turns")
 ORCHESTRATOR = Path(__file__).parents[1] / "conform/orchestrators/correct.py"
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 ANSWER = json.dumps({"final_data": {"answer": "red"}})
@@ -26,23 +37,18 @@ echo '{{"type": "turn.completed"}}'
 """
 
 
-def bench(*, short: bool) -> None:
-    """Print a scenario against the same orchestrator with a minimal engine, and the whole set beyond its waits."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure a scenario against the same orchestrator with a minimal engine, and the whole set beyond its waits."""
     runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
         engine = Path(folder, "codex")
         engine.write_text(ENGINE)
         engine.chmod(0o755)
         own = [_alone(folder) for _ in range(runs)]
-    scenario = [_conform("--scenario", "two-turns")["results"][0]["seconds"] for _ in range(runs)]
-    alone, played = (statistics.median(taken) * 1000 for taken in (own, scenario))
-    print(f"  the orchestrator alone {alone:.0f} ms, a scenario {played:.0f} ms, {runs} runs")
-    print(f"  added: {played - alone:.0f} ms median (aim: at most {ADDED} ms)")
-    if short:
-        return
-    seconds, waits = _conform()["seconds"], sum(one.seconds for one in scenarios().values())
-    print(f"  all scenarios one by one: {seconds:.0f} s, {seconds - waits:.0f} s beyond hangs and delays ", end="")
-    print(f"(aim: at most {WHOLE} s)")
+    scenario = [_conform(*SHORT)["results"][0]["seconds"] for _ in range(runs)]
+    yield measured("conform.scenario", [one * 1000 for one in scenario], [one * 1000 for one in own])
+    whole = _conform(*SHORT) if short else _conform()
+    yield measured("conform.all", [whole["seconds"]], [sum(one.seconds for one in scenarios().values())])
 
 
 def _alone(folder: str) -> float:

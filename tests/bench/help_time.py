@@ -1,24 +1,26 @@
 """How long the command's help takes, in milliseconds."""
 
-import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measured, Row, Target, measured
 
 RUNS = Tally(full=15, short=2)
+PEER = "python -c 'import click'"
+ROWS = (Row("help", "`turngate --help`", "ms", f"`{PEER}`", Target(100)),)
 
 
-def bench(*, short: bool) -> None:
-    """Print the median milliseconds of the help, of a bare interpreter, and of one that imports click."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure the help alternately with an interpreter that imports click, which the help needs."""
     runs = RUNS.of(short=short)
     turngate = str(Path(sys.executable).with_name("turngate"))
     ways = {
         "turngate --help": [turngate, "--help"],
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "python -c 'import click'": [sys.executable, "-c", "import click"],
+        PEER: [sys.executable, "-c", "import click"],
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs):
@@ -26,5 +28,4 @@ def bench(*, short: bool) -> None:
             start = time.perf_counter()
             subprocess.run(argv, check=True, capture_output=True)
             times[name].append((time.perf_counter() - start) * 1000)
-    for name, taken in times.items():
-        print(f"  {name:26} {statistics.median(taken):6.0f} ms median, {min(taken):4.0f} ms at best, {runs} runs")
+    yield measured("help", *times.values())

@@ -4,18 +4,25 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.bench.rows import Measure, Measured, Row, Target, measured
 from turngate_probes.releases.pins import pinned_version
 
-AIM = 1.3
+ROWS = (
+    Row(
+        "matrix", "A matrix of 20 releases of codex", "s", "the engines' CPU time divided by the cores",
+        Target(1.1, Measure.RATIO),
+    ),
+)  # fmt: skip
 VERSIONS = "latest:20"
 SHORT_CLAUSE = "resume.context-carried"
 
 
-def bench(*, short: bool) -> None:
-    """Print wall against CPU seconds of probing the newest 20 releases of codex, installed first.
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure wall against CPU seconds of probing the newest 20 releases of codex, installed first.
 
     Short: the pinned release and one clause.
     """
@@ -24,14 +31,11 @@ def bench(*, short: bool) -> None:
     with tempfile.TemporaryDirectory() as results:
         _matrix(results, *which, "--level", "static")
         report = _matrix(results, *which, *clause)
-    cpu, cores, wall = report["engine_seconds"], report["cores"], report["seconds"]
     verdicts = sorted({release["verdict"] or "no verdict" for release in report["releases"]})
     peak = report["peak_usage"]
-    print(f"  {len(report['releases'])} releases of codex, {', '.join(verdicts)}; {cpu:.1f} s CPU of the engines")
+    print(f"  {len(report['releases'])} releases of codex, {', '.join(verdicts)}")
     print(f"  at most {peak['cache_bytes'] / 1e9:.2f} GB of disk, {peak['memory_bytes'] / 1e9:.2f} GB of memory")
-    ideal = cpu / cores
-    ratio = wall / ideal
-    print(f"  {wall:.1f} s wall; engines' CPU time over {cores} cores {ideal:.1f} s; ratio {ratio:.2f} (aim: {AIM})")
+    yield measured("matrix", [report["seconds"]], [report["engine_seconds"] / report["cores"]])
 
 
 def _matrix(results: str, *args: str) -> Any:

@@ -3,15 +3,23 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests.bench.rows import Measure, Measured, Row, Target, measured
+
 PINNED = ("codex", "gemini", "opencode")
-AIM = 1.10
+ROWS = (
+    Row(
+        "probe", "A probe of codex, gemini and opencode", "s", "the engines' CPU time divided by the cores",
+        Target(1.1, Measure.RATIO),
+    ),
+)  # fmt: skip
 SHORT_CLAUSE = "resume.context-carried"
 
 
-def bench(*, short: bool) -> None:
-    """Print wall against CPU seconds of probing the pinned releases, installed first.
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure wall against CPU seconds of probing the pinned releases, installed first.
 
     Short: one of them, and one clause.
     """
@@ -26,7 +34,4 @@ def bench(*, short: bool) -> None:
     for release in report["releases"]:
         cpu, turns, verdict = release["engine_seconds"], release["turns"], release["verdict"] or "no verdict"
         print(f"  {release['release']:18} {turns:3} turns   {cpu:6.1f} s CPU of the engine   {verdict}")
-    ideal = report["engine_seconds"] / report["cores"]
-    ratio = report["seconds"] / ideal
-    print(f"  {report['seconds']:.1f} s wall; engines' CPU time over {report['cores']} cores {ideal:.1f} s; ", end="")
-    print(f"ratio {ratio:.2f} (aim: at most {AIM})")
+    yield measured("probe", [report["seconds"]], [report["engine_seconds"] / report["cores"]])

@@ -2,17 +2,18 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measure, Measured, Row, Target, measured
 
 RUNS = Tally(full=15, short=2)
-AIM = 150
+ROWS = (Row("resume", "`turngate resume` with a trivial engine", "ms", "the engine alone", Target(90, Measure.ADDED)),)
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 ENGINE = f"""#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
@@ -23,8 +24,8 @@ echo '{{"type": "turn.completed"}}'
 """
 
 
-def bench(*, short: bool) -> None:
-    """Print the medians of a minimal engine, run directly and by turngate, alternately."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure a minimal engine, run directly and by turngate, alternately."""
     runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
         engine = Path(folder, "codex")
@@ -44,12 +45,7 @@ def bench(*, short: bool) -> None:
         for _ in range(runs):
             for name, argv in ways.items():
                 times[name].append(_timed(argv, env))
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    for name, taken in times.items():
-        print(f"  {name:18} {medians[name]:6.0f} ms median, {min(taken):4.0f} ms at best, {runs} runs")
-    alone, resumed = medians.values()
-    best = min(times["turngate resume"]) - min(times["the engine alone"])
-    print(f"  added: {resumed - alone:.0f} ms median, {best:.0f} ms at best (aim: at most {AIM} ms)")
+    yield measured("resume", times["turngate resume"], times["the engine alone"])
 
 
 def _timed(argv: list[str], env: dict[str, str]) -> float:

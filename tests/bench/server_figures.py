@@ -1,16 +1,17 @@
 """What the reference server adds to its engines, and what waiting runs cost."""
 
-import statistics
 import subprocess
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.served import Served, make_home, serving
 from tests.bench.sticky_resume_figures import resumed
 from tests.probes import engines
@@ -28,17 +29,28 @@ READS = Tally(full=300, short=10)
 REPLIES, COPIES = Tally(full=200, short=5), 3
 PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
+TURN, CODEX, MEMORY, READ, RESTART, REPLIED = ROWS = (
+    Row(
+        "server.turn", "A turn of a trivial engine through the server", "ms", "a shell loop",
+        Target(25, Measure.ADDED),
+    ),
+    Row("server.codex", "Two turns of codex through the server", "s", "the bare CLI", Target(1.1, Measure.RATIO)),
+    Row("server.memory", "Memory of a waiting run, of 10,000", "B", target=Target(1000)),
+    Row("server.read", "`GET` of one of 10,000 waiting runs", "ms", "one of 10", Target(1.5, Measure.RATIO)),
+    Row("server.restart", "Restart with 10,000 waiting runs", "s", "with 10", Target(2)),
+    Row("server.replies", "200 runs, each answered three times at once, are resumed once each", "s"),
+)  # fmt: skip
 CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive", "session_timeout_sec": 60}
 
 
-def bench(*, short: bool) -> None:
-    """Print what a turn costs through the server, what waiting runs cost, and how replies are counted."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure what a turn costs through the server, what waiting runs cost, and how fast replies are answered."""
     for part in (_added, _real, _waiting, _replies):
         with tempfile.TemporaryDirectory() as folder:
-            part(Path(folder), short=short)
+            yield from part(Path(folder), short=short)
 
 
-def _added(folder: Path, *, short: bool) -> None:
+def _added(folder: Path, *, short: bool) -> Iterator[Measured]:
     """Compare two turns on the server with the same two calls in a shell loop."""
     env, count = make_home(folder), RUNS.of(short=short)
     loop = f"codex exec - < /dev/null; codex exec resume {SESSION} - < /dev/null"
@@ -52,12 +64,10 @@ def _added(folder: Path, *, short: bool) -> None:
             if number:  # the first one is a warm-up
                 direct.append(middle - start)
                 served_times.append(time.perf_counter() - middle)
-    alone, through = statistics.median(direct) * 500, statistics.median(served_times) * 500
-    print(f"  a turn of a trivial engine: {alone:.1f} ms from a shell loop, {through:.1f} ms through the server")
-    print(f"  added: {through - alone:.1f} ms a turn, median of {count} runs of two turns (aim: at most 25 ms)")
+    yield measured(TURN.name, *([both * 500 for both in times] for times in (served_times, direct)))
 
 
-def _real(folder: Path, *, short: bool) -> None:
+def _real(folder: Path, *, short: bool) -> Iterator[Measured]:
     """Compare two turns of the real codex on the server with the same two calls made directly."""
     contract, executable = engines.pinned_release("codex")
     direct, through, rounds = [], [], ROUNDS.of(short=short)
@@ -70,10 +80,7 @@ def _real(folder: Path, *, short: bool) -> None:
             passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
             with serving(box.root / "data", env, *passed) as served:
                 through.append(_scripted(served, box, contract.hermetic.model))
-    alone, added = statistics.median(direct), statistics.median(through) - statistics.median(direct)
-    codex = f"codex {contract.version}"
-    print(f"  two turns of {codex}: {alone:.2f} s directly, {alone + added:.2f} s through the server:", end=" ")
-    print(f"{(alone + added) / alone:.2f} x, medians of {rounds}")
+    yield measured(CODEX.name, through, direct)
 
 
 def _scripted(served: Served, box: Sandbox, model: str) -> float:
@@ -101,7 +108,7 @@ def _reply(served: Served, run_id: str) -> None:
     served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
 
 
-def _waiting(folder: Path, *, short: bool) -> None:
+def _waiting(folder: Path, *, short: bool) -> Iterator[Measured]:
     """Compare a server with many waiting runs with one that has ten."""
     figures, many = {}, MANY.of(short=short)
     for count in (FEW, many):
@@ -114,20 +121,21 @@ def _waiting(folder: Path, *, short: bool) -> None:
         _fill(home / "data" / "turngate.db", count)
         with serving(home / "data", env) as served:
             children = served.children
-            taken = []
+            taken: list[float] = []
             for number in range(READS.of(short=short)):
                 path = f"/v1/runs/filled-{number * 7919 % count:08}"
                 start = time.perf_counter()
                 status, _ = served.ask("GET", path)
-                taken.append(time.perf_counter() - start)
+                taken.append((time.perf_counter() - start) * 1000)
                 if status != 200:
                     raise RuntimeError(f"GET {path}: {status}")
-            figures[count] = (served.seconds, served.memory, served.threads, children, statistics.median(taken) * 1000)
+            figures[count] = (served.seconds, served.memory, served.threads, children, taken)
     (few_ready, few_bytes, few_threads, _, few_get), (ready, many_bytes, threads, children, get) = figures.values()
     per_run = (many_bytes - few_bytes) / (many - FEW)
-    print(f"  {many} waiting runs: {children} processes, {threads - few_threads:+d} threads, {per_run:.0f} B per run")
-    print(f"  GET of a run: {get:.2f} ms, with {FEW} runs {few_get:.2f} ms: {get / few_get:.2f} x (aim: as fast)")
-    print(f"  restart to ready: {ready:.2f} s, with {FEW} runs {few_ready:.2f} s (aim: under 2 s)")
+    print(f"  {many} waiting runs: {children} processes, {threads - few_threads:+d} threads")
+    yield measured(MEMORY.name, [per_run])
+    yield measured(READ.name, get, few_get)
+    yield measured(RESTART.name, [ready], [few_ready])
 
 
 def _fill(file: Path, count: int) -> None:
@@ -150,7 +158,7 @@ def _fill(file: Path, count: int) -> None:
     store.close()
 
 
-def _replies(folder: Path, *, short: bool) -> None:
+def _replies(folder: Path, *, short: bool) -> Iterator[Measured]:
     """Send each of many runs its reply three times at once; RuntimeError unless each run is resumed once."""
     env, count = make_home(folder), REPLIES.of(short=short)
     with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(count) as pool:
@@ -179,5 +187,5 @@ def _replies(folder: Path, *, short: bool) -> None:
     resumes = (folder / "turns").read_text().count("turn") - turns
     if (resumes, statuses.count(202)) != (count, len(statuses)):
         raise RuntimeError(f"{count} replies made {resumes} resumes, and were answered {Counter(statuses)}")
-    print(f"  {count} replies, each sent {COPIES} times: {resumes} resumes (aim: exactly {count})")
-    print(f"  answered {statuses.count(202)} times 202 in {answered:.2f} s; all runs ended after {seconds:.2f} s")
+    print(f"  answered {statuses.count(202)} times 202 in {answered:.2f} s")
+    yield measured(REPLIED.name, [seconds])

@@ -4,7 +4,7 @@ import queue
 import statistics
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measured, Row, measured
 from tests.probes import engines
 from turngate.argv import build
 from turngate.contract.structs import EngineContract
@@ -27,6 +28,10 @@ from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyR
 from turngate_reference.server.sticky.host import StickyHost
 
 ENGINES = ("codex", "gemini", "opencode")
+ROWS = tuple(
+    Row(f"sticky-resume.{engine}", f"From reply to answer in a sticky process of {engine}", "s", "a resume")
+    for engine in ENGINES
+)
 ROUNDS = Tally(full=3, short=1)
 PATIENCE = 120
 PROMPTS = ("Ask me which colour I like.", "blue")
@@ -46,8 +51,8 @@ class Cost:
 Way = Callable[[EngineContract, Path, Sandbox], Cost]
 
 
-def bench(*, short: bool) -> None:
-    """Print a table of medians, both ways alternately, each in a fresh home."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure both ways; print a table of medians, both ways alternately, each in a fresh home."""
     print("  | engine | way | both turns | from reply to answer | CPU of that | memory held while waiting |")
     print("  |---|---|---|---|---|---|")
     for engine in ENGINES:
@@ -58,8 +63,10 @@ def bench(*, short: bool) -> None:
             for name, way in ways.items():
                 with sandbox(contract.hermetic, default_cache() / "sandboxes", f"bench-{engine}", keep=False) as box:
                     costs[name].append(way(contract, executable, box))
-        for name, measured in costs.items():
-            print(f"  | {engine} {contract.version} | {name} | {_row(measured)} |", flush=True)
+        for name, spent in costs.items():
+            print(f"  | {engine} {contract.version} | {name} | {_row(spent)} |", flush=True)
+        kept, started = ([cost.seconds for cost in costs[name]] for name in ways)
+        yield measured(f"sticky-resume.{engine}", kept, started)
 
 
 def _row(costs: list[Cost]) -> str:

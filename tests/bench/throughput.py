@@ -2,12 +2,14 @@
 
 import json
 import resource
+import statistics
 import time
 from collections.abc import Callable, Iterator
 
 import orjson
 
 from tests.bench.form import Tally
+from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.transcript import chunks, grouped, lines
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -15,19 +17,25 @@ from turngate.model import Mode
 from turngate.turn.read import TurnReader
 
 SIZE = Tally(full=200 * 10**6, short=10**6)
+PEER = "`json.loads` per line"
+FAST = Target(2, Measure.RATIO, least=True)
+ROWS = (
+    Row("reading.codex", "Reading tool calls of codex", "MB/s", PEER, FAST),
+    Row("reading.opencode", "Reading one message of opencode in small parts", "MB/s", PEER, FAST),
+)
 
 
-def bench(*, short: bool) -> None:
-    """Print MB/s of the turn reader and three yardsticks, and the memory of reading, for each transcript."""
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure the turn reader and plain JSON on each transcript; print other yardsticks and the memory of reading."""
     size = SIZE.of(short=short)
-    for title, contract, written in (
-        ("tool calls of codex", load.contract("codex").at("0.169.0"), lines(size)),
-        ("one message of opencode in small parts", load.contract("opencode").at(), grouped(size)),
+    for name, contract, written in (
+        ("reading.codex", load.contract("codex").at("0.169.0"), lines(size)),
+        ("reading.opencode", load.contract("opencode").at(), grouped(size)),
     ):
-        _compare(title, contract, list(chunks(written)), size)
+        yield _compare(name, contract, list(chunks(written)), size)
 
 
-def _compare(title: str, contract: EngineContract, parts: list[bytes], size: int) -> None:
+def _compare(row: str, contract: EngineContract, parts: list[bytes], size: int) -> Measured:
     def read() -> None:
         reader = TurnReader(contract, Mode.INTERACTIVE)
         for part in parts:
@@ -41,16 +49,15 @@ def _compare(title: str, contract: EngineContract, parts: list[bytes], size: int
         "orjson.loads per line": lambda: _parse(parts, orjson.loads),
         "bytes alone": lambda: _parse(parts, len),
     }
-    print(f"  {title}:")
+    print(f"  {row}:")
     base = _peak()
-    seconds = {}
+    speeds = {}
     for name, way in ways.items():
-        seconds[name] = _timed(way)
+        speeds[name] = [size / spent / 1e6 for spent in _timed(way)]
         if name.startswith("turngate"):
             print(f"  memory over the transcript's own: {_peak() - base:.0f} MB at its peak")
-    yardstick = seconds["json.loads per line"]
-    for name, spent in seconds.items():
-        print(f"  {name:22} {size / spent / 1e6:7.0f} MB/s   {yardstick / spent:5.2f} x json.loads")
+        print(f"  {name:22} {statistics.median(speeds[name]):7.0f} MB/s")
+    return measured(row, speeds["turngate, whole turn"], speeds["json.loads per line"])
 
 
 def _parse(parts: list[bytes], parse: Callable[[bytes], object]) -> None:
@@ -65,13 +72,13 @@ def _lines(parts: list[bytes]) -> Iterator[bytes]:
         yield from whole
 
 
-def _timed(way: Callable[[], None]) -> float:
-    best = float("inf")
+def _timed(way: Callable[[], None]) -> list[float]:
+    seconds = []
     for _ in range(3):
         start = time.perf_counter()
         way()
-        best = min(best, time.perf_counter() - start)
-    return best
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def _peak() -> float:

@@ -1,0 +1,62 @@
+"""Every bench: what it measures, its rows, and the function that measures them."""
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from tests.bench import (
+    conform_figures,
+    help_time,
+    matrix_figures,
+    probe_figures,
+    resume_overhead,
+    saved,
+    server_figures,
+    slow_clients,
+    sticky_figures,
+    sticky_resume_figures,
+    throughput,
+)
+from tests.bench.form import SHORT_LABEL
+from tests.bench.rows import Measured, Row
+
+
+class Bench(NamedTuple):
+    """What a bench measures, its rows, and the function that yields them measured."""
+
+    title: str
+    rows: tuple[Row, ...]
+    run: Callable[..., Iterator[Measured]]
+
+
+BENCHES = {
+    "help": Bench("turngate --help, against starting Python and importing click", help_time.ROWS, help_time.bench),
+    "resume": Bench("turngate resume, over its engine's own time", resume_overhead.ROWS, resume_overhead.bench),
+    "conform": Bench("turngate conform, over the orchestrator's own time", conform_figures.ROWS, conform_figures.bench),
+    "server": Bench("the server, against its engine called directly", server_figures.ROWS, server_figures.bench),
+    "slow-clients": Bench("/healthz with 2,000 slow clients, against none", slow_clients.ROWS, slow_clients.bench),
+    "sticky-resume": Bench(
+        "a sticky process, against a resume per turn", sticky_resume_figures.ROWS, sticky_resume_figures.bench
+    ),
+    "sticky": Bench("how late sticky runs end at their deadlines", sticky_figures.ROWS, sticky_figures.bench),
+    "throughput": Bench("reading a long turn, against parsing alone", throughput.ROWS, throughput.bench),
+    "matrix": Bench("20 releases of codex, against their own CPU time", matrix_figures.ROWS, matrix_figures.bench),
+    "probe": Bench("the pinned releases, against their own CPU time", probe_figures.ROWS, probe_figures.bench),
+}
+ROWS = tuple(row for bench in BENCHES.values() for row in bench.rows)
+
+
+def measure(benches: Mapping[str, Bench], *, short: bool) -> tuple[saved.Measurement, list[str]]:
+    """Run benches; return what was measured, and the names of the benches that failed."""
+    busy, failed = saved.busy(), []
+    rows: list[saved.Row] = []
+    print(f"busy before the first bench: {busy:.1f} cores", flush=True)
+    for name, bench in benches.items():
+        print(f"{name}: {bench.title}" + (f" ({SHORT_LABEL})" if short else ""), flush=True)
+        units = {row.name: row.unit for row in bench.rows}
+        try:
+            rows.extend(saved.today(measured, units.pop(measured.name), busy) for measured in bench.run(short=short))
+        except Exception:  # noqa: BLE001 - the other benches are measured all the same
+            traceback.print_exc()
+        failed += [name] * bool(units)
+    return saved.Measurement(saved.host(), short, tuple(rows)), failed
