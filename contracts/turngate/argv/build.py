@@ -139,7 +139,10 @@ def _chosen(
     contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str],
     workspace: Path | None,
 ) -> tuple[PlacedOption, ...]:  # fmt: skip
-    """Combine the options for model and mode with the caller's, which take precedence; check the caller's."""
+    """Combine the options for model and mode with the caller's, and check the caller's.
+
+    The caller's replace those of the same name, except options that can be repeated: there each one counts.
+    """
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "remove it, or use mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
@@ -151,7 +154,8 @@ def _chosen(
         check_interactive(contract, (*(p for p in chosen if p.option.interactive), *callers), workspace)
     given = {placed.option.flag for placed in callers}
     ours = (*chosen, *read_options(contract, by_mode))
-    return (*(placed for placed in ours if placed.option.flag not in given), *callers)
+    kept = (placed for placed in ours if placed.option.value == "many" or placed.option.flag not in given)
+    return (*kept, *callers)
 
 
 def _invocation(

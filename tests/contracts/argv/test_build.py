@@ -217,6 +217,15 @@ def test_repeatable_option_may_stand_twice() -> None:
     assert " ".join(options) in " ".join(first_turn(CODEX, "hello", AUTO, options=options).own_arguments)
 
 
+def test_callers_repeatable_option_never_replaces_ours() -> None:
+    """What the contract excludes stays excluded, whatever else the caller excludes."""
+    copilot = load.contract("copilot").at()
+    ours = copilot.launch.interactive
+    for options in (["--excluded-tools=web_fetch"], ["--excluded-tools", "task"]):
+        built = first_turn(copilot, "hello", INTERACTIVE, options=options)
+        assert " ".join((*ours, *options)) in " ".join(built.own_arguments)
+
+
 def test_file_name_of_any_bytes_can_be_passed() -> None:
     """A directory name that isn't valid UTF-8 is passed unchanged."""
     assert "/w/\udcff" in first_turn(CODEX, "hello", AUTO, options=["--cd", "/w/\udcff"]).own_arguments
