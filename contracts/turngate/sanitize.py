@@ -1,8 +1,9 @@
 """Makes untrusted text safe and short, and removes secrets, registries and local paths."""
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
+from functools import cache
+from shlex import join
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -25,27 +26,31 @@ def bounded(text: str, limit: int) -> str:
 
 def command_line(argv: Iterable[str], longest_word: int) -> str:
     """Return an argv on one line, quoted for a shell."""
-    return visible(shlex.join(bounded(word, longest_word) for word in argv))
+    return visible(join(bounded(word, longest_word) for word in argv))
 
 
-_SECRETS = re.compile(
+_SECRETS = (
     r"(?P<kept>\bbearer\s{1,9}"
     r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"
     r"|://[^\s/:@]{1,80}:(?=[^\s/@]{1,80}@))"
     r"(?P<secret>[^\s/@]{1,80}(?=@)|(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,})"
-    r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})",
-    re.IGNORECASE,
+    r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})"
 )
-_REGISTRY = re.compile(
+_REGISTRY = (
     r"(?<![a-z0-9.-])(?:https?://)?(?:[a-z0-9-]+\.)*(?:registry\.[a-z0-9-]+|npmjs|pypi|pythonhosted)"
-    r"(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?",
-    re.IGNORECASE,
+    r"(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?"
 )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern on first use, since most commands redact nothing."""
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def names_registry(host: str) -> bool:
     """Whether the name of a host looks like one of a package registry."""
-    return _REGISTRY.fullmatch(host) is not None
+    return _compiled(_REGISTRY).fullmatch(host) is not None
 
 
 def redact(text: str, known: Mapping[str, str] | None = None, *, registries: bool = True) -> str:
@@ -55,8 +60,8 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, registries: boo
     """
     for secret, placeholder in sorted((known or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
         text = text.replace(secret, placeholder) if secret else text
-    text = _SECRETS.sub(_hide, text)
-    return _REGISTRY.sub("<package-registry>", text) if registries else text
+    text = _compiled(_SECRETS).sub(_hide, text)
+    return _compiled(_REGISTRY).sub("<package-registry>", text) if registries else text
 
 
 def _hide(match: re.Match[str]) -> str:

@@ -1,20 +1,17 @@
 """Loads contracts and the clause catalogue: strict YAML, JSON Schema, and rules that a schema can't express.
 
-The only module that uses PyYAML and jsonschema. It reads only the core types of YAML: `0.140`, `on` and `12:30` are
-text. Duplicate keys are errors.
+The only module that uses jsonschema. PyYAML and jsonschema are slow to import, so only what needs them imports them.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from turngate.contract.structs import EngineContract
-from turngate.contract.versions import Claim, Path_, bare, stretches
+from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
 from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
 from turngate.files import contract_files, name_of
@@ -224,73 +221,6 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
 
     A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting.
     """
-    try:
-        node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ContractError(broken.problem or "not YAML", file, *place, hint="fix the YAML syntax") from broken
-    except yaml.YAMLError as broken:
-        raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
-    except (UnicodeEncodeError, RecursionError) as broken:
-        message = "nested too deeply" if isinstance(broken, RecursionError) else "not Unicode text"
-        raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
-    marks, keys = dict[Path_, tuple[int, int]](), dict[Path_, tuple[int, int]]()
-    try:
-        data = _construct(node, (), marks, keys, file) if node else None
-    except RecursionError as broken:
-        raise ContractError("an alias refers to its own anchor", file, hint="write the value out") from broken
-    return Document(file, data, marks, keys)
+    from turngate.contract.yaml_text import read_yaml  # noqa: PLC0415 - slow to import, and not needed with a cache
 
-
-def _construct(
-    node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]], file: str
-) -> Any:
-    marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(child, (*path, i), marks, keys, file) for i, child in enumerate(node.value)]
-    if not isinstance(node, yaml.MappingNode):
-        try:
-            return _scalar(node)
-        except ValueError:
-            raise ContractError("not an integer", file, *marks[path], dotted(path), "write plain digits") from None
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key, line, column = key_node.value, key_node.start_mark.line + 1, key_node.start_mark.column + 1
-        if not isinstance(key, str):
-            raise ContractError("a key must be text", file, line, column, dotted(path))
-        if key in mapping:
-            raise ContractError(f"key {key!r} occurs twice", file, line, column, dotted(path), "keep one of them")
-        keys[*path, key] = (line, column)
-        mapping[key] = _construct(value_node, (*path, key), marks, keys, file)
-    return mapping
-
-
-def _scalar(node: yaml.Node) -> Any:
-    if node.tag == "tag:yaml.org,2002:null":
-        return None
-    if node.tag == "tag:yaml.org,2002:bool":
-        return node.value == "true"
-    return int(node.value) if node.tag == "tag:yaml.org,2002:int" else node.value
-
-
-class _CoreLoader(yaml.SafeLoader):
-    """Recognizes null, true, false and plain decimal integers; everything else is text."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
-
-
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"null\Z"), ["n"])
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(true|false)\Z"), ["t", "f"])
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-9][0-9]*)\Z"), list("-0123456789"))
-
-
-class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Does the same with libyaml; only its error messages differ."""
-
-    yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
-
-
-def dotted(path: Path_) -> str:
-    """Render a path as `$.launch[0].resume`."""
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return Document(file, *read_yaml(text, file, ours=ours))

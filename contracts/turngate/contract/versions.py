@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from semver import Version
 
 from turngate.contract.values import NOT_EMPTY, OnlyTrue, Release, Releases, Text, matching
+
+if TYPE_CHECKING:
+    from semver import Version
 
 Path_ = tuple[str | int, ...]
 
@@ -43,8 +45,12 @@ class Basis(Struct, frozen=True):
     note: Text = ""
 
 
-# parses a release's version; raises ValueError if it is not a semantic version
-parse = cache(Version.parse)
+@cache
+def parse(version: str) -> "Version":
+    """Parse a release's version; ValueError if it is not a semantic version."""
+    from semver import Version  # noqa: PLC0415 - slow to import, and not needed with a cached contract
+
+    return Version.parse(version)
 
 
 class Range(Struct, frozen=True):
@@ -129,3 +135,8 @@ def stretches(entry: Mapping[str, Any], path: Path_ = ()) -> list[Claim]:
 def bare(claim: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a claim, without its range, evidence and note."""
     return {key: value for key, value in claim.items() if key not in Basis.__struct_fields__}
+
+
+def dotted(path: Path_) -> str:
+    """Render a path as `$.launch[0].resume`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

@@ -1,12 +1,29 @@
 """Runs an engine process, streams its output, and ends its whole process tree."""
 
+from typing import TYPE_CHECKING
+
 from turngate.model import Ended
 from turngate.process.execution import EXIT_LIMIT, OnOutput, ProcessOutcome, ProcessRequest, Stdin, Stop, run
-from turngate.process.scan import TAG, Leftover, Noted, end_orphans, is_alive, start_time, tagged
+from turngate.process.leftover import Leftover
 from turngate.process.session_store import session_exists
+from turngate.process.sessions import TAG
 from turngate.process.tree import ProcessTree
+
+if TYPE_CHECKING:
+    from turngate.process.scan import Noted, end_orphans, is_alive, start_time, tagged
 
 __all__ = [
     "EXIT_LIMIT", "TAG", "Ended", "Leftover", "Noted", "OnOutput", "ProcessOutcome", "ProcessRequest", "ProcessTree",
     "Stdin", "Stop", "end_orphans", "is_alive", "run", "session_exists", "start_time", "tagged",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # to a type checker, a module that has this function has every name
+
+    def __getattr__(name: str) -> object:
+        """Import a name of `scan` on first use, since psutil is slow to import; AttributeError if it doesn't exist."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from turngate.process import scan  # noqa: PLC0415 - see above
+
+        return getattr(scan, name)

@@ -1,6 +1,5 @@
 """Identifies executables: their versions, whether they are simulated, and whether they have changed."""
 
-import hashlib
 import os
 import re
 import shutil
@@ -134,6 +133,8 @@ def fingerprint(executable: Path) -> dict[str, str]:
 
     These are the packages that npm installed with it, or those of its Python environment.
     """
+    import hashlib  # noqa: PLC0415 - slow to import, and seldom needed
+
     real = executable.resolve()
     with real.open("rb") as file:
         digests = {str(real): hashlib.file_digest(file, "sha256").hexdigest()}

@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.model import Ended
+from turngate.process.leftover import Leftover
 from turngate.process.pipes import Pipes
-from turngate.process.scan import Leftover
 from turngate.process.tree import ProcessTree
 
 EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn

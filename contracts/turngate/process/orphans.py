@@ -5,8 +5,12 @@ import os
 import sys
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-import psutil
+from turngate.process.sessions import has_ended_child
+
+if TYPE_CHECKING:
+    import psutil
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 _adopting: list[bool] = []
@@ -36,14 +40,18 @@ def _set_subreaper(value: int) -> bool:
     return False
 
 
-def is_adopted(process: psutil.Process, session: int) -> bool:
+def is_adopted(process: "psutil.Process", session: int) -> bool:
     """Return whether a process of a session was adopted; psutil.NoSuchProcess if it is gone."""
     return bool(_adopting) and session != os.getsid(0) and process.ppid() == os.getpid()
 
 
 def reap_adopted(leaders: Container[int]) -> None:
     """Reap the adopted processes that have ended; `leaders` are the processes that others wait for."""
-    for process in psutil.Process().children() if _adopting else ():
+    if not _adopting or not has_ended_child():
+        return
+    import psutil  # noqa: PLC0415 - slow to import, and most runs leave nothing
+
+    for process in psutil.Process().children():
         with suppress(OSError, psutil.Error):
             if process.pid not in leaders and os.getsid(process.pid) != os.getsid(0):
                 os.waitpid(process.pid, os.WNOHANG)

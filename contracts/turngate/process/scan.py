@@ -10,32 +10,20 @@ import psutil
 from msgspec import Struct
 
 from turngate.process.critical import refuse_in_critical
+from turngate.process.leftover import Leftover
+from turngate.process.sessions import POLL, TAG
 
-TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
-POLL = 0.005
 _CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
 
 
-class Leftover(Struct, frozen=True):
-    """A process of the tree that was still alive after the main process exited on its own.
-
-    `survived`: it could not be ended. After a timeout or a stop, only such processes are reported. `argv` is empty if
-    it could not be read.
-    """
-
-    pid: int
-    argv: tuple[str, ...]
-    survived: bool
-
-    @classmethod
-    def of(cls, process: psutil.Process, *, survived: bool) -> "Leftover":
-        """Describe a process."""
-        try:
-            return cls(process.pid, tuple(process.cmdline()), survived)
-        except psutil.Error:
-            return cls(process.pid, (), survived)
+def leftover(process: psutil.Process, *, survived: bool) -> Leftover:
+    """Describe a process that outlived the one that was run."""
+    try:
+        return Leftover(process.pid, tuple(process.cmdline()), survived)
+    except psutil.Error:
+        return Leftover(process.pid, (), survived)
 
 
 def is_alive(process: psutil.Process | int) -> bool:

@@ -9,23 +9,21 @@ import os
 import resource
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
-
-from turngate.process import scan
 from turngate.process.launch import launch
-from turngate.process.orphans import is_adopted, reap_adopted
-from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, start_time, tags_of, wait_gone
+from turngate.process.leftover import Leftover
+from turngate.process.orphans import reap_adopted
+from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, is_child, sessions, younger
+
+if TYPE_CHECKING:
+    from turngate.process.family import Family
 
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
-# the main processes that are not reaped; each leads a session that no other process can join
-_leaders: set[int] = set()
-_starting = threading.Lock()  # prevents treating a main process that is not yet a session leader as an orphan
 
 
 class ProcessTree:
@@ -37,14 +35,14 @@ class ProcessTree:
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
-        self._before = _sessions()
+        self._before = sessions()
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0
 
     def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
         """Start the main process, as `launch` does, with its tag after those of enclosing runs."""
         # the outer tags stay, so that enclosing runs can find this run's processes
-        with _starting:
+        with STARTING:
             process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
             self.adopt(process)
         return process
@@ -52,9 +50,9 @@ class ProcessTree:
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
         """Use a process that was just started; RuntimeError unless it is our child and leads its session."""
         self._process, self._pid = process, process.pid
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid:
-                _leaders.add(self._pid)
+        with suppress(ProcessLookupError):
+            if is_child(self._pid) and os.getsid(self._pid) == self._pid:
+                LEADERS.add(self._pid)
                 return
         raise RuntimeError(f"process {self._pid} isn't a child of this process, or doesn't lead its own session")
 
@@ -64,26 +62,27 @@ class ProcessTree:
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         else:  # macOS before Python 3.13
+            from turngate.process.scan import is_alive  # noqa: PLC0415 - slow to import
+
             while is_alive(self._pid):
                 time.sleep(POLL)
 
     def settle(self) -> tuple[Leftover, ...]:
         """End and return the processes that outlived the exited main process, after a short grace period."""
-        if not (rest := self._alive()):
+        if not younger(self._before) - {(self._pid, self._pid)}:
             return ()
-        wait_gone(rest, time.monotonic() + SETTLE_GRACE)
-        rest = self._alive()
-        self._cpu_of_rest = _cpu(rest)
-        leftovers = {process.pid: Leftover.of(process, survived=False) for process in rest}
-        return tuple((leftovers | {survivor.pid: survivor for survivor in self._end()}).values())
+        leftovers, self._cpu_of_rest = self._family().settle(SETTLE_GRACE)
+        return leftovers
 
     def end(self) -> tuple[Leftover, ...]:
         """End the whole tree with SIGTERM and, after a grace period, SIGKILL; return the survivors."""
-        self._cpu_before_end = _cpu(self._alive())
-        return self._end()
+        survivors, self._cpu_before_end = self._family().end()
+        return survivors
 
-    def _end(self) -> tuple[Leftover, ...]:
-        return tuple(Leftover.of(process, survived=True) for process in end_all(self._alive, self._signal))
+    def _family(self) -> "Family":
+        from turngate.process.family import Family  # noqa: PLC0415 - slow to import, and most trees leave nothing
+
+        return Family(self._pid, self._tag, self._before)
 
     def reap(self) -> tuple[int | None, float]:
         """Reap the main process and return its exit code and the CPU seconds of the tree.
@@ -91,14 +90,10 @@ class ProcessTree:
         The kernel adds a child's time to its parent when the parent reaps it. For processes terminated before that, the
         last measured times count, so the sum is a lower bound.
         """
-        reaped = self._wait4(scan.TERM_GRACE)
-        if reaped is None:
-            with suppress(OSError):
-                os.killpg(self._pid, signal.SIGKILL)
-            reaped = self._wait4(scan.KILL_GRACE)
-        _leaders.discard(self._pid)
-        with _starting:
-            reap_adopted(_leaders)
+        reaped = self._wait4(0) or self._wait4_patiently()
+        LEADERS.discard(self._pid)
+        with STARTING:
+            reap_adopted(LEADERS)
         if reaped is None:
             return None, self._cpu_before_end
         status, usage = reaped
@@ -118,82 +113,12 @@ class ProcessTree:
             return reaped[1:] if reaped[0] else None
         return None
 
-    def _signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
-        """Signal the group of the main process at once, and each of `processes` outside of it."""
-        with suppress(OSError):
-            os.killpg(self._pid, number)
-        for process in processes:
-            with suppress(psutil.Error, OSError):
-                if os.getpgid(process.pid) != self._pid:
-                    process.send_signal(number)
+    def _wait4_patiently(self) -> tuple[int, resource.struct_rusage] | None:
+        from turngate.process import scan  # noqa: PLC0415 - slow to import, and most processes have ended
 
-    def _alive(self) -> list[psutil.Process]:
-        """Return the living processes of the tree, the main process included."""
-        members: list[psutil.Process] = []
-        for _ in range(5):
-            members, missed = self._scan()
-            if not missed:
-                break
-        return [process for process in members if is_alive(process)]
-
-    def _scan(self) -> tuple[list[psutil.Process], bool]:
-        """Scan every process younger than the run; the flag: one is gone and may have left an unseen child."""
-        members: list[psutil.Process] = []
-        others: list[psutil.Process] = []
-        missed = False
-        for pid, session in _sessions() - self._before:
-            if session != self._pid and session in _leaders:
-                continue  # of another tree; reading every environment would dominate the cost of many parallel runs
-            try:
-                process = psutil.Process(pid)
-                tags = {self._tag} if session == self._pid else tags_of(process)
-                known = self._tag in tags or (not tags and self._inherits(process, session))
-                (members if known else others).append(process)
-            except psutil.NoSuchProcess:
-                missed = True
-        return members + _descendants(members, others), missed
-
-    def _inherits(self, process: psutil.Process, session: int) -> bool:
-        """Return whether only this tree can have left an adopted process: no older tree is still running."""
-        if not is_adopted(process, session):
-            return False
-        with _starting:
-            others = _leaders - {self._pid}
-        if session in others:
-            return False
-        born = process.create_time()
-        return not any(is_alive(leader) and start_time(leader) <= born for leader in others)
-
-
-def _sessions() -> set[tuple[int, int]]:
-    """Return every process as (pid, session id).
-
-    A member of a later set that an earlier one lacks has started since (or has changed its session, or reuses a process
-    id). This takes two system calls per process; reading start times would take a file access each.
-    """
-    sessions = set()
-    for pid in psutil.pids():
-        with suppress(OSError):
-            sessions.add((pid, os.getsid(pid)))
-    return sessions
-
-
-def _descendants(members: list[psutil.Process], others: list[psutil.Process]) -> list[psutil.Process]:
-    """Return those of `others` that descend from `members`."""
-    children: dict[int, list[psutil.Process]] = {}
-    for process in others if members else ():
-        with suppress(psutil.NoSuchProcess):
-            children.setdefault(process.ppid(), []).append(process)
-    family = list(members)
-    for process in family:  # the list grows during the loop
-        family += children.pop(process.pid, [])
-    return family[len(members) :]
-
-
-def _cpu(processes: list[psutil.Process]) -> float:
-    """Return the CPU seconds of `processes` and of the children that they reaped."""
-    total = 0.0
-    for process in processes:
-        with suppress(psutil.Error):
-            total += sum(process.cpu_times()[:4])
-    return total
+        reaped = self._wait4(scan.TERM_GRACE)
+        if reaped is None:
+            with suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
+            reaped = self._wait4(scan.KILL_GRACE)
+        return reaped

@@ -8,6 +8,7 @@ from turngate.contract.claims import about, recordings_named
 from turngate.contract.clauses import Result
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
+from turngate.contract.versions import dotted
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
@@ -37,7 +38,7 @@ def findings(
 
 def unverified(document: Document) -> list[str]:
     """List the claims that were never observed, as paths."""
-    return [load.dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
+    return [dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
 def _absent(document: Document, recordings: ContractRecordings) -> Iterator[ContractError]:

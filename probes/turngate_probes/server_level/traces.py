@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from turngate import Ended, Outcome
-from turngate.process import Leftover, tagged
+from turngate.process import Leftover
+from turngate.process.scan import leftover, tagged
 
 _PARTS = 3  # a line of a trace: the time, the direction, the message
 
@@ -26,7 +27,7 @@ def printed(protocol: bytes) -> bytes:
 def alive(tag: str) -> tuple[Leftover, ...]:
     """Return the processes of a turn that still run."""
     own = {tag.rpartition("/")[2]}  # after the tags of the runs around it
-    return tuple(Leftover.of(process, survived=True) for process in tagged(own))
+    return tuple(leftover(process, survived=True) for process in tagged(own))
 
 
 def how_ended(run: dict[str, Any], turn: dict[str, Any], *, sticky: bool) -> Ended:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from turngate import EnvironmentFailed, Invocation, Mode, Stop, TurnReader, first_turn, resumed_turn
 from turngate.argv.environment import relocated
-from turngate.process import Noted, end_orphans
 from turngate.turn.envelope import Envelope
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
@@ -122,7 +121,11 @@ def end_earlier(record: HandleRecord) -> None:
 
     EnvironmentFailed if that fails. The caller holds the lock of the handle.
     """
-    if record.state == "unfinished" and (left := end_orphans([Noted(record.run_id)])):
+    if record.state != "unfinished":
+        return
+    from turngate.process.scan import Noted, end_orphans  # noqa: PLC0415 - slow to import, and seldom needed
+
+    if left := end_orphans([Noted(record.run_id)]):
         what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be stopped"
         raise EnvironmentFailed(what, "end it, then try again")
 

@@ -1,7 +1,6 @@
 """One attempt at a turn: an engine's process from its start to its end, with its traces on disk."""
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from io import FileIO
@@ -17,8 +16,6 @@ from turngate.process import EXIT_LIMIT
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
 from turngate_reference.engine.lookup import InstalledEngine
-
-log = logging.getLogger(__name__)
 
 MAX_TRACE = 64 * 2**20
 
@@ -98,6 +95,9 @@ def attempt(
 
         done = run_turn(request, reader, stop=options.stop, on_output=on_output, on_start=options.on_start)
     if lingered := done.process.ended is Ended.LINGERED:
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        log = logging.getLogger(__name__)
         log.warning("%s was stopped: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
     return Attempt(None if lingered else done.process.exit_code, done.process.ended, done.reading)
 

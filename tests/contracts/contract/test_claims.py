@@ -6,7 +6,8 @@ import yaml
 
 from turngate.contract import load
 from turngate.contract.claims import about, claim_errors, recordings_named
-from turngate.contract.load import Document, dotted
+from turngate.contract.load import Document
+from turngate.contract.versions import dotted
 
 CODEX = (Path(load.__file__).parents[1] / "engines/codex.yaml").read_text()
 OBSERVED = [{"observed": "it was so"}]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.contract.small import SMALL, line_of, mistakes_in
 from turngate.contract import load
-from turngate.contract.versions import Range, bare, parse, stretches
+from turngate.contract.versions import Range, bare, dotted, parse, stretches
 from turngate.errors import NotCoveredError
 
 VERSIONS = st.builds("{}.{}.{}".format, *[st.integers(0, 3)] * 3)
@@ -162,3 +162,9 @@ def test_a_mistake_in_an_entry_is_not_repeated_for_each_of_its_changes() -> None
     """An error in an entry is not repeated for each of its changes."""
     text = CHANGED.replace("transport: none\n  unver", "transport: acp\n  options: [--x]\n  unver")
     assert [error.path for error in mistakes_in(SMALL.replace(LISTED, text))].count("$.sticky.options[0]") == 1
+
+
+@pytest.mark.parametrize("path, shown", [((), "$"), (("a", 0, "b"), "$.a[0].b"), ((3,), "$[3]")])
+def test_path_is_shown_as_people_write_it(path: tuple[str | int, ...], shown: str) -> None:
+    """Paths in a document are written as in JSONPath."""
+    assert dotted(path) == shown

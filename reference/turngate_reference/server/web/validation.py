@@ -10,7 +10,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from turngate import strict_json
-from turngate.contract.load import dotted
+from turngate.contract.versions import dotted
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.openapi import Operation

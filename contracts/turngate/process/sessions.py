@@ -1,0 +1,66 @@
+"""The processes of this machine by their sessions, and the sessions that this program leads: light to import."""
+
+import os
+import sys
+import threading
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+
+TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
+POLL = 0.005
+# the main processes that are not reaped; each leads a session that no other process can join
+LEADERS: set[int] = set()
+STARTING = threading.Lock()  # prevents treating a main process that is not yet a session leader as an orphan
+
+Process = tuple[int, int]  # its id and the id of its session
+
+
+def sessions() -> set[Process]:
+    """Return every process. This takes two system calls per process; reading start times would take a file access."""
+    processes = set()
+    for pid in pids():
+        with suppress(OSError):
+            processes.add((pid, os.getsid(pid)))
+    return processes
+
+
+def younger(before: AbstractSet[Process]) -> set[Process]:
+    """Return the processes that may descend from one that was started after `before` and leads a session.
+
+    They have started since (or have changed their session, or reuse a process id), and are in a session that is as
+    young, since no process can join an older one.
+    """
+    older = {session for _, session in before}
+    return {(pid, session) for pid, session in sessions() - before if session not in older}
+
+
+def pids(platform: str = sys.platform) -> list[int]:
+    """Return the ids of all processes."""
+    if platform == "linux":
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - faster
+    import psutil  # noqa: PLC0415 - slow to import, and not needed on Linux
+
+    return psutil.pids()
+
+
+def is_child(pid: int) -> bool:
+    """Return whether a process is a child of this one that is not reaped."""
+    if hasattr(os, "waitid"):
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return True
+        return False
+    import psutil  # noqa: PLC0415 - macOS before Python 3.13
+
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).ppid() == os.getpid()
+    return False
+
+
+def has_ended_child() -> bool:
+    """Return whether a child of this process may have ended without being reaped."""
+    if not hasattr(os, "waitid"):
+        return True
+    with suppress(ChildProcessError):
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return False

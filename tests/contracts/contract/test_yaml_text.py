@@ -1,0 +1,134 @@
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.contract.load import parse
+from turngate.errors import ContractError
+
+
+@pytest.mark.parametrize(
+    "written, value",
+    [
+        ("0.140", "0.140"),
+        ("1.10", "1.10"),
+        ("1e3", "1e3"),
+        (".5", ".5"),
+        ("0x10", "0x10"),
+        ("0o7", "0o7"),
+        ("010", "010"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2026-04-01", "2026-04-01"),
+        ("on", "on"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("True", "True"),
+        ("NULL", "NULL"),
+        ("~", "~"),
+        ("+1", "+1"),
+        ("-0", "-0"),
+        (".inf", ".inf"),
+        ("'1'", "1"),
+        ("'true'", "true"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("1", 1),
+        ("0", 0),
+        ("-7", -7),
+        ("131000", 131000),
+        ("true", True),
+        ("false", False),
+        ("null", None),
+        ("", ""),
+    ],
+)
+def test_scalar_is_read_as_written(written: str, value: object) -> None:
+    """Only null, true, false and plain integers are not text, so a version keeps its last zero."""
+    read = parse(f"a: {written}\n", "f").data["a"]
+    assert (read, type(read)) == (value, type(value))
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=["Cs", "Cc"])),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc.-0", min_size=1), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_data_round_trips(data: Any) -> None:
+    """Data written as YAML is read back unchanged."""
+    assert parse(yaml.safe_dump({"data": data}, allow_unicode=True), "f").data == {"data": data}
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.lists(
+            st.sampled_from(
+                (
+                    "a",
+                    ":",
+                    " ",
+                    "\n",
+                    "- ",
+                    "[",
+                    "{",
+                    "}",
+                    "&x ",
+                    "*x",
+                    "!!int ",
+                    "'",
+                    "? ",
+                    "\t",
+                    "1",
+                    "|",
+                    "\0",
+                    "\ud800",
+                    "---\n",
+                    "#",
+                )
+            ),
+            max_size=12,
+        ).map("".join),
+    )
+)
+def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
+    """The reader raises only contract errors, whatever the text."""
+    with suppress(ContractError):
+        assert parse(text, "some.yaml").file == "some.yaml"
+
+
+@pytest.mark.parametrize(
+    "text, place, message",
+    [
+        ("a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: $.b", "key 'c' occurs twice"),
+        ("a: 1\n'a': 1\n", "f:2:1: $", "key 'a' occurs twice"),
+        ("a: {b: 1, b: 1}\n", "f:1:11: $.a", "key 'b' occurs twice"),
+        ("- a: 1\n- b: 1\n  b: 1\n", "f:3:3: $[1]", "key 'b' occurs twice"),
+        ("? [a]\n: 1\n", "f:1:3: $", "a key must be text"),
+        ("a: [1\nb: 2\n", "f:2:2", ""),
+        ("a:\n\t- 1\n", "f:2:1", ""),
+        ("a: *none\n", "f:1:4", "undefined alias"),
+        ("a: 1\n---\nb: 1\n", "f:2:1", ""),
+        ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
+        ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
+        ("a: &a [*a]\n", "f", "alias"),
+        ("[" * 100_000, "f", "nested too deeply"),
+        ("a: \0\n", "f", "not allowed"),
+        ("a: \udcff\n", "f", ""),
+    ],
+)
+def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: str) -> None:
+    """A syntax error, a duplicate key or an unsupported construct is reported with file, line and column."""
+    with pytest.raises(ContractError) as raised:
+        parse(text, "f")
+    assert str(raised.value).startswith(f"{place}: ")
+    assert message in raised.value.message
+    assert raised.value.hint or "key" in message
