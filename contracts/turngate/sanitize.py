@@ -8,7 +8,10 @@ from shlex import join
 
 def visible(text: str, keep: str = "") -> str:
     """Return the text with every invisible character escaped, except those in `keep`."""
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+    if text.isprintable():
+        return text
+    hidden = (c for c in set(text) if not (c.isprintable() or c in keep))
+    return text.translate({ord(c): c.encode("unicode_escape").decode() for c in hidden})
 
 
 def visible_lines(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from tests.bench import (
     help_time,
     matrix_figures,
     probe_figures,
+    report_figures,
     resume_overhead,
     saved,
     server_figures,
@@ -41,6 +42,7 @@ BENCHES = {
     "sticky": Bench("how late sticky runs end at their deadlines", sticky_figures.ROWS, sticky_figures.bench),
     "throughput": Bench("reading a long turn, against parsing alone", throughput.ROWS, throughput.bench),
     "matrix": Bench("20 releases of codex, against their own CPU time", matrix_figures.ROWS, matrix_figures.bench),
+    "report": Bench("a report of 139 releases, against plain JSON", report_figures.ROWS, report_figures.bench),
     "probe": Bench("the pinned releases, against their own CPU time", probe_figures.ROWS, probe_figures.bench),
 }
 ROWS = tuple(row for bench in BENCHES.values() for row in bench.rows)

@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import ValidationError, convert, to_builtins
 from rich.text import Text
 
 from turngate import EnvironmentFailed
-from turngate.contract.load import first_error
+from turngate.contract.evidence import decode_hook
 from turngate.files import write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport
@@ -66,11 +66,14 @@ def write_reports(report: Any, output: Output) -> None:
 
 
 def checked(report: Any) -> None:
-    """Raise ValueError if a report breaks its schema, which is a bug in turngate."""
-    data = json.loads(json_text(report))
-    name = data["schema"].removeprefix("turngate.").partition("/")[0]
-    if wrong := first_error(name, data):
-        raise ValueError(f"the report breaks its schema at {wrong}")
+    """Raise ValueError if a report breaks its schema, which is a bug in turngate.
+
+    Reads it back into its structs, from which the schema is generated: a hundred times as fast as the schema itself.
+    """
+    try:
+        convert(to_builtins(report), type(report), dec_hook=decode_hook)
+    except ValidationError as wrong:
+        raise ValueError(f"the report breaks its schema: {wrong}") from wrong
 
 
 def json_text(report: Any) -> str:

@@ -80,16 +80,20 @@ def _workflow() -> Place | None:
     return (path.removeprefix(repository), 1) if ref and path.startswith(repository) else None
 
 
-@cache
 def _pin(repository: Path, engine: str, version: str | None) -> Place | None:
     """Return the first line that names a package of the engine, if possible with this version."""
+    places = [(not (version and version in line), place) for place, line in _naming(repository, engine)]
+    return min(places, key=lambda ranked: ranked[0])[1] if places else None
+
+
+@cache
+def _naming(repository: Path, engine: str) -> tuple[tuple[Place, str], ...]:
+    """Return the lines that name a package of the engine."""
     if engine not in engine_names():  # reports are read from files too
-        return None
+        return ()
     published = load_contract(engine).published
     names = "|".join(re.escape(source.package) for source in (published.npm, published.pypi) if source)
-    lines = _lines(repository, re.compile(rf"(?<![\w@/.-])({names})(?![\w/.-])")) if names else iter(())
-    places = [(not (version and version in line), place) for place, line in lines]
-    return min(places, key=lambda ranked: ranked[0])[1] if places else None
+    return tuple(_lines(repository, re.compile(rf"(?<![\w@/.-])({names})(?![\w/.-])"))) if names else ()
 
 
 def _lines(repository: Path, wanted: re.Pattern[str]) -> Iterator[tuple[Place, str]]:

@@ -3,6 +3,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from turngate_probes.cli import options
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build
 from turngate_probes.report.output import Output
-from turngate_probes.report.publish import FORMATS, publish, write_reports
+from turngate_probes.report.publish import FORMATS, checked, publish, write_reports
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
 
@@ -169,3 +170,22 @@ def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> N
     with pytest.raises(ValueError, match="exit_code"):
         write_reports(structs.replace(samples.mixed(), exit_code=-1), Output(reports=(tmp_path / "a.md",)))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("of_report, of_release, of_clause", [
+    ({}, {}, {}),
+    ({"exit_code": -1}, {}, {}), ({"seconds": -1.0}, {}, {}), ({"turngate": 5}, {}, {}), ({"level": "none"}, {}, {}),
+    ({}, {"release": ""}, {}), ({}, {"verdict": "fine"}, {}), ({}, {"turns": 1.5}, {}),
+    ({}, {"durations": {"a": -1}}, {}),
+    ({}, {}, {"id": "../x"}), ({}, {}, {"evidence": ("",)}), ({}, {}, {"evidence": (5,)}), ({}, {}, {"result": None}),
+])  # fmt: skip
+def test_a_report_is_refused_if_its_schema_refuses_it(of_report: Any, of_release: Any, of_clause: Any) -> None:
+    """The quick check by structs gives the verdict of the JSON Schema that users get."""
+    first, *others = samples.mixed().releases
+    clause, *clauses = first.clauses
+    release = structs.replace(first, clauses=(structs.replace(clause, **of_clause), *clauses), **of_release)
+    report = structs.replace(samples.mixed(), releases=(release, *others), **of_report)
+    wrong = first_error("probe-report", samples.plain(report))
+    assert (wrong is None) == ((of_report, of_release, of_clause) == ({}, {}, {}))
+    with pytest.raises(ValueError, match="the report breaks its schema") if wrong else nullcontext():
+        checked(report)
