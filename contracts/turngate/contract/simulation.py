@@ -22,7 +22,7 @@ from turngate.contract.values import (
 )  # fmt: skip
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
-_FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused"
+_FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused|retried"
 _WHEN = f"^({_FACTS}|[1-5][0-9][0-9])$"
 
 REFUSALS = (
@@ -30,23 +30,28 @@ REFUSALS = (
     "no-directory", "no-file",
 )  # fmt: skip
 
+Facts = Annotated[tuple[Annotated[str, matching(_WHEN)], ...], NOT_EMPTY]
+SIGNALS = ("SIGINT", "SIGTERM")
+
 
 class Line(Struct, frozen=True):
     """Output of a simulated engine on one stream: text, or a record in the framing of that stream.
 
-    Slots are {handle}, {text}, {model}, {turn}, {messages}, {millis}, {hex:N}, {alnum:N}, {uuid}, {error}, {status},
-    and `ids`. Lines about refused arguments have {name}, {option}, {key}, {s}, {value}, {choices}, {quoted}, {similar}
-    and {usage} instead.
+    Slots are {handle}, {text}, {prompt}, {model}, {cwd}, {turn}, {messages}, {millis}, {hex:N}, {alnum:N}, {uuid},
+    {error}, {status}, {calls}, the number of tool calls so far, and `ids`. Lines about refused arguments have {name},
+    {option}, {key}, {s}, {value}, {choices}, {quoted}, {similar} and {usage} instead.
 
     when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure,
-        whether another option is similar, whether a tool did its work.
+        whether a request was sent again, whether another option is similar, whether a tool did its work.
+    unless: Printed only if none of these matches.
     """
 
     RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
 
     stdout: str | Mapping[str, Any] | None = None
     stderr: str | Mapping[str, Any] | None = None
-    when: Annotated[tuple[Annotated[str, matching(_WHEN)], ...], NOT_EMPTY] = ()
+    when: Facts = ()
+    unless: Facts = ()
 
 
 class Ending(Struct, frozen=True):
@@ -93,8 +98,9 @@ class ArgumentSyntax(Struct, frozen=True):
     both: The prompt if it is passed as {argument} and on {stdin}. Absent: standard input is ignored.
     input_wait: How many milliseconds an engine with a prompt as argument waits for standard input. Absent: it waits
         without a limit if a deviation of `stdin.open` says so, and else not at all.
-    working_directory, newest, settings, answer_file, existing_file: The options that choose a working directory, resume
-        the newest session, set `key=value`, name a file for the answer, and name a file that must exist.
+    working_directory, newest, settings, prompt_file, answer_file, existing_file: The options that choose a working
+        directory, resume the newest session, set `key=value`, name a file with the prompt or for the answer, and name a
+        file that must exist.
     plain: Printed at the end of a turn without the options of the contract that choose the form of the output.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
@@ -119,6 +125,7 @@ class ArgumentSyntax(Struct, frozen=True):
     working_directory: Flag | None = None
     newest: Flag | None = None
     settings: Flag | None = None
+    prompt_file: Flag | None = None
     answer_file: Flag | None = None
     existing_file: Flag | None = None
     plain: tuple[Line, ...] = (Line(stdout="{text}\n"),)
@@ -157,16 +164,22 @@ class Simulation(Struct, frozen=True):
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}.
+    elsewhere: How it refuses to resume a session of another directory: {session_cwd}. Absent: as `nonexistent_id` says.
     usage: How it rejects its arguments, unless `arguments` says so: {error}.
     arguments: How it reads its arguments.
     started: Printed before the request to the model.
-    called: Printed for each tool that the model calls: {tool}, {call_id}, {subject}.
-    retrying: Printed when the model backend fails, before anything else.
+    first_response: Printed once, when the model has answered or failed for good, before anything else.
+    called: Printed for each tool that the model calls: {tool}, {call_id}, {arguments}, {subject}, and {call}, its
+        number from 0.
+    refused_call: How a turn ends after a refused tool call. Absent: the model gets the refusal.
+    retries: Backend failure (such as 429) -> how often it sends the request again.
+    retrying: Printed before each of these retries: {attempt}. Without any, printed once when the model backend fails.
     unanswered: Printed where a failing backend looks like a success.
     ids: Slot -> the form of an id that is generated once per turn.
     system_prompt: The system prompt about the approval in force, by mode.
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
+    stopping: Signal -> printed before the signal ends a turn.
     """
 
     version: Text
@@ -175,13 +188,18 @@ class Simulation(Struct, frozen=True):
     failed: Ending
     nonexistent_id: Ending
     usage: Ending
+    elsewhere: Ending | None = None
     arguments: ArgumentSyntax = ArgumentSyntax()
     started: tuple[Line, ...] = ()
+    first_response: tuple[Line, ...] = ()
     called: tuple[Line, ...] = ()
+    refused_call: Ending | None = None
+    retries: Mapping[Text, Annotated[int, Meta(ge=1)]] = field(default_factory=dict)
     retrying: tuple[Line, ...] = ()
     unanswered: tuple[Line, ...] = ()
     ids: Mapping[str, Text] = field(default_factory=dict)
     system_prompt: Annotated[Mapping[str, Text], keys("auto", "interactive")] = field(default_factory=dict)
     hangs: Texts = ()
-    signals: Annotated[Mapping[str, ExitCode | None], keys("SIGINT", "SIGTERM")] = field(default_factory=dict)
+    signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
+    stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, BinaryIO, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
@@ -61,6 +62,14 @@ class Failed:
     kind: str
     error: str
     status: int = 1
+
+
+class Stopped(BaseException):
+    """A signal ends the engine; `name` is the signal's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 Answer: TypeAlias = str | Called | Failed  # the model's text, its call of a tool, or why there is none
@@ -178,20 +187,24 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model by its name, and whether the engine acts without asking (`auto`), which its requests show."""
+    """A model by its name, and whether the engine acts without asking (`auto`), which its requests show.
+
+    `retrying` gets a failure and the number of the retry, from 1, before a request is sent again.
+    """
 
     contract: EngineContract
     backend: Backend
     name: str
     auto: bool
     tools: tuple[str, ...] = (OFFERED,)
+    retrying: Callable[[Failed, int], None] = lambda *_: None
 
     def ask(self, messages: list[Message], act: Callable[[Called], Acted]) -> Answer:
         """Return the model's last answer; tool calls and their results are added to `messages`.
 
         It is a call if the turn ended with one, or if the model never stops calling.
         """
-        answer = self.backend(self._request(messages))
+        answer = self._answer(messages)
         for _ in range(MAX_CALLS):
             if not isinstance(answer, Called):
                 break
@@ -199,7 +212,17 @@ class Model:
             messages += [answer.message, {"role": "tool", "tool_call_id": answer.call_id, "content": acted.result}]
             if acted.ends:
                 break
-            answer = self.backend(self._request(messages))
+            answer = self._answer(messages)
+        return answer
+
+    def _answer(self, messages: Sequence[Message]) -> Answer:
+        """Send a request, again after a failure that the engine retries."""
+        retries, request = simulation(self.contract).retries, self._request(messages)
+        for attempt in count(1):
+            answer = self.backend(request)
+            if not isinstance(answer, Failed) or attempt > retries.get(answer.kind, 0):
+                break
+            self.retrying(answer, attempt)
         return answer
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:

@@ -59,14 +59,17 @@ def fill_all(data: Any, slots: Slots) -> Any:
     return [fill_all(part, slots) for part in data] if isinstance(data, list | tuple) else data
 
 
+def chosen(lines: Iterable[Line], facts: Iterable[str]) -> Iterator[Line]:
+    """Return the lines whose conditions hold: `when` among the facts of the turn, and none of `unless`."""
+    known = frozenset(facts)
+    return (line for line in lines if known.issuperset(line.when) and known.isdisjoint(line.unless))
+
+
 def rendered(
     contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
 ) -> Iterator[tuple[Stream, bytes]]:
-    """Return the bytes of the lines whose conditions are all among the facts of the turn."""
-    known = frozenset(facts)
-    for line in lines:
-        if not known.issuperset(line.when):
-            continue
+    """Return the bytes of the lines whose conditions hold."""
+    for line in chosen(lines, facts):
         if line.stdout is not None:
             yield "stdout", _framed(contract.streams.stdout, fill_all(line.stdout, slots))
         if line.stderr is not None:

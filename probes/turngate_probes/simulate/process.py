@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.launch import Stream
-from turngate_probes.simulate.backend import EngineContext, backend
+from turngate.contract.simulation import SIGNALS
+from turngate_probes.simulate.backend import EngineContext, Stopped, backend
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky import faults
@@ -35,8 +36,8 @@ def main(*faulty: str) -> Never:
 
 def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str] = ()) -> int:
     """Run the simulation on this process's own streams, directory and environment; return the exit code."""
-    _heed_signals(contract)
     sticky = starts_sticky(contract, argv)
+    _heed_signals(contract, raising=not sticky)
     if faults.IGNORES_TERMINATION in faulty and sticky:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -48,7 +49,10 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         env=os.environ, cwd=cwd, stdin=_stdin() if sticky else sys.stdin.buffer, write=_write, hang=_hang,
         clock=time.time, backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
     )  # fmt: skip
-    return run(contract, tuple(argv), world)
+    try:
+        return run(contract, tuple(argv), world)
+    except Stopped as stopped:
+        return _exit_code(contract, stopped.name)
 
 
 def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
@@ -70,12 +74,31 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     return path
 
 
-def _heed_signals(contract: EngineContract) -> None:
-    """Handle SIGINT and SIGTERM as the contract says: exit with a code, or ignore them; otherwise they kill."""
-    codes = simulation(contract).signals
-    for name in ("SIGINT", "SIGTERM"):
+def _heed_signals(contract: EngineContract, *, raising: bool) -> None:
+    """Handle SIGINT and SIGTERM as the simulation says: exit with a code, or ignore them; otherwise they kill.
+
+    With `raising`, one that is printed about raises Stopped.
+    """
+    described = simulation(contract)
+    codes, told = described.signals, described.stopping if raising else {}
+    for name in SIGNALS:
         code, otherwise = codes.get(name), signal.SIG_IGN if name in codes else signal.SIG_DFL
-        signal.signal(signal.Signals[name], otherwise if code is None else lambda *_, code=code: os._exit(code))
+        exits = otherwise if code is None else lambda *_, code=code: os._exit(code)
+        signal.signal(signal.Signals[name], _raise if name in told else exits)
+
+
+def _raise(number: int, _frame: object) -> NoReturn:
+    raise Stopped(signal.Signals(number).name)
+
+
+def _exit_code(contract: EngineContract, name: str) -> int:
+    """Return the exit code after a signal; it kills if there is none."""
+    code = simulation(contract).signals.get(name)
+    if code is None:
+        number = signal.Signals[name]
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+    return code or 0
 
 
 def _stdin() -> BinaryIO:

@@ -14,7 +14,7 @@ from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
+from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, Stopped
 from turngate_probes.simulate.engine import run
 
 
@@ -24,7 +24,7 @@ class HungError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of one call; an `exit_code` of None means that it hung."""
+    """The result of one call; an `exit_code` of None means that it hung or was stopped."""
 
     exit_code: int | None
     stdout: bytes
@@ -89,7 +89,7 @@ class SimulatedMachine:
         )  # fmt: skip
         try:
             code: int | None = run(contract, tuple(arguments), world)
-        except HungError:
+        except (HungError, Stopped):
             code = None
         return CallResult(code, bytes(out["stdout"]), bytes(out["stderr"]), tuple(self._requests[before:]))
 

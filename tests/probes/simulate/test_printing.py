@@ -29,8 +29,13 @@ def test_an_unknown_slot_is_an_error_of_the_contract() -> None:
 
 
 def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
-    """A line is printed only if all its conditions are true."""
-    lines = [Line(stderr="a"), Line(stderr="b", when=("resume",)), Line(stderr="c", when=("resume", "auto"))]
+    """A line is printed only if all its conditions are true, and none of its exceptions."""
+    lines = [
+        Line(stderr="a", unless=("auto",)),
+        Line(stderr="b", when=("resume",)),
+        Line(stderr="c", when=("resume", "auto")),
+        Line(stderr="d", when=("resume",), unless=("cut", "resume")),
+    ]
     assert [data for _, data in rendered(contract, lines, {"resume"}, {})] == [b"a", b"b"]
 
 

@@ -82,6 +82,24 @@ def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, t
             assert engine.wait(30) == exit_code
 
 
+@pytest.mark.parametrize(
+    "engine, number, exit_code", [("claude", signal.SIGINT, 0), ("copilot", signal.SIGTERM, -signal.SIGTERM)]
+)
+def test_a_stopped_engine_reports_its_end(engine: str, number: signal.Signals, exit_code: int, tmp_path: Path) -> None:
+    """A signal ends the engine with the record of its session id, and with the exit code of the real one."""
+    contract = at_known_release(engine)
+    built = build.first_turn(contract, "hi", Mode.INTERACTIVE)
+    with StubBackend() as stub:
+        stub.script(Rule(Hang()))
+        env, pipe = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}, subprocess.PIPE
+        command = [str(install(contract, tmp_path)), *built.arguments]
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=env) as process:
+            stub.on_exchange(lambda _: process.send_signal(number))
+            stdout, _ = process.communicate(built.stdin, timeout=30)
+            assert process.returncode == exit_code
+    assert read_turn(contract, Mode.INTERACTIVE, stdout, b"", exit_code).handle.sightings
+
+
 def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
     """An existing file with the engine's name is not overwritten unless it is a simulation."""
     (tmp_path / "codex").write_text("the real one")

@@ -109,7 +109,7 @@ class StickyEngine(ABC):
         self._keep(session)
         tool = self.contract.hermetic.tool_call
         tools = (OFFERED, tool.name) if tool else (OFFERED,)
-        model = Model(self.contract, self._ask, self.model, self.approval == "act", tools)
+        model = Model(self.contract, self._ask, self.model, self.approval == "act", tools, self.tell_retry)
         try:
             answer = model.ask(session.messages, self._act)
         except CancelledTurn:
@@ -122,6 +122,9 @@ class StickyEngine(ABC):
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
         return text
+
+    def tell_retry(self, failed: Failed, attempt: int) -> None:  # noqa: B027 - nothing is the usual report
+        """Report that a request is sent again after a failure; most protocols don't."""
 
     def turn_told(self) -> None:
         """Handle that the end of a turn was reported to the client."""

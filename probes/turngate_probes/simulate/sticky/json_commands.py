@@ -9,7 +9,7 @@ from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Line
 from turngate.turn.paths import matches, value_at
 from turngate_probes.simulate.backend import Called, Failed
-from turngate_probes.simulate.printing import Slots, fill, fill_all
+from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all
 from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.paths import put_at
@@ -21,6 +21,7 @@ class SimulatedJsonCommands(StickyEngine):
     """An engine that reads commands and prints replies and events; it has no modes."""
 
     mode = None
+    _facts: tuple[str, ...] = ()
 
     def hear(self, message: Message) -> None:
         """Run a command; an answer to a question that nobody asked is ignored."""
@@ -47,7 +48,13 @@ class SimulatedJsonCommands(StickyEngine):
     def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
         """Report the use of a tool, as a headless turn does."""
         if done is not None:
-            self._print(self.simulation.called, {"tool": call.tool, "call_id": call.call_id})
+            slots = {"tool": call.tool, "call_id": call.call_id, "arguments": call.arguments, "subject": call.text}
+            self._print(self.simulation.called, slots, "done" if done else "refused")
+
+    def tell_retry(self, failed: Failed, attempt: int) -> None:
+        """Report that a request is sent again, as a headless turn does."""
+        self._failed(self.simulation.retrying, failed, attempt)
+        self._facts = (*self._facts, "retried")
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return a question with a new id."""
@@ -83,17 +90,22 @@ class SimulatedJsonCommands(StickyEngine):
         self.client.write(_document({**told, **reply.match, **outcome, **(more or {})}))
 
     def _run(self, prompt: str) -> None:
+        self._facts = ("resume" if self.session.messages else "start",)
         self._print(self.simulation.started, {"prompt": prompt})
         end = self.turn(prompt)
         if end is None:
             self._print(self.simulation.failed.lines, {"text": "", "error": "Request was aborted", "status": 1})
         elif isinstance(end, Failed):
-            self._print(self.simulation.failed.lines, {"text": "", "error": end.error, "status": end.status})
+            self._failed(self.simulation.failed.lines, end)
         else:
             self._print(self.simulation.answered, {"text": end, "error": "", "status": 0})
         self.turn_told()
 
-    def _print(self, lines: Iterable[Line], slots: Slots) -> None:
+    def _failed(self, lines: Iterable[Line], failed: Failed, attempt: int = 0) -> None:
+        slots = {"text": "", "error": failed.error, "status": failed.status, "attempt": attempt}
+        self._print(lines, slots, failed.kind)
+
+    def _print(self, lines: Iterable[Line], slots: Slots, fact: str = "") -> None:
         """Print the records of a headless turn, except the one with the session id, which belongs to its start."""
         place = self.contract.handle
         known: Slots = {
@@ -103,7 +115,7 @@ class SimulatedJsonCommands(StickyEngine):
             "prompt": "",
             "cwd": self.session.cwd,
         }
-        for line in lines:
+        for line in chosen(lines, (fact, *self._facts)):
             record = line.stdout
             if isinstance(record, Mapping) and not (place.match and matches(dict(record), place.match)):
                 self.client.write(fill_all(record, {**known, **slots}))

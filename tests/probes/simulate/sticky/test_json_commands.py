@@ -59,6 +59,15 @@ def test_a_failing_backend_is_an_event(tmp_path: Path) -> None:
     assert client.said[-1]["type"] == "agent_settled"
 
 
+def test_a_request_that_is_sent_again_is_an_event(tmp_path: Path) -> None:
+    """A failure that the engine retries is reported, and the turn succeeds with the next answer."""
+    client = RawClient(PI, tmp_path, (Failed("500", "overloaded", 500), "blue"), ("first",))
+    assert client.run() == 0
+    (retry,) = [message for message in client.said if message["type"] == "auto_retry_start"]
+    assert (retry["attempt"], retry["errorMessage"], len(client.requests)) == (1, "overloaded", 2)
+    assert client.said[-2]["messages"][-1]["content"][0]["text"] == "blue"
+
+
 def test_an_answer_that_nobody_waits_for_is_ignored(tmp_path: Path) -> None:
     """A late answer to a question causes no reply."""
     line = b'{"type": "extension_ui_response", "id": "x", "confirmed": true}'
