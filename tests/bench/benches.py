@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from tests.bench import (
+    codex_turns,
     conform_figures,
     help_time,
     matrix_figures,
@@ -35,6 +36,7 @@ BENCHES = {
     "resume": Bench("turngate resume, over its engine's own time", resume_overhead.ROWS, resume_overhead.bench),
     "conform": Bench("turngate conform, over the orchestrator's own time", conform_figures.ROWS, conform_figures.bench),
     "server": Bench("the server, against its engine called directly", server_figures.ROWS, server_figures.bench),
+    "codex": Bench("two turns of the real codex, against its bare CLI", codex_turns.ROWS, codex_turns.bench),
     "slow-clients": Bench("/healthz with 2,000 slow clients, against none", slow_clients.ROWS, slow_clients.bench),
     "sticky-resume": Bench(
         "a sticky process, against a resume per turn", sticky_resume_figures.ROWS, sticky_resume_figures.bench

@@ -28,6 +28,7 @@ ASK = json.dumps(
 FINAL = json.dumps({"outcome": "final", "final_data": {"x": 1}})
 # a server resumes only an engine whose help lists the options in the contract
 HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
+CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive", "session_timeout_sec": 60}
 ENGINE = f"""#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
 case "$*" in *--help*) echo "{HELP}"; exit;; esac
@@ -119,6 +120,13 @@ class Served:
         """Return a metric without labels."""
         lines = self.text("/metrics").splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+def reply(served: Served, run_id: str) -> None:
+    """Answer a waiting run's question."""
+    _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
+    body = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
+    served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
 
 
 @contextmanager

@@ -12,40 +12,32 @@ from typing import Any
 
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
-from tests.bench.served import Served, make_home, serving
-from tests.bench.sticky_resume_figures import resumed
-from tests.probes import engines
-from turngate_probes.harness import cases
-from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule
+from tests.bench.served import CREATE, Served, make_home, reply, serving
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
 RUNS = Tally(full=20, short=2)
-ROUNDS = Tally(full=5, short=1)
 MANY, FEW = Tally(full=10_000, short=50), 10
 READS = Tally(full=300, short=10)
 REPLIES, COPIES = Tally(full=200, short=5), 3
 PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
-TURN, CODEX, MEMORY, READ, RESTART, REPLIED = ROWS = (
+TURN, MEMORY, READ, RESTART, REPLIED = ROWS = (
     Row(
         "server.turn", "A turn of a trivial engine through the server", "ms", "a shell loop",
         Target(25, Measure.ADDED),
     ),
-    Row("server.codex", "Two turns of codex through the server", "s", "the bare CLI", Target(1.1, Measure.RATIO)),
     Row("server.memory", "Memory of a waiting run, of 10,000", "B", target=Target(1000)),
     Row("server.read", "`GET` of one of 10,000 waiting runs", "ms", "one of 10", Target(1.5, Measure.RATIO)),
     Row("server.restart", "Restart with 10,000 waiting runs", "s", "with 10", Target(2)),
     Row("server.replies", "200 runs, each answered three times at once, are resumed once each", "s"),
 )  # fmt: skip
-CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive", "session_timeout_sec": 60}
 
 
 def bench(*, short: bool) -> Iterator[Measured]:
     """Measure what a turn costs through the server, what waiting runs cost, and how fast replies are answered."""
-    for part in (_added, _real, _waiting, _replies):
+    for part in (_added, _waiting, _replies):
         with tempfile.TemporaryDirectory() as folder:
             yield from part(Path(folder), short=short)
 
@@ -67,45 +59,11 @@ def _added(folder: Path, *, short: bool) -> Iterator[Measured]:
     yield measured(TURN.name, *([both * 500 for both in times] for times in (served_times, direct)))
 
 
-def _real(folder: Path, *, short: bool) -> Iterator[Measured]:
-    """Compare two turns of the real codex on the server with the same two calls made directly."""
-    contract, executable = engines.pinned_release("codex")
-    direct, through, rounds = [], [], ROUNDS.of(short=short)
-    for number in range(rounds):
-        with sandbox(contract.hermetic, folder, f"direct-{number}", keep=False) as box:
-            direct.append(resumed(contract, executable, box).both)
-        with sandbox(contract.hermetic, folder, f"served-{number}", keep=False) as box:
-            env = box.env(contract.hermetic, box.work)
-            env["PATH"] = f"{executable.parent}:{env['PATH']}"
-            passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
-            with serving(box.root / "data", env, *passed) as served:
-                through.append(_scripted(served, box, contract.hermetic.model))
-    yield measured(CODEX.name, through, direct)
-
-
-def _scripted(served: Served, box: Sandbox, model: str) -> float:
-    """Run two turns with scripted answers; return their seconds."""
-    start = time.perf_counter()
-    box.backend.script(Rule(cases.ASK))
-    _, run = served.ask("POST", "/v1/runs", CREATE | {"model": model})
-    served.until(run["run_id"], "waiting_user")
-    box.backend.script(Rule(cases.FINAL))
-    _reply(served, run["run_id"])
-    served.until(run["run_id"], "succeeded")
-    return time.perf_counter() - start
-
-
 def _two_turns(served: Served) -> None:
     _, run = served.ask("POST", "/v1/runs", CREATE)
     served.until(run["run_id"], "waiting_user")
-    _reply(served, run["run_id"])
+    reply(served, run["run_id"])
     served.until(run["run_id"], "succeeded")
-
-
-def _reply(served: Served, run_id: str) -> None:
-    _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
-    body = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
-    served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
 
 
 def _waiting(folder: Path, *, short: bool) -> Iterator[Measured]:

@@ -6,6 +6,7 @@ error message. A missed match costs the user's consent.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -67,6 +68,7 @@ def _clustered(
             return
 
 
+@lru_cache(maxsize=1024)
 def _plain(name: str) -> str:
     """Normalize `--approvalMode` and `--approval_mode` to `--approval-mode`, and `--y` to `-y`."""
     if not name.startswith("--"):

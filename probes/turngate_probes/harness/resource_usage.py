@@ -5,6 +5,7 @@ import platform
 import shutil
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -14,7 +15,7 @@ from msgspec import Meta, Struct
 from turngate import EnvironmentFailed, ProcessRequest
 from turngate.process import run
 
-INTERVAL = 1.0  # seconds
+INTERVAL = 2.0  # seconds; a sample reads every process of the machine
 LEAST_MEMORY = 2**30  # bytes that must be available before another release begins
 ENGINE_MEMORY = 2**29  # bytes that one engine may take while it works
 WAITING_MEMORY = 2**28  # and while it waits
@@ -92,13 +93,12 @@ def machine() -> Machine:
     """Describe this machine."""
     memory_gb = round(psutil.virtual_memory().total / 2**30, 1)
     about = (platform.system(), platform.release(), platform.machine(), os.cpu_count() or 1, memory_gb)
-    return Machine(*about, platform.python_version(), _node_version())
-
-
-def _node_version() -> str | None:
     node = shutil.which("node")
-    if node is None:
-        return None
+    return Machine(*about, platform.python_version(), _version_of(node) if node else None)
+
+
+@cache
+def _version_of(node: str) -> str | None:
     try:
         outcome = run(ProcessRequest((node, "--version"), Path.cwd(), {"PATH": os.environ.get("PATH", "")}, timeout=20))
     except EnvironmentFailed:

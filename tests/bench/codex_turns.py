@@ -1,0 +1,104 @@
+"""Two turns of the real codex: its bare CLI, its vendor's SDK, and turngate's commands and server."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.acceptance.clients import install
+from tests.bench.form import Tally
+from tests.bench.rows import Measure, Measured, Row, Target, measured
+from tests.bench.served import CREATE, TURNGATE, reply, serving
+from tests.bench.sticky_resume_figures import PROMPTS, resumed
+from tests.conform.real import ORCHESTRATORS
+from tests.probes import engines
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.cases import ASK, FINAL
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.stub_model import Rule
+
+ROUNDS = Tally(full=5, short=1)
+BARE, TURNS = "the bare CLI", "Two turns of codex"
+SDK = next(one.package for one in ORCHESTRATORS if one.name == "codex_sdk")
+ROWS = (
+    Row("codex.sdk", f"{TURNS} by its vendor's SDK, `{SDK}`", "ms", BARE),
+    Row("codex.server", f"{TURNS} through `turngate serve`", "ms", BARE, Target(1.1, Measure.RATIO)),
+    Row("codex.start-resume", f"{TURNS} by `turngate start` and `resume`", "ms", BARE, Target(180, Measure.ADDED)),
+)
+Way = Callable[[EngineContract, Path, Sandbox], float]
+
+
+def bench(*, short: bool) -> Iterator[Measured]:
+    """Measure all ways in turns, each in a fresh home."""
+    contract, executable = engines.pinned_release("codex")
+    install.from_npm(SDK)
+    ways: dict[str, Way] = {"bare": _bare, "codex.sdk": _sdk, "codex.server": _server, "codex.start-resume": _commands}
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS.of(short=short)):
+        for name, way in ways.items():
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                sandbox(contract.hermetic, Path(folder), "two-turns", keep=False) as box,
+            ):
+                taken[name].append(way(contract, executable, box) * 1000)
+    for row in ROWS:
+        yield measured(row.name, taken[row.name], taken["bare"])
+
+
+def _bare(contract: EngineContract, executable: Path, box: Sandbox) -> float:
+    return resumed(contract, executable, box).both
+
+
+def _sdk(contract: EngineContract, executable: Path, box: Sandbox) -> float:
+    script = str(shutil.copy(Path(__file__).with_name("two_turns.mjs"), box.root))
+    (box.root / "node_modules").symlink_to(install.from_npm(SDK))
+    box.backend.script(Rule(FINAL))
+    start = time.perf_counter()
+    done = _run(contract, box, "node", script, str(executable), contract.hermetic.model, str(box.work), *PROMPTS)
+    seconds = time.perf_counter() - start
+    _check(done)
+    return seconds
+
+
+def _server(contract: EngineContract, executable: Path, box: Sandbox) -> float:
+    env = box.env(contract.hermetic, box.work)
+    env["PATH"] = f"{executable.parent}:{env['PATH']}"
+    passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
+    with serving(box.root / "data", env, *passed) as served:
+        start = time.perf_counter()
+        box.backend.script(Rule(ASK))
+        _, run = served.ask("POST", "/v1/runs", CREATE | {"model": contract.hermetic.model})
+        served.until(run["run_id"], "waiting_user")
+        box.backend.script(Rule(FINAL))
+        reply(served, run["run_id"])
+        served.until(run["run_id"], "succeeded")
+        return time.perf_counter() - start
+
+
+def _commands(contract: EngineContract, executable: Path, box: Sandbox) -> float:
+    model = ("--model", contract.hermetic.model)
+    box.backend.script(Rule(ASK))
+    start = time.perf_counter()
+    begun = _run(contract, box, TURNGATE, "start", "codex", "--json", *model, PROMPTS[0], path=executable.parent)
+    box.backend.script(Rule(FINAL))
+    done = _run(contract, box, TURNGATE, "resume", json.loads(begun)["handle"], PROMPTS[1], path=executable.parent)
+    seconds = time.perf_counter() - start
+    _check(done)
+    return seconds
+
+
+def _run(contract: EngineContract, box: Sandbox, *argv: str, path: Path | None = None) -> str:
+    env = box.env(contract.hermetic, box.work)
+    env |= {"TURNGATE_DATA_DIR": str(box.root / "data"), "PATH": f"{path}:{env['PATH']}" if path else env["PATH"]}
+    done = subprocess.run(argv, env=env, cwd=box.work, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{argv[:2]} exited with {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def _check(printed: str) -> None:
+    if "blue" not in printed:  # the final answer of the stub model
+        raise RuntimeError(f"the second turn answered {printed!r}")
