@@ -1,6 +1,8 @@
 """The fake engine as an executable, and a way to run single cases on it or on a real engine."""
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tests.fakes.executables import headless
@@ -30,6 +32,11 @@ def install(folder: Path, *lies: str) -> Path:
     executable = headless(folder / "codex")
     (folder / "lies").write_text(" ".join(lies))
     return executable
+
+
+def unlimited() -> AbstractContextManager[Callable[[], None]]:
+    """Return a slot for a driver whose engines nothing limits."""
+    return nullcontext(lambda: None)
 
 
 def named(name: str) -> list[Case]:

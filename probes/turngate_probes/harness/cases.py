@@ -36,7 +36,7 @@ IMITATION = f"""Done.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case: `steps` counts its turns; `waits` marks the I/O-bound ones.
+    """A test case: `steps` counts its turns; `waits` marks those that mostly wait, which start first.
 
     `backend_away` points the engine to a port on which nothing listens. The first turn of a case that `opens` decides
     whether the others run.
@@ -61,7 +61,10 @@ def _main(driver: EngineDriver) -> None:
     first = driver.start("first", ask(ASK))
     driver.resume("again", first.session, ask(ASK, turn_index=2))
     driver.resume("third", first.session, ask(FINAL, turn_index=3))
-    elsewhere = replace(ask(FINAL, turn_index=4), cwd=driver.sandbox.other, patience=_deadline("resume.other-cwd"))
+    elsewhere = replace(
+        ask(FINAL, turn_index=4), cwd=driver.sandbox.other, patience=_deadline("resume.other-cwd"),
+        hangs=_hangs(driver, "resume.other-cwd"),
+    )  # fmt: skip
     driver.resume("elsewhere", first.session, elsewhere)
 
 
@@ -103,14 +106,19 @@ def _open_stdin(driver: EngineDriver) -> None:
         raise CaseStoppedError("the prompt is passed only on standard input", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
     # no space in it: some engines quote an argument with a space
-    prompt = f"Which-colour?-{nonce}"
-    driver.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
+    prompt, hangs = f"Which-colour?-{nonce}", _hangs(driver, "stdin.open")
+    driver.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience, hangs=hangs))
 
 
-def _one_turn(reply: Reply, *, fails: bool = False, signal: Signals | None = None) -> Callable[[EngineDriver], None]:
+def _one_turn(
+    reply: Reply, *, fails: bool = False, hang: str = "", signal: Signals | None = None
+) -> Callable[[EngineDriver], None]:
+    """Return a case of one turn; `hang` is the symptom by which a contract declares that it misses its deadline."""
+
     def play(driver: EngineDriver) -> None:
         patience = (driver.contract.hermetic.failure_deadline or _deadline("backend.failure-told")) if fails else None
-        driver.start("first", replace(ask(reply), patience=patience, signal=signal))
+        hangs = _hangs(driver, "backend.failure-told", hang)
+        driver.start("first", replace(ask(reply), patience=patience, hangs=hangs, signal=signal))
 
     return play
 
@@ -148,6 +156,12 @@ def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> 
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
 
 
+def _hangs(driver: EngineDriver, clause_id: str, symptom: str = "hang") -> bool:
+    """Return whether the contract declares that the engine always shows this symptom."""
+    deviations = driver.contract.deviations
+    return any((d.clause, d.symptom) == (clause_id, symptom) and not d.flaky for d in deviations)
+
+
 def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
@@ -156,10 +170,10 @@ def _deadline(clause_id: str) -> float | None:
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
-    Case("backend-away", _one_turn(Text(""), fails=True), 1, waits=True, backend_away=True),
-    Case("backend-500", _one_turn(Refuse(500), fails=True), 1, waits=True),
-    Case("backend-cut", _one_turn(Cut(), fails=True), 1, waits=True),
-    Case("backend-401", _one_turn(Refuse(401), fails=True), 1, waits=True),
+    Case("backend-away", _one_turn(Text(""), fails=True, hang="hang-away"), 1, waits=True, backend_away=True),
+    Case("backend-500", _one_turn(Refuse(500), fails=True, hang="hang-500"), 1, waits=True),
+    Case("backend-cut", _one_turn(Cut(), fails=True, hang="hang-cut"), 1, waits=True),
+    Case("backend-401", _one_turn(Refuse(401), fails=True, hang="hang-401"), 1, waits=True),
     Case("static", _static, 0, level="static"),
     Case("main", _main, 4, opens=True),
     Case("bad-handles", _bad_handles, 3),

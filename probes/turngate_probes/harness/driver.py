@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from signal import Signals
@@ -31,7 +31,8 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Inter
 from turngate_probes.harness.mid_turn import MidTurn
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Reply, Rule, Text, ToolCall
+from turngate_probes.harness.startup import Startups
+from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
 
 TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0
@@ -41,9 +42,10 @@ STARTUP_ALLOWANCE = 60.0
 class Ask:
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
-    `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request;
-    `check_shape` False accepts a session id of any shape. The model asks for `tool_call` before it replies; at the
-    first request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn.
+    `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
+    says that the contract declares that the turn misses it; `check_shape` False accepts a session id of any shape. The
+    model asks for `tool_call` before it replies; at the first request `signal` is sent to the engine's process group.
+    `options` are a caller's, besides those of every turn.
     """
 
     prompt: str
@@ -55,6 +57,7 @@ class Ask:
     via: str | None = None
     stdin_open: bool = False
     patience: float | None = None
+    hangs: bool = False
     check_shape: bool = True
     tool_call: ToolCall | None = None
     signal: Signals | None = None
@@ -68,16 +71,21 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class EngineDriver:
-    """The engine, sandbox and observer of one case; `slot` limits how many engines run at once."""
+    """The engine, sandbox and observer of one case.
+
+    `slot` limits how many engines work at once; what it yields frees the slot early. `startups` are those of the
+    release.
+    """
 
     case: str
     contract: EngineContract
     executable: Path
     sandbox: Sandbox
-    slot: Callable[[], AbstractContextManager[None]]
+    slot: Callable[[], AbstractContextManager[Callable[[], None]]]
     interrupt: Interrupt
     note: Callable[[Observation], None]
     first: FirstTurn | None = None
+    startups: Startups = field(default_factory=Startups)
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
@@ -101,7 +109,9 @@ class EngineDriver:
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
         """Run a plain command, such as `--help`."""
         command, work = (str(self.executable), *arguments), self.sandbox.work
-        done = self._run(ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work)))
+        request = ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work), timeout=TURN_TIMEOUT)
+        with self.slot(), self.interrupt.covering() as stop:
+            done = self._proven(run(request, stop=stop))
         streams = (done.stdout, done.stderr)
         page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
         self.note(page)
@@ -109,7 +119,8 @@ class EngineDriver:
 
     def until_later_minute(self, since: float) -> None:
         """Wait until the clock shows a later minute than it did at `since` (seconds since the epoch)."""
-        self.interrupt.wait((since // 60 + 1) * 60 + 1 - time.time())
+        while (left := (since // 60 + 1) * 60 - time.time()) > 0:
+            self.interrupt.wait(left)
 
     def tool_call(self) -> ToolCall | None:
         """Return the tool that the model can ask for, with its arguments filled in; None if the contract names none."""
@@ -137,7 +148,7 @@ class EngineDriver:
         before = len(backend.exchanges())
         check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
         with check.watch if check else nullcontext():
-            done = self._run(request, ask, TurnReader.for_turn(built), check)
+            done = self._run_turn(request, ask, TurnReader.for_turn(built), check)
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
@@ -179,42 +190,55 @@ class EngineDriver:
         left.unlink(missing_ok=True)
         return acted
 
-    def _run(
-        self, request: ProcessRequest, ask: Ask | None = None, reader: TurnReader | None = None,
-        check: FirstTurnCheck | None = None,
-    ) -> ProcessOutcome:  # fmt: skip
-        """Run a command, that of a turn if `ask` and `reader` are given, and remove secrets from its output.
+    def _run_turn(
+        self, request: ProcessRequest, ask: Ask, reader: TurnReader, check: FirstTurnCheck | None
+    ) -> ProcessOutcome:
+        """Run the command of a turn, and remove secrets from its output.
 
         If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
-        the exit counts. CaseStoppedError if it was interrupted, because it then proves nothing.
+        the exit counts. A turn that may miss its deadline needs no slot while it waits for that.
         """
-        sandbox, patience = self.sandbox, ask.patience if ask else None
-        quiet = ask is not None and (ask.stdin_open or sandbox.model_url != sandbox.backend.url)
+        sandbox, patience = self.sandbox, ask.patience
+        quiet = ask.stdin_open or sandbox.model_url != sandbox.backend.url
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
-        request = structs.replace(request, timeout=limit)
+        startup = partial(self.startups.allowance, STARTUP_ALLOWANCE) if ask.hangs else None
         with (
-            self.slot(),
+            self.slot() as free_slot,
             self.interrupt.covering() as stop,
-            MidTurn(ask.signal if ask else None, patience, stop.set) as mid_turn,
+            MidTurn(ask.signal, patience, stop.set, startup) as mid_turn,
+            self.startups.observing(mid_turn),
         ):
 
             def heard(_stream: Stream, _chunk: bytes) -> None:
-                if reader and reader.over:
+                if reader.over:
                     mid_turn.over()
 
             def started(pid: int) -> None:
+                if quiet:
+                    free_slot()
+                else:
+                    self.startups.begin(mid_turn)
                 mid_turn.started(pid)
                 if check:
                     check.watch.started(pid)
 
-            sandbox.backend.on_exchange(mid_turn.requested)
+            def requested(exchange: Exchange) -> None:
+                self.startups.called(mid_turn)
+                if patience is not None:
+                    free_slot()
+                mid_turn.requested(exchange)
+
+            sandbox.backend.on_exchange(requested)
             if check:
                 sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
-            if reader:  # its reading is not used, because it still has secrets
-                done = run_turn(request, reader, stop=stop, on_output=heard, on_start=started).process
-            else:
-                done = run(request, stop=stop, on_start=started)
+            request = structs.replace(request, timeout=limit)
+            # its reading is not used, because it still has secrets
+            done = run_turn(request, reader, stop=stop, on_output=heard, on_start=started).process
+        return self._proven(done)
+
+    def _proven(self, done: ProcessOutcome) -> ProcessOutcome:
+        """Remove secrets from the output; CaseStoppedError if the process was interrupted, which proves nothing."""
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
-        stdout, stderr = map(sandbox.without_secrets, (done.stdout, done.stderr))
+        stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)

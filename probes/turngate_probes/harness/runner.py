@@ -2,11 +2,12 @@
 
 import heapq
 import itertools
+import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,9 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
+from turngate_probes.harness.resource_usage import waiting_for
 from turngate_probes.harness.sandbox import Sandbox, claimed, sandbox, sweep
+from turngate_probes.harness.startup import Startups
 from turngate_probes.stub_model import refused_port
 
 
@@ -32,27 +35,30 @@ class Slots:
         self._arrivals = itertools.count()
 
     @contextmanager
-    def held(self, priority: int) -> Iterator[None]:
-        """Hold a slot while the block runs, waiting for one first."""
+    def held(self, priority: int) -> Iterator[Callable[[], None]]:
+        """Hold a slot while the block runs, waiting for one first; calling what it yields frees the slot early."""
         turn = threading.Event()
         with self._lock:
             heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
             self._serve()
         turn.wait()
-        try:
-            yield
-        finally:
+        held = [turn]
+
+        def free() -> None:
             with self._lock:
-                self._free += 1
+                self._free += len(held)
+                held.clear()
                 self._serve()
+
+        try:
+            yield free
+        finally:
+            free()
 
     def _serve(self) -> None:
         while self._free and self._waiting:
             self._free -= 1
             heapq.heappop(self._waiting)[2].set()
-
-
-WAITING_PER_JOB = 4
 
 
 class Observer(Protocol):
@@ -67,9 +73,10 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaseRunner:
-    """What cases share: `busy` slots limit engines that work, `waiting` slots those that mostly sleep.
+    """What cases share: `busy` slots limit engines that work, `waiting` slots those of cases that mostly sleep.
 
-    With `account`, the user's own environment, engines run in that.
+    The latter need a busy slot too, but free it as soon as their engine only waits. With `account`, the user's own
+    environment, engines run in that.
     """
 
     sandboxes: Path
@@ -81,55 +88,56 @@ class CaseRunner:
 
     @classmethod
     def of(
-        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None,
+        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False,
         account: Mapping[str, str] | None = None,
     ) -> "CaseRunner":  # fmt: skip
-        """Make a runner on which `jobs` engines work at once, and `waiting` ones sleep (None: a multiple of `jobs`).
+        """Make a runner on which `jobs` engines work at once; how many wait depends on cores and memory.
 
         Sandboxes that killed runs left behind are removed, unless sandboxes are kept.
         """
         if not keep:
             sweep(sandboxes)
         load.prepare()  # here, because cases read contracts and the catalogue on many threads
-        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
+        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting_for(os.cpu_count() or 1)), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:
-        """Run all cases in parallel, earlier ones first when slots are short; return when all have ended.
+        """Run all cases in parallel; return when all have ended.
 
+        Cases that wait start first. When slots are short, they come before others, and earlier cases before later ones.
         If a case opens the others, they wait for its first request, and don't run without one.
         """
-        first = FirstTurn()
-        if not any(case.opens for case in cases):
-            first.tell(None)
-
-        def play_one(priority: int, case: Case) -> None:
-            try:
-                self._play(contract, executable, case, priority, observer, first, shared)
-            finally:
-                if case.opens:  # whatever else stopped it stops the others too
-                    first.tell(None)
-
+        asked = {case.name: threading.Event() for case in cases if case.waits}
         with (
             claimed(self.sandboxes, "shared-") as shared,
             ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool,
         ):
-            for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
+            release = _Release(contract, executable, observer, shared, asked)
+            if not any(case.opens for case in cases):
+                release.first.tell(None)
+
+            def play_one(priority: int, case: Case) -> None:
+                try:
+                    self._play(release, case, priority)
+                finally:
+                    release.has_asked(case)
+                    if case.opens:  # whatever else stopped it stops the others too
+                        release.first.tell(None)
+
+            by_priority = sorted(cases, key=lambda case: not case.waits)
+            for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(by_priority)]:
                 outcome.result()
 
-    def _play(
-        self, contract: EngineContract, executable: Path, case: Case, priority: int, observer: Observer,
-        first: FirstTurn, shared: Path,
-    ) -> None:  # fmt: skip
-        slots = self.waiting if case.waits else self.busy
+    def _play(self, release: "_Release", case: Case, priority: int) -> None:
         why, hosts, unknown = None, frozenset[str](), frozenset[str]()
         try:
             if not case.opens:
-                first.check(case.level)
-            with self._sandbox(contract, case, shared) as box:
+                release.await_turn(case)
+            with self._sandbox(release.contract, case, release.shared) as box:
                 driver = EngineDriver(
-                    case.name, contract, executable, box,
-                    slot=lambda: slots.held(priority), interrupt=self.interrupt,
-                    note=lambda item: observer.saw(item, box), first=first if case.opens else None,
+                    case.name, release.contract, release.executable, box,
+                    slot=lambda: self._slot(release, case, priority), interrupt=self.interrupt,
+                    note=lambda item: release.observer.saw(item, box),
+                    first=release.first if case.opens else None, startups=release.startups,
                 )  # fmt: skip
                 try:
                     case.play(driver)
@@ -138,7 +146,13 @@ class CaseRunner:
                     unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
-        observer.ended(CaseEnd(case.name, why, hosts, unknown))
+        release.observer.ended(CaseEnd(case.name, why, hosts, unknown))
+
+    @contextmanager
+    def _slot(self, release: "_Release", case: Case, priority: int) -> Iterator[Callable[[], None]]:
+        release.has_asked(case)
+        with self.waiting.held(priority) if case.waits else nullcontext(), self.busy.held(priority) as free:
+            yield free
 
     @contextmanager
     def _sandbox(self, contract: EngineContract, case: Case, shared: Path) -> Iterator[Sandbox]:
@@ -151,3 +165,27 @@ class CaseRunner:
                 keep=self.keep, model_url=url, shared=shared, account=self.account,
             ) as box:  # fmt: skip
                 yield box
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """What the cases of one release share; `asked` are set when a case that waits has asked for its first slot."""
+
+    contract: EngineContract
+    executable: Path
+    observer: Observer
+    shared: Path
+    asked: Mapping[str, threading.Event]
+    first: FirstTurn = field(default_factory=FirstTurn)
+    startups: Startups = field(default_factory=Startups)
+
+    def await_turn(self, case: Case) -> None:
+        """Wait for the first turn and, unless the case waits itself, for those that do; CaseStoppedError as there."""
+        self.first.check(case.level)
+        for event in () if case.waits else self.asked.values():
+            event.wait()
+
+    def has_asked(self, case: Case) -> None:
+        """Take that a case has asked for a slot, or ended."""
+        if case.waits:
+            self.asked[case.name].set()

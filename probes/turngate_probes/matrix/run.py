@@ -16,7 +16,7 @@ from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn, Verdict
 from turngate.files import default_cache
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, jobs_for, waiting_for
+from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, jobs_for
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
 from turngate_probes.journal.journal import Journal, read
@@ -91,8 +91,7 @@ class Matrix:
         self._interrupt, self._listener, self._failed = interrupt, listener, dict[str, str]()
         self._limit = CacheLimit(default_cache(), settings.limit, interrupt.wait)
         self._source = PatientSource(registry, self._limit, interrupt)
-        waiting = waiting_for(os.cpu_count() or 1)
-        self._runner = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt, waiting=waiting)
+        self._runner = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt)
         self._telling = threading.Lock()
 
     def run(self) -> ProbeReport:

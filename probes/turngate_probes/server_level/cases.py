@@ -141,7 +141,9 @@ def _case(
     def run_case(driver: EngineDriver) -> None:
         if sticky and driver.contract.sticky.transport == "none":
             raise CaseStoppedError("its contract has no sticky transport", Reason.CONTRACT)
-        with driver.slot():
+        with driver.slot() as free_slot:
+            if waits:
+                free_slot()
             shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide)
             with closing(ServerRun(driver, shim, sticky)) as run:
                 run.open()

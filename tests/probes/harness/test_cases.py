@@ -1,6 +1,8 @@
 """The cases: what they send to the engine."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.harness import cases
 from turngate_probes.harness.cases import ANSWER, CASES, FAILING, IMITATION, LARGE_PROMPT, QUESTION
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.observations import Observations
 
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
@@ -94,6 +96,45 @@ def test_the_scripted_answers_are_envelopes() -> None:
 def test_every_engine_has_a_flag_that_a_prompt_may_look_like(contract: EngineContract) -> None:
     """Every contract's first auto-approve flag begins with a dash, so a prompt can look like it."""
     assert contract.auto_flags[0].flag.startswith("-")
+
+
+class Asked:
+    """Notes what a case asks of its driver, and runs nothing."""
+
+    def __init__(self, contract: EngineContract) -> None:
+        self.contract, self.asked = contract, dict[str, Ask]()
+        self.sandbox = SimpleNamespace(other=Path())
+
+    def start(self, step: str, asked: Ask) -> SimpleNamespace:
+        """Note a first turn."""
+        self.asked[step] = asked
+        return SimpleNamespace(session="id", finished_at=0.0)
+
+    def resume(self, step: str, _session: str, asked: Ask) -> SimpleNamespace:
+        """Note a resumed turn."""
+        return self.start(step, asked)
+
+
+@pytest.mark.parametrize(
+    "engine, version, hanging",
+    [
+        ("codex", "0.169.0", {"stdin-open/first", "backend-500/first", "backend-away/first"}),
+        ("opencode", "1.18.33", {
+            "main/elsewhere", "stdin-open/first", "backend-500/first", "backend-away/first", "backend-cut/first",
+        }),
+        ("gemini", "0.34.0", {"backend-500/first"}),  # its other hang is flaky
+        ("iflow", "0.5.19", set[str]()),
+    ],
+)  # fmt: skip
+def test_a_turn_knows_whether_its_contract_declares_that_it_hangs(engine: str, version: str, hanging: set[str]) -> None:
+    """Only turns that miss their deadline according to the contract, every time, need no longer wait."""
+    contract, asked = load.contract(engine).at(version), dict[str, Ask]()
+    for name in ("main", "stdin-open", *FAILING):
+        driver: Any = Asked(contract)
+        engines.named(name)[0].play(driver)
+        asked |= {f"{name}/{step}": turn for step, turn in driver.asked.items()}
+    assert {name for name, turn in asked.items() if turn.hangs} == hanging
+    assert all(asked[name].patience for name in hanging)
 
 
 def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

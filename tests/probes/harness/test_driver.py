@@ -2,10 +2,9 @@
 
 import os
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def _played(tmp_path: Path) -> Iterator[EngineDriver]:
     """A driver with the honest fake engine."""
     noted: list[Observation] = []
     with sandbox(CODEX.hermetic, tmp_path, "main", keep=False) as box:
-        yield EngineDriver("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)
+        yield EngineDriver("main", CODEX, engines.install(tmp_path), box, engines.unlimited, Interrupt(), noted.append)
 
 
 def ask(**changes: Any) -> Ask:
@@ -121,6 +120,54 @@ def test_where_no_request_is_seen_patience_counts_from_the_start(
     assert turn.watched == ()
 
 
+def test_a_declared_hang_is_confirmed_at_its_limit(played: EngineDriver, tmp_path: Path) -> None:
+    """A turn that the contract expects to hang needs no full startup allowance, once another turn made a request."""
+    engines.install(tmp_path, "reads-stdin")
+    stdin_open = {"via": "argument", "stdin_open": True, "patience": 0.1}
+    assert played.start("first", ask()).watched
+    silent = played.start("second", ask(**stdin_open, hangs=True))
+    assert (silent.ended, silent.watched, silent.hung) == (Ended.STOPPED, (), True)
+    assert silent.seconds < lab_module.STARTUP_ALLOWANCE / 2
+
+
+def test_a_declared_hang_that_is_gone_is_no_hang(played: EngineDriver) -> None:
+    """A turn that makes its request in time has its whole deadline after that."""
+    assert played.start("first", ask()).watched
+    turn = played.start("second", ask(via="argument", stdin_open=True, patience=30.0, hangs=True))
+    assert (turn.ended, turn.exit_code) == (Ended.EXIT, 0)
+
+
+class OneSlot:
+    """A slot, and the events of its use."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[], None]]:
+        """Record when the slot is freed early and when the block ends."""
+        yield lambda: self.events.append("freed")
+        self.events.append("end")
+
+
+@pytest.mark.parametrize(
+    "changes, events",
+    [
+        ({}, ["request", "end"]),
+        ({"patience": 30.0}, ["request", "freed", "end"]),
+        ({"patience": 30.0, "via": "argument", "stdin_open": True}, ["freed", "request", "freed", "end"]),
+    ],
+)
+def test_a_turn_with_a_deadline_frees_its_slot_when_it_only_waits(
+    played: EngineDriver, changes: dict[str, Any], events: list[str]
+) -> None:
+    """A turn with a deadline frees its slot at its first request, or at its start if it may make none."""
+    slot = OneSlot()
+    played.sandbox.backend.on_exchange(lambda _: slot.events.append("request"))
+    assert replace(played, slot=slot.held).start("first", ask(**changes)).exit_code == 0
+    assert slot.events == events
+
+
 def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: EngineDriver) -> None:
     """A turn that is interrupted is not recorded."""
     noted: list[Observation] = []
@@ -163,28 +210,32 @@ def test_an_interrupt_ends_a_page_and_leaves_no_note(played: EngineDriver, tmp_p
 
 
 class Waiting(Interrupt):
-    """An interrupt that records waits instead of waiting."""
+    """An interrupt whose waits take no time, on a clock that lags behind them."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         super().__init__()
-        self.waited: list[float] = []
+        self.now, self.waited = now, list[float]()
 
     def wait(self, seconds: float) -> None:
-        """Record the wait."""
+        """Advance the clock by all but a tenth of the wait, and by a tenth of a second at least."""
         self.waited.append(seconds)
+        self.now += max(seconds * 0.9, 0.1)
+
+    def time(self) -> float:
+        """Return the time of the clock."""
+        return self.now
 
 
-def test_a_later_minute_begins_after_the_next_full_one(played: EngineDriver) -> None:
-    """The wait ends one second into the minute after the given time."""
-    waiting = Waiting()
-    played = replace(played, interrupt=waiting)
-    now = time.time()
-    minute = now // 60 * 60
-    for since in (now, minute, now - 3600):
-        played.until_later_minute(since)
-    assert waiting.waited[0] == pytest.approx(minute + 61 - now, abs=5)
-    assert waiting.waited[1] == pytest.approx(minute + 61 - now, abs=5)
-    assert waiting.waited[2] < 0
+@pytest.mark.parametrize("since, later", [(120.0, 180.0), (179.9, 180.0), (180.0, 240.0), (10.0, 179.0)])
+def test_a_later_minute_begins_after_the_next_full_one(
+    played: EngineDriver, monkeypatch: pytest.MonkeyPatch, since: float, later: float
+) -> None:
+    """The wait ends when the clock shows the next minute after the given time, at once if it already does."""
+    waiting = Waiting(now=179.0 if since < 179 else since)
+    monkeypatch.setattr(lab_module, "time", waiting)
+    replace(played, interrupt=waiting).until_later_minute(since)
+    assert later <= waiting.now < later + 0.1
+    assert bool(waiting.waited) is (since != 10.0)
 
 
 def test_output_that_is_too_much_is_counted(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,10 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
+from unittest.mock import patch
+
+import pytest
 
 from turngate_probes.harness.mid_turn import MidTurn
 
@@ -47,6 +51,47 @@ def test_it_is_over_with_its_block() -> None:
     with MidTurn(None, 0.05, gave_up.set) as turn:
         turn.requested()
     assert not gave_up.wait(0.1)
+
+
+def test_without_a_request_it_gives_up_after_the_start_and_its_seconds() -> None:
+    """With a limit for the start, a turn that makes no request is given up after that and its own seconds."""
+    gave_up = threading.Event()
+    with MidTurn(None, 0.05, gave_up.set, lambda: 0.05) as turn:
+        began = time.monotonic()
+        turn.started(0)
+        assert gave_up.wait(10)
+    assert time.monotonic() - began >= 0.1
+
+
+def test_a_longer_start_is_waited_for() -> None:
+    """If the limit for the start has grown when it is reached, the wait continues."""
+    limits, gave_up = [0.01, 0.1, 0.1], threading.Event()
+    with MidTurn(None, 0.01, gave_up.set, lambda: limits.pop(0)) as turn:
+        began = time.monotonic()
+        turn.started(0)
+        assert gave_up.wait(10)
+    assert time.monotonic() - began >= 0.11
+    assert limits == []
+
+
+@pytest.mark.parametrize("act", [MidTurn.requested, MidTurn.over])
+def test_a_request_or_the_end_of_the_turn_ends_the_wait_for_a_start(act: Callable[[MidTurn], None]) -> None:
+    """After a first request its own seconds count, and after the end of the turn nothing does."""
+    timers: list[threading.Timer] = []
+
+    def keep(timer: threading.Timer) -> None:
+        timers.append(timer)
+
+    with patch.object(threading.Timer, "start", keep):
+        with MidTurn(None, 60.0, lambda: None, lambda: 30.0) as turn:
+            turn.started(0)
+            act(turn)
+        (of_start, *others) = timers
+    assert 80 < of_start.interval <= 90
+    assert of_start.finished.is_set()
+    assert [timer.interval for timer in others] == ([60.0] if act is MidTurn.requested else [])
+    of_start.function()  # as if it had fired before it was canceled
+    assert len(timers) == 1 + len(others)
 
 
 def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:

@@ -1,7 +1,10 @@
 """Running cases on honest and lying fake engines: each lie is caught by its clause."""
 
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -194,6 +197,30 @@ class Queue:
             thread.join()
 
 
+def test_waits_overlap_and_start_first(tmp_path: Path) -> None:
+    """With one job, all cases that wait do so at the same time; they come before the others when slots are short."""
+    together, order = threading.Barrier(2), dict[str, int]()
+
+    class Order(Slots):
+        @contextmanager
+        def held(self, priority: int) -> Iterator[Callable[[], None]]:
+            order[threading.current_thread().name] = priority
+            with super().held(priority) as free:
+                yield free
+
+    def play(driver: EngineDriver) -> None:
+        threading.current_thread().name = driver.case
+        with driver.slot() as free_slot:
+            if driver.case != "work":
+                free_slot()
+                together.wait(60)
+
+    runner = replace(CaseRunner.of(tmp_path, 1, Interrupt()), busy=Order(1))
+    chosen = [cases.Case(name, play, 0, waits=name != "work") for name in ("work", "one", "two")]
+    runner.play(load.load_contract("codex"), tmp_path / "engine", chosen, MagicMock())
+    assert order == {"one": 0, "two": 1, "work": 2}
+
+
 def test_no_more_than_the_slots_are_held() -> None:
     """With two slots, a third holder waits until one is released."""
     slots, held = Slots(2), threading.Event()
@@ -219,6 +246,23 @@ def test_the_more_urgent_goes_first() -> None:
         queue.ask("second", 1)
     queue.join()
     assert queue.served == ["first", "second", "later"]
+
+
+def test_a_slot_that_is_freed_early_comes_back_once() -> None:
+    """A freed slot goes to the next holder, and the end of the block frees no other one."""
+    slots = Slots(1)
+    queue = Queue(slots)
+    with slots.held(0) as free:
+        free()
+        with slots.held(0):
+            free()
+            queue.ask("next", 0)
+        queue.join()
+    with slots.held(0):
+        queue.ask("last", 0)
+        assert queue.served == ["next"]
+    queue.join()
+    assert queue.served == ["next", "last"]
 
 
 def test_a_slot_comes_back_after_an_error() -> None:

@@ -1,7 +1,6 @@
 """The cases of the server level."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,11 @@ class _Run:
         self.made.append((False, False))
 
 
-def driver(contract: Any, slot: Callable[[], AbstractContextManager[None]] = nullcontext) -> EngineDriver:
-    """Return a driver without a real engine."""
+def driver(contract: Any, freed: list[str] | None = None) -> EngineDriver:
+    """Return a driver without a real engine, which notes in `freed` that its slot was freed early."""
     sandbox: Any = type("NoSandbox", (), {"root": Path()})
-    return EngineDriver("case", contract, Path("engine"), sandbox, slot, Interrupt(), lambda _: None)
+    slot = nullcontext(lambda: (freed if freed is not None else []).append("freed"))
+    return EngineDriver("case", contract, Path("engine"), sandbox, lambda: slot, Interrupt(), lambda _: None)
 
 
 def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
@@ -47,12 +47,17 @@ def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
 
 @pytest.mark.parametrize("case", SERVER_CASES[1:], ids=lambda case: case.name)
 def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each case starts its own server and ends it; only one case hides ids, and only sticky cases keep a process."""
+    """Each case starts its own server and ends it; only one case hides ids, and only sticky cases keep a process.
+
+    A case that waits frees its slot.
+    """
+    freed = list[str]()
     _Run.made = []
     monkeypatch.setattr(cases, "ServerRun", _Run)
     monkeypatch.setattr(cases, "install", lambda *_args, hide: hide)
     with pytest.raises(CaseStoppedError, match="opened"):
-        case.play(driver(t.CODEX))
+        case.play(driver(t.CODEX, freed))
+    assert freed == (["freed"] if case.waits else [])
     assert _Run.made == [(case.name == "missing-handle", case.name.startswith("sticky")), (False, False)]
 
 
