@@ -28,7 +28,8 @@ def file(**more: bool) -> click.Path:
 
 def jobs_option(default: str = "CPU count + 1") -> Callable[[Command], Command]:
     """Add `--jobs`, whose default is described."""
-    return click.option("--jobs", type=click.IntRange(1, 256), help=f"Parallel engines.  [default: {default}]")
+    counted = f"Parallel engines, without those that only wait.  [default: {default}]"
+    return click.option("--jobs", type=click.IntRange(1, 256), help=counted)
 
 
 def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:

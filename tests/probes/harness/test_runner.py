@@ -221,6 +221,24 @@ def test_waits_overlap_and_start_first(tmp_path: Path) -> None:
     assert order == {"one": 0, "two": 1, "work": 2}
 
 
+def test_other_cases_start_when_those_that_wait_have_asked_for_a_slot(tmp_path: Path) -> None:
+    """A case starts only after all cases that wait have asked for their slots, or have ended without one."""
+    started = threading.Event()
+
+    def wait(driver: EngineDriver) -> None:
+        assert not started.wait(0.05)
+        if driver.case == "without":
+            return
+        with driver.slot():
+            assert started.wait(60)
+
+    runner = CaseRunner.of(tmp_path, 2, Interrupt())
+    chosen = [cases.Case("work", lambda _: started.set(), 0)]
+    chosen += [cases.Case(name, wait, 0, waits=True) for name in ("with", "without")]
+    runner.play(load.load_contract("codex"), tmp_path / "engine", chosen, MagicMock())
+    assert started.is_set()
+
+
 def test_no_more_than_the_slots_are_held() -> None:
     """With two slots, a third holder waits until one is released."""
     slots, held = Slots(2), threading.Event()
@@ -249,20 +267,15 @@ def test_the_more_urgent_goes_first() -> None:
 
 
 def test_a_slot_that_is_freed_early_comes_back_once() -> None:
-    """A freed slot goes to the next holder, and the end of the block frees no other one."""
+    """A freed slot goes to the next holder; freeing it again, or the end of its block, frees no other one."""
     slots = Slots(1)
-    queue = Queue(slots)
     with slots.held(0) as free:
         free()
         with slots.held(0):
             free()
-            queue.ask("next", 0)
-        queue.join()
-    with slots.held(0):
-        queue.ask("last", 0)
-        assert queue.served == ["next"]
-    queue.join()
-    assert queue.served == ["next", "last"]
+            assert slots._free == 0
+        assert slots._free == 1
+    assert slots._free == 1
 
 
 def test_a_slot_comes_back_after_an_error() -> None:
