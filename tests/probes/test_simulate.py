@@ -38,7 +38,7 @@ from turngate_probes.simulate.process import install
 MINUTE = 60.0
 # releases, or some of their turns, whose behaviour no contract could describe, and why
 EXCUSED = {
-    "copilot/1.0.45/bad-handles/dead": "it starts a session under the unknown id; a simulated quiet turn prints nothing",
+    "copilot/1.0.45/bad-handles/dead": "it starts a session under the unknown id; simulations print nothing then",
     "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
     "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
     "gemini/0.21.3/backend-429/": "it was ended at its deadline, which the simulation has no data for",
