@@ -87,15 +87,13 @@ class DataDir(Struct, frozen=True):
             yield self._new_run(engine, holding)
 
     def _new_run(self, engine: str, holding: ExitStack) -> tuple[str, Path]:
-        import secrets  # noqa: PLC0415 - a resume needs none, and should begin soon
-
         timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         try:
             self.make()
             files.make_private(self.handles)
             files.make_private(self.runs)
             for _ in range(_TRIES):
-                handle = "".join(secrets.choice(ALPHABET) for _ in range(HANDLE_LENGTH))
+                handle = new_handle()
                 directory = self.runs / f"{timestamp}-{engine}-{handle}"
                 with suppress(FileExistsError):
                     os.close(files.open_private(self.lock(handle), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -111,15 +109,17 @@ class DataDir(Struct, frozen=True):
         )
 
 
+def new_handle() -> str:
+    """Return a random handle."""
+    number = int.from_bytes(os.urandom(16))  # importing secrets takes longer than all else that makes a run directory
+    return "".join(ALPHABET[number // len(ALPHABET) ** place % len(ALPHABET)] for place in range(HANDLE_LENGTH))
+
+
 def data_dir(asked: Path | None) -> DataDir:
     """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's."""
     chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
-    if not chosen:
-        from platformdirs import user_data_path  # noqa: PLC0415 - not needed when the place is given
-
-        chosen = user_data_path("turngate", appauthor=False)
     # by its real path, since the directories in records are compared with real paths
-    return DataDir(Path(chosen).expanduser().resolve())
+    return DataDir((Path(chosen).expanduser() if chosen else files.default_data()).resolve())
 
 
 @contextmanager

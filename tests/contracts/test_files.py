@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from turngate import cli
@@ -11,11 +12,14 @@ from turngate.contract import load
 from turngate.files import (
     contract_files,
     default_cache,
+    default_data,
     locked,
     make_private,
     name_of,
     open_private,
     overlay,
+    read_own,
+    state_of,
     use_overlay,
     write_atomically,
 )
@@ -130,6 +134,48 @@ def test_the_cache_is_where_the_user_or_the_platform_says(monkeypatch: pytest.Mo
     assert default_cache() == Path("/chosen")
     monkeypatch.delenv("TURNGATE_CACHE_DIR")
     assert default_cache().name == "turngate"
+
+
+@pytest.mark.parametrize("home", ["/home/me", "/home/me/", "", "relative", None])
+@pytest.mark.parametrize("xdg", ["/x", "/x/", " /x", "relative", "", None])
+def test_the_platform_folders_are_those_of_platformdirs(
+    home: str | None, xdg: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its slow import, the folders are the same."""
+    monkeypatch.delenv("TURNGATE_CACHE_DIR", raising=False)
+    for name, value in (("HOME", home), ("XDG_CACHE_HOME", xdg), ("XDG_DATA_HOME", xdg)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert default_cache() == platformdirs.user_cache_path("turngate", appauthor=False)
+    assert default_data() == platformdirs.user_data_path("turngate", appauthor=False)
+
+
+def test_the_state_of_a_folder_changes_with_its_files(tmp_path: Path) -> None:
+    """A changed, new or removed file with the suffix changes the state; another file does not."""
+    states = [state_of(tmp_path, ".py")]
+    for name, text in (("a.py", "1"), ("a.py", "22"), ("b.py", "")):
+        (tmp_path / name).write_text(text)
+        states.append(state_of(tmp_path, ".py"))
+    (tmp_path / "b.py").unlink()
+    (tmp_path / "a.txt").write_text("")
+    assert state_of(tmp_path, ".py") == states[2]
+    assert len({*states}) == 4
+
+
+def test_only_an_own_short_file_is_read(tmp_path: Path) -> None:
+    """A file that others may write, a link, or one that is too long is refused."""
+    file = tmp_path / "file"
+    file.write_text("12345")
+    assert read_own(file, 5) == b"12345"
+    with pytest.raises(ValueError, match="longer than 4 bytes"):
+        read_own(file, 4)
+    (tmp_path / "link").symlink_to(file)
+    with pytest.raises(OSError, match="symbolic links"):
+        read_own(tmp_path / "link", 5)
+    file.chmod(0o620)
+    with pytest.raises(ValueError, match="somebody else"):
+        read_own(file, 5)
 
 
 CODEX = contract_files()["codex"]

@@ -9,8 +9,10 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, final
+from turngate import files
 from turngate.errors import EnvironmentFailed
-from turngate_reference.data_dir import ALPHABET, DataDir, data_dir, locked, server_url
+from turngate_reference import data_dir as folders
+from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir, data_dir, locked, new_handle, server_url
 from turngate_reference.server.states import State
 
 HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
@@ -31,15 +33,22 @@ def test_handles_are_of_characters_that_can_not_be_misread() -> None:
     assert set(ALPHABET) == set("23456789abcdefghjkmnpqrstvwxyz")
 
 
+def test_new_handles_use_every_character_in_every_place() -> None:
+    """Each of a thousand handles is new, and no place of a handle lacks a character of the alphabet."""
+    handles = {new_handle() for _ in range(1000)}
+    assert len(handles) == 1000
+    assert {len(handle) for handle in handles} == {HANDLE_LENGTH}
+    assert [set(place) for place in zip(*handles, strict=True)] == [set(ALPHABET)] * HANDLE_LENGTH
+
+
 def test_a_new_handle_is_none_that_exists(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A handle that has a lock file or a record is never used again."""
     cli_env.engine("codex", d.codex("hi"))
     first = cli_env.begin()
     (cli_env.data / "handles" / f"{first}.lock").unlink()
-    drawn = iter(first + "22222222")
-    monkeypatch.setattr("secrets.choice", lambda _: next(drawn))
+    drawn = iter((first, "22222222", "22222222", "33333333"))
+    monkeypatch.setattr(folders, "new_handle", lambda: next(drawn))
     assert cli_env.begin() == "22222222"
-    drawn = iter("22222222" + "33333333")
     assert cli_env.begin() == "33333333"
 
 
@@ -51,7 +60,7 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "link").symlink_to("variable")
     assert data_dir(tmp_path / "link" / "x").root == tmp_path / "variable" / "x"
     assert data_dir(None).root == tmp_path / "variable"
-    monkeypatch.setattr("platformdirs.user_data_path", lambda name, appauthor: Path(f"/platform/{name}"))
+    monkeypatch.setattr(files, "default_data", lambda: Path("/platform/turngate"))
     monkeypatch.setenv("TURNGATE_DATA_DIR", "")
     assert data_dir(None).root == Path("/platform/turngate")
     monkeypatch.delenv("TURNGATE_DATA_DIR")

@@ -82,6 +82,14 @@ class Contract(msgspec.Struct, frozen=True):
 
     def at(self, version: str | None = None) -> EngineContract:
         """Resolve the claims for one release (None: the newest); NotCoveredError if one does not cover it."""
+        try:
+            return msgspec.convert(self.claims_at(version), EngineContract)
+        except msgspec.ValidationError as wrong:
+            usual = next(schema_errors(self.document, "engine"), None)
+            raise usual or ContractError(str(wrong), self.document.file) from wrong
+
+    def claims_at(self, version: str | None) -> dict[str, Any]:
+        """Return the claims for one release (None: the newest) as data; NotCoveredError if one does not cover it."""
         if version is not None:
             self._check(version)
         fields, unverified = dict(self.document.data), list[str]()
@@ -99,11 +107,7 @@ class Contract(msgspec.Struct, frozen=True):
                 known = ", ".join(str(claim.range) for claim in claims)
                 message = f"the contract doesn't cover {self.engine} {version}: `{section}` covers {known}"
                 raise NotCoveredError(message, self.document.file, path=f"$.{section}")
-        try:
-            return msgspec.convert(fields | {"release": version, "unverified": unverified}, EngineContract)
-        except msgspec.ValidationError as wrong:
-            usual = next(schema_errors(self.document, "engine"), None)
-            raise usual or ContractError(str(wrong), self.document.file) from wrong
+        return fields | {"release": version, "unverified": unverified}
 
     def _check(self, version: str) -> None:
         try:
@@ -127,11 +131,17 @@ def load_contract(engine: str, version: str | None = None) -> EngineContract:
 
 def contract(engine: str) -> Contract:
     """Load the whole contract file of an engine, without validation; ContractError if there is none."""
+    file = contract_file(engine)
+    return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
+
+
+def contract_file(engine: str) -> Path:
+    """Return the contract file of an engine; ContractError if there is none."""
     file = contract_files().get(engine)
     if file is None:
         hint = did_you_mean(engine, engine_names(), f"known engines: {', '.join(engine_names())}")
         raise ContractError(f"no contract for engine {engine!r}", hint=hint)
-    return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
+    return file
 
 
 def covering(engine: str, version: str | None) -> EngineContract | None:

@@ -8,14 +8,13 @@ import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from stat import S_ISREG, S_IWGRP, S_IWOTH
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from turngate.contract.verdict import Verdict
-from turngate.files import write_atomically
+from turngate.files import read_own, write_atomically
 from turngate.model import EngineResumeCapability, ProfileKind
 from turngate.process.executable import identity
 from turngate.sanitize import bounded
@@ -77,7 +76,7 @@ def save_result(result: ProbeResult | Verification, cache: Path) -> None:
 def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
     """Return the last result of an executable in its current state; None if there is no trustworthy one."""
     with suppress(OSError, ValueError, RecursionError):
-        result: _Result = _DECODERS[kind].decode(_read(_place(kind, engine, executable, cache)))
+        result: _Result = _DECODERS[kind].decode(read_own(_place(kind, engine, executable, cache), _MAX_BYTES))
         about = (result.engine, result.executable, result.identity)
         if about == (engine, os.path.realpath(executable), identity(executable)):
             return result
@@ -88,16 +87,3 @@ def _place(kind: type[ProbeResult | Verification], engine: str, executable: Path
     # an engine's name counts too: version managers link the names of many engines to one program
     about = f"{engine}\0{os.path.realpath(executable)}"
     return cache / _FOLDERS[kind] / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
-
-
-def _read(path: Path) -> bytes:
-    """Read a small file written by `save_result`; ValueError if it is anything else."""
-    # a pipe in its place must not block the reader
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
-        stat = os.fstat(file.fileno())
-        if not S_ISREG(stat.st_mode) or stat.st_uid != os.geteuid() or stat.st_mode & (S_IWGRP | S_IWOTH):
-            raise ValueError("not a file that nobody else could have written")
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise ValueError("longer than any result")
-    return data

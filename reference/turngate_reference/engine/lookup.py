@@ -9,6 +9,7 @@ from msgspec import Struct, json
 
 from turngate import EngineContract, NotCoveredError, Stop, engine_version, find_executable
 from turngate.contract import load
+from turngate.contract.cached import cached_contract
 from turngate.files import read_regular, write_atomically
 from turngate.process.executable import identity
 from turngate_reference.data_dir import DataDir
@@ -36,11 +37,13 @@ def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
 
     Asking an engine for its version may take seconds, so the answer is cached until the executable changes.
     """
-    contract = load.contract(engine)
-    newest = contract.at()
+    newest = cached_contract(engine)
     executable = find_executable(newest)
     version = version_of(newest, executable, data, dict(os.environ), stop)
-    return InstalledEngine(executable, version, covering(contract, newest, version))
+    contract = newest
+    with suppress(NotCoveredError):
+        contract = cached_contract(engine, version)
+    return InstalledEngine(executable, version, contract)
 
 
 def version_of(

@@ -13,7 +13,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
 from turngate import engine_names
 from turngate.errors import EnvironmentFailed
-from turngate_reference import handle_record
+from turngate_reference import data_dir, handle_record
 from turngate_reference.handle_record import HandleRecord
 
 
@@ -381,8 +381,8 @@ def test_a_prefix_is_enough_and_an_ambiguous_one_lists_the_candidates(
 ) -> None:
     """A handle may be shortened to any unambiguous prefix; an ambiguous one lists the candidates."""
     cli_env.engine("codex", d.codex("hi"))
-    drawn = iter("aaaaaaaa" + "aaaaaabb")
-    monkeypatch.setattr("secrets.choice", lambda _: next(drawn))
+    drawn = iter(("aaaaaaaa", "aaaaaabb"))
+    monkeypatch.setattr(data_dir, "new_handle", lambda: next(drawn))
     cli_env.begin()
     cli_env.begin()
     said = cli_env.type("resume", "aaaa", "go on")
