@@ -24,6 +24,8 @@ from turngate_probes.harness.sandbox import Sandbox, claimed, sandbox, sweep
 from turngate_probes.harness.startup import Startups
 from turngate_probes.stub_model import refused_port
 
+FIRST = -1  # the priority of a release's first turn
+
 
 class Slots:
     """A counting semaphore that serves its waiters by priority (lower first), then in order of arrival."""
@@ -104,7 +106,8 @@ class CaseRunner:
         """Run all cases in parallel; return when all have ended.
 
         Cases that wait start first. When slots are short, they come before others, and earlier cases before later ones.
-        If a case opens the others, they wait for its first request, and don't run without one.
+        If a case opens the others, they wait for its first request, and don't run without one. Of several releases that
+        share the slots, each makes its first turn before any goes on, so that the long waits of all overlap.
         """
         asked = {case.name: threading.Event() for case in cases if case.waits}
         with (
@@ -151,6 +154,8 @@ class CaseRunner:
     @contextmanager
     def _slot(self, release: "_Release", case: Case, priority: int) -> Iterator[Callable[[], None]]:
         release.has_asked(case)
+        if case.opens and not release.first.is_known:
+            priority = FIRST
         with self.waiting.held(priority) if case.waits else nullcontext(), self.busy.held(priority) as free:
             yield free
 

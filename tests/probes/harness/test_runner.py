@@ -221,6 +221,32 @@ def test_waits_overlap_and_start_first(tmp_path: Path) -> None:
     assert order == {"one": 0, "two": 1, "work": 2}
 
 
+def test_the_first_turn_of_a_release_goes_before_all_others(tmp_path: Path) -> None:
+    """It goes before cases that wait, which may be those of another release; the next turns of its case don't."""
+    order: list[int] = []
+
+    class Order(Slots):
+        @contextmanager
+        def held(self, priority: int) -> Iterator[Callable[[], None]]:
+            order.append(priority)
+            with super().held(priority) as free:
+                yield free
+
+    def play(driver: EngineDriver) -> None:
+        with driver.slot():
+            pass
+        if driver.first:
+            driver.first.tell(None)
+            with driver.slot():
+                pass
+
+    runner = replace(CaseRunner.of(tmp_path, 1, Interrupt()), busy=Order(1))
+    chosen = [cases.Case("waits", play, 0, waits=True), cases.Case("opens", play, 0, opens=True)]
+    runner.play(load.load_contract("codex"), tmp_path / "engine", chosen, MagicMock())
+    assert order[0] < 0
+    assert sorted(order[1:]) == [0, 1]
+
+
 def test_other_cases_start_when_those_that_wait_have_asked_for_a_slot(tmp_path: Path) -> None:
     """A case starts only after all cases that wait have asked for their slots, or have ended without one."""
     started = threading.Event()
