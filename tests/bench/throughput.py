@@ -5,64 +5,73 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import orjson
 
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
-from tests.bench.transcript import chunks, grouped, lines
+from tests.bench.transcript import RECORDED, chunks, grouped, printed, turn
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate.turn.read import TurnReader
 
-SIZE = Tally(full=200 * 10**6, short=10**6)
-PEER = "`json.loads` per line"
+SIZE = Tally(full=10 * 10**6, short=10**5)
+ROUNDS = Tally(full=5, short=1)
+PEER = "`json.loads` per record"
 FAST = Target(2, Measure.RATIO, least=True)
+IN_PARTS = ("opencode", "kilo")
 ROWS = (
-    Row("reading.codex", "Reading tool calls of codex", "MB/s", PEER, FAST),
-    Row("reading.opencode", "Reading one message of opencode in small parts", "MB/s", PEER, FAST),
+    *(Row(f"reading.{name}", f"Reading a long turn of {name}", "MB/s", PEER, FAST) for name in RECORDED),
+    *(
+        Row(f"reading.{name}-parts", f"Reading small parts of a message of {name}", "MB/s", PEER, FAST)
+        for name in IN_PARTS
+    ),
 )
 
 
 def bench(*, short: bool) -> Iterator[Measured]:
     """Measure the turn reader and plain JSON on each transcript; print other yardsticks and the memory of reading."""
-    size = SIZE.of(short=short)
-    for name, contract, written in (
-        ("reading.codex", load.contract("codex").at("0.169.0"), lines(size)),
-        ("reading.opencode", load.contract("opencode").at(), grouped(size)),
-    ):
-        yield _compare(name, contract, list(chunks(written)), size)
+    size, rounds = SIZE.of(short=short), ROUNDS.of(short=short)
+    for name in RECORDED:
+        yield _compare(f"reading.{name}", name, list(chunks(turn(name, size))), rounds)
+    for name in IN_PARTS:
+        yield _compare(f"reading.{name}-parts", name, list(chunks(grouped(name, size))), rounds)
 
 
-def _compare(row: str, contract: EngineContract, parts: list[bytes], size: int) -> Measured:
-    def read() -> None:
-        reader = TurnReader(contract, Mode.INTERACTIVE)
-        for part in parts:
-            reader.feed("stdout", part)
-        if not reader.finish(0).ended:
-            raise ValueError("the transcript was not read to its end")
-
-    ways: dict[str, Callable[[], None]] = {
-        "turngate, whole turn": read,
-        "json.loads per line": lambda: _parse(parts, json.loads),
-        "orjson.loads per line": lambda: _parse(parts, orjson.loads),
-        "bytes alone": lambda: _parse(parts, len),
+def _compare(row: str, engine: str, parts: list[bytes], rounds: int) -> Measured:
+    contract = load.contract(engine).at(RECORDED[engine].release)
+    lines = _lines if contract.stream("stdout").framing == "ndjson" else _texts
+    if contract.stream("stdout").framing == "json_document":
+        lines = _document
+    ways: dict[str, Callable[[], object]] = {
+        "turngate": partial(_read, contract, parts, printed(engine, "stderr")),
+        "json.loads": lambda: [None for line in lines(parts) if json.loads(line) is None],
+        "orjson.loads": lambda: [None for line in lines(parts) if orjson.loads(line) is None],
     }
-    print(f"  {row}:")
-    base = _peak()
-    speeds = {}
-    for name, way in ways.items():
-        speeds[name] = [size / spent / 1e6 for spent in _timed(way)]
-        if name.startswith("turngate"):
-            print(f"  memory over the transcript's own: {_peak() - base:.0f} MB at its peak")
-        print(f"  {name:22} {statistics.median(speeds[name]):7.0f} MB/s")
-    return measured(row, speeds["turngate, whole turn"], speeds["json.loads per line"])
+    base, size = _peak(), sum(map(len, parts))
+    ways["turngate"]()
+    print(f"  {row}, {size / 1e6:.1f} MB; memory over the transcript's own: {_peak() - base:.0f} MB at its peak")
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = time.process_time()
+            way()
+            speeds[name].append(size / (time.process_time() - start) / 1e6)
+    for name, figures in speeds.items():
+        print(f"  {name:12} {statistics.median(figures):7.0f} MB/s")
+    return measured(row, speeds["turngate"], speeds["json.loads"])
 
 
-def _parse(parts: list[bytes], parse: Callable[[bytes], object]) -> None:
-    for line in _lines(parts):
-        parse(line)
+def _read(contract: EngineContract, parts: list[bytes], stderr: bytes) -> None:
+    reader = TurnReader(contract, Mode.AUTO)
+    for part in parts:
+        reader.feed("stdout", part)
+    reader.feed("stderr", stderr)
+    reading = reader.finish(0)
+    if reading.result.failure_reason or reading.framing:
+        raise ValueError(f"the transcript was not read: {reading.result.failure_reason or reading.framing}")
 
 
 def _lines(parts: list[bytes]) -> Iterator[bytes]:
@@ -72,13 +81,13 @@ def _lines(parts: list[bytes]) -> Iterator[bytes]:
         yield from whole
 
 
-def _timed(way: Callable[[], None]) -> list[float]:
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        way()
-        seconds.append(time.perf_counter() - start)
-    return seconds
+def _texts(parts: list[bytes]) -> Iterator[bytes]:
+    """Return lines of plain text as JSON."""
+    return (b'"%s"' % line.replace(b"\\", b"/").replace(b'"', b"'").replace(b"\t", b" ") for line in _lines(parts))
+
+
+def _document(parts: list[bytes]) -> Iterator[bytes]:
+    yield b"".join(parts)
 
 
 def _peak() -> float:

@@ -1,14 +1,17 @@
 """From bytes to a turn: session id and outcome come from the engine's own records, whatever the streams hold."""
 
 import json
-from itertools import cycle
+import tracemalloc
+from itertools import cycle, islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bench.transcript import RECORDED, chunks, printed, turn
 from tests.contracts.releases import IDS
 from tests.contracts.transcripts import lines, transcript
+from tests.contracts.turn.plain import plain
 from tests.contracts.turns import (
     ASKED,
     AUTO,
@@ -25,10 +28,11 @@ from tests.contracts.turns import (
     read,
     why,
 )
+from turngate.contract import load
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
 from turngate.model import AdapterTurnResult, Ended, Mode, Outcome
-from turngate.turn.read import TurnReader, read_turn
+from turngate.turn.read import TurnReader, TurnReading, read_turn
 from turngate.turn.session_id import HandleProblem
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -252,3 +256,50 @@ def test_records_of_the_other_stream_are_no_answer_no_end_and_no_failure() -> No
     failed = lines({"type": "turn.failed", "error": {"message": "no quota"}}).encode()
     reading = read_turn(both, AUTO, b"", transcript(CODEX, IDS["codex"], SAID)[0] + failed, 0)
     assert (reading.final_text, reading.ended, reading.failures, reading.census) == (None, False, (), {})
+
+
+NDJSON = [name for name in RECORDED if load.contract(name).at().stream("stdout").framing == "ndjson"]
+LINES = {
+    name: [
+        line
+        for recording in ("main-first", "tool-call-first", "backend-500-first")
+        for line in printed(name, "stdout", recording).splitlines(keepends=True)
+    ]
+    for name in NDJSON
+}
+ODD = (b"\n", b"{}\n", b'{"type":7}\n', b'{"type":null}\n', b"[]\n", b"oops\n", b'{"type":"text"}\n', b'{"type":"x"')
+
+
+def read_parts(contract: EngineContract, parts: list[bytes]) -> TurnReading:
+    """Read a turn from parts of its stdout."""
+    reader = TurnReader(contract, AUTO)
+    for part in parts:
+        reader.feed("stdout", part)
+    return reader.finish(0)
+
+
+@given(st.sampled_from(NDJSON), st.data())
+def test_any_records_are_read_as_by_a_plain_reading(name: str, data: st.DataObject) -> None:
+    """Recorded lines in any order, among odd ones and in any chunks, mean what their paths say."""
+    contract = load.contract(name).at()
+    stdout = b"".join(data.draw(st.lists(st.sampled_from([*LINES[name], *ODD]), max_size=30)))
+    size = data.draw(st.integers(1, 2000))
+    reading = read_parts(contract, [stdout[start : start + size] for start in range(0, len(stdout), size)])
+    ids = [sighting.value for sighting in reading.handle.sightings]
+    seen = (reading.census, reading.ended, len(reading.failures), reading.final_text, ids)
+    assert seen == plain(contract, stdout)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NDJSON)
+def test_a_long_turn_is_read_in_bounded_memory(name: str) -> None:
+    """Reading 100 MB in chunks takes less than 4 MB."""
+    parts = [*chunks(turn(name, 10**6)), b"\n"]
+    reader = TurnReader(load.contract(name).at(), AUTO)
+    tracemalloc.start()
+    for part in islice(cycle(parts), 100 * len(parts)):
+        reader.feed("stdout", part)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reader.finish(0).ended
+    assert peak < 4 * 2**20

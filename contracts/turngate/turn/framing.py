@@ -1,40 +1,25 @@
 """Splits an engine's stream into records as bytes arrive in chunks of any size, in bounded memory."""
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
-from msgspec import Struct, field
 
 from turngate.contract.structs import Framed
+from turngate.turn.lines import Lines, Problems
 from turngate.turn.paths import Record
 
-MAX_LINE = 8 * 2**20
 MAX_DOCUMENT = 32 * 2**20
 MAX_TAIL = 2**20
-MAX_PROBLEMS = 20
-EXCERPT = 160
 MAX_LOOKS = 16  # for a document that looks complete while its stream goes on
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
 _OPEN, _CLOSE = b"{}"
+_END = b"}\n"
 _BROKEN = object()
-
-
-class Problems(Struct):
-    """Violations of the framing: descriptions of the first few, and the number of all."""
-
-    first: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, what: str, at: bytes = b"") -> None:
-        """Note one problem with an excerpt of the bytes concerned."""
-        self.count += 1
-        if len(self.first) < MAX_PROBLEMS:
-            shown = at[:EXCERPT].decode("utf-8", "backslashreplace")
-            self.first.append(f"{what}: {shown!r}" if at else what)
 
 
 class Framer:
@@ -44,13 +29,13 @@ class Framer:
         self.problems = Problems()
         self._noise = tuple(re.compile(pattern) for pattern in framed.noise)
 
-    def feed(self, chunk: bytes) -> list[Record]:
-        """Take bytes and return the records that they complete."""
+    def feed(self, chunk: bytes) -> Iterable[Record]:
+        """Take bytes and return the records that they complete; they are parsed only as they are taken."""
         raise NotImplementedError
 
-    def finish(self) -> list[Record]:
+    def finish(self) -> Iterable[Record]:
         """Return the records that the end of the stream completes."""
-        return []
+        return ()
 
     def whole(self) -> Record | None:
         """Return what `finish` would return if the stream ended now, if that is exactly one record."""
@@ -71,69 +56,34 @@ def framer(framed: Framed) -> Framer:
     return _FRAMERS[framed.framing](framed)
 
 
-class Lines:
-    """Splits bytes into lines without their newlines; lines over the limit are dropped and noted."""
-
-    def __init__(self, problems: Problems, limit: int = MAX_LINE) -> None:
-        self._problems, self._limit = problems, limit
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Return every line that the chunk completes."""
-        if len(chunk) > self._limit:
-            return [
-                line for at in range(0, len(chunk), self._limit) for line in self.feed(chunk[at : at + self._limit])
-            ]
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        if lines:
-            self._keep(lines[0])
-            lines[:1] = self.finish()
-        self._keep(rest)
-        return lines
-
-    def finish(self) -> list[bytes]:
-        """Return the unfinished line, if there is one."""
-        line, size = b"".join(self._parts), self._size
-        self._parts, self._size = [], 0
-        if size > self._limit:
-            self._problems.add(f"a line of {size} bytes is longer than {self._limit}", line)
-            return []
-        return [line] if size else []
-
-    def _keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size <= self._limit:
-            self._parts.append(piece)
-        else:
-            self._parts = [(b"".join(self._parts) + piece)[:EXCERPT]]
-
-
 class _Ndjson(Framer):
     def __init__(self, framed: Framed) -> None:
         super().__init__(framed)
         self._lines = Lines(self.problems)
 
-    def feed(self, chunk: bytes) -> list[Record]:
+    def feed(self, chunk: bytes) -> Iterable[Record]:
         return self._records(self._lines.feed(chunk))
 
-    def finish(self) -> list[Record]:
+    def finish(self) -> Iterable[Record]:
         return self._records(self._lines.finish())
 
-    def _records(self, lines: list[bytes]) -> list[Record]:
-        records: list[Record] = []
+    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        parse, broken = orjson.loads, orjson.JSONDecodeError
         for line in lines:
-            record = _json(line)
-            # compares braces as bytes, since this runs for every line of long transcripts
-            if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
-                records.append(record)
+            try:
+                record = parse(line)
+            except broken:
+                record = _repaired(line)
+            # compares bytes, since this runs for every line of long transcripts
+            if record.__class__ is dict and line[0] == _OPEN and line[-2:] == _END:
+                yield record
             else:
-                records += self._odd(line, record)
-        return records
+                yield from self._odd(line.removesuffix(b"\n"), record)
 
     def _odd(self, line: bytes, record: object) -> list[Record]:
         """Note the problem of a line that is not exactly one object; an object followed by more still counts."""
+        if isinstance(record, dict) and line[0] == _OPEN and line[-1] == _CLOSE:
+            return [record]
         if isinstance(record, dict):
             self.problems.add("a line contains more than its JSON object", line)
             return [record]
@@ -149,11 +99,11 @@ class _Buffered(Framer):
         super().__init__(framed)
         self._kept = bytearray()
 
-    def feed(self, chunk: bytes) -> list[Record]:
+    def feed(self, chunk: bytes) -> Iterable[Record]:
         if len(self._kept) + len(chunk) > MAX_DOCUMENT and self.problems.count == 0:
             self.problems.add(f"the stream is longer than {MAX_DOCUMENT} bytes")
         self._kept += chunk[: max(0, MAX_DOCUMENT - len(self._kept))]
-        return []
+        return ()
 
 
 class _JsonDocument(_Buffered):
@@ -161,6 +111,7 @@ class _JsonDocument(_Buffered):
         super().__init__(framed)
         self._size_seen, self._looks = 0, MAX_LOOKS
         self._whole: Record | None = None
+        self._noted = Problems()
 
     def whole(self) -> Record | None:
         """Check whether everything so far is a document; only occasionally, since each check reads all of it."""
@@ -169,29 +120,38 @@ class _JsonDocument(_Buffered):
         self._size_seen, self._whole = len(self._kept), None
         if self._looks and self._kept[-4:].rstrip().endswith(b"}"):
             self._looks -= 1
-            noted, self.problems = self.problems, Problems()
-            self._whole = next(iter(self.finish()), None)
-            self.problems = noted
+            self._noted = Problems()
+            self._whole = next(iter(self._parsed(self._noted)), None)
         return self._whole
 
-    def finish(self) -> list[Record]:
+    def finish(self) -> Iterable[Record]:
+        """Return the document, parsed once."""
+        if self._whole is None or len(self._kept) != self._size_seen:
+            return self._parsed(self.problems)
+        for problem in self._noted.first:
+            self.problems.add(problem)
+        return [self._whole]
+
+    def _parsed(self, problems: Problems) -> list[Record]:
         """Parse the stream without noise; text around the document is a problem, but the document still counts."""
-        lines = [line for line in bytes(self._kept).split(b"\n") if not self._is_noise(line)]
-        text = b"\n".join(lines).strip(b" \n")
+        text = bytes(self._kept)
+        if self._noise:
+            text = b"\n".join(line for line in text.split(b"\n") if not self._is_noise(line))
+        text = text.strip(b" \n")
         if not text:
             return []
         document = _json(text)
         if document is _BROKEN:
-            return self._surrounded(text)
+            return self._surrounded(text, problems)
         if not isinstance(document, dict):
-            self.problems.add("the document isn't a JSON object", text)
+            problems.add("the document isn't a JSON object", text)
             return []
         if b"\r\n" in text:
-            self.problems.add("lines end in CRLF", text)
+            problems.add("lines end in CRLF", text)
         return [document]
 
-    def _surrounded(self, text: bytes) -> list[Record]:
-        self.problems.add("the stream is not one JSON document", text)
+    def _surrounded(self, text: bytes, problems: Problems) -> list[Record]:
+        problems.add("the stream is not one JSON document", text)
         lines = text.split(b"\n")
         starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
         ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
@@ -212,12 +172,12 @@ class _TaggedBlock(Framer):
         self._value: Any = None
         self._count = 0
 
-    def feed(self, chunk: bytes) -> list[Record]:
+    def feed(self, chunk: bytes) -> Iterable[Record]:
         for line in self._lines.feed(chunk):
-            self._take(line)
-        return []
+            self._take(line.removesuffix(b"\n"))
+        return ()
 
-    def finish(self) -> list[Record]:
+    def finish(self) -> Iterable[Record]:
         for line in self._lines.finish():
             self._take(line)
         if self._block is None:
@@ -270,5 +230,12 @@ def _json(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
-        return _BROKEN if whole == text else _json(whole)
+        return _repaired(text)
+
+
+def _repaired(text: bytes) -> Any:
+    """Parse broken JSON without its lone surrogates, or return `_BROKEN` if it has none."""
+    if b"\\ud" not in text and b"\\uD" not in text:
+        return _BROKEN
+    whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
+    return _BROKEN if whole == text else _json(whole)

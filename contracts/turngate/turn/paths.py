@@ -1,5 +1,6 @@
 """Dotted paths into records: the values at them, and why there is none."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,31 @@ _KINDS = {list: "a list", dict: "an object", str: "text", bool: "a boolean", int
 
 def value_at(record: Any, path: str) -> Any:
     """Follow a dotted path through nested objects and lists, as in `content.0.text`; None where a step is missing."""
-    for step in steps(path):
+    return getter(path)(record)
+
+
+@cache
+def getter(path: str) -> Callable[[Any], Any]:
+    """Return the function that follows a dotted path, as `value_at` does, in a record."""
+    step, *more = path.split(".")
+
+    def get(record: Any) -> Any:
         # parsing returns plain dicts only, and this runs for most lines of long transcripts
-        record = record.get(step) if record.__class__ is dict else step_into(record, step)
-    return record
+        return record.get(step) if record.__class__ is dict else step_into(record, step)
+
+    if not more:
+        return get
+    rest, next_step = getter(".".join(more)), more[0]
+
+    def get_below(record: Any) -> Any:
+        inner = record.get(step) if record.__class__ is dict else step_into(record, step)
+        return rest(inner)
+
+    def get_second(record: Any) -> Any:
+        inner = record.get(step) if record.__class__ is dict else step_into(record, step)
+        return inner.get(next_step) if inner.__class__ is dict else step_into(inner, next_step)
+
+    return get_below if more[1:] else get_second
 
 
 def step_into(value: Any, step: str) -> Any:
@@ -33,17 +55,17 @@ def is_index(step: str) -> bool:
 
 def matches(record: Record, match: Match | None) -> bool:
     """Return whether the record has every value that `match` asks for (None matches every record)."""
-    if match is not None:
-        for path, wanted in match.items():
-            if value_at(record, path) != wanted:
-                return False
-    return True
+    return match is None or matcher(match)(record)
 
 
-@cache
-def steps(path: str) -> tuple[str, ...]:
-    """Return the keys and indexes of a dotted path."""
-    return tuple(path.split("."))
+def matcher(match: Match) -> Callable[[Record], bool]:
+    """Return the function that tells whether a record has every value that `match` asks for."""
+    wanted = [(getter(path), value) for path, value in match.items()]
+    if len(wanted) == 1:
+        [(get_only, only)] = wanted
+        return lambda record: get_only(record) == only
+
+    return lambda record: all(get(record) == value for get, value in wanted)
 
 
 def unmatched(path: str, records: int, where: str = "", *, obstacle: str, text: bool = False) -> str:
@@ -60,7 +82,7 @@ def obstacle_at(record: Record, path: str) -> tuple[int, str]:
     said: list[str] = []
     value: object = record
     taken: list[str] = []
-    for step in steps(path):
+    for step in path.split("."):
         inner = step_into(value, step)
         if isinstance(value, list):
             said.append(f"`{'.'.join(taken)}` is a list")

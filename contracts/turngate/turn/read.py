@@ -16,14 +16,16 @@ from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, 
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.final_text import FinalText
 from turngate.turn.framing import Framer, framer
-from turngate.turn.paths import Record, matches, obstacle_at, value_at
+from turngate.turn.paths import Record, getter, matches, obstacle_at, value_at
 from turngate.turn.records import RecordDispatch, RecordHandler, shown
 from turngate.turn.rule_watch import RuleWatches
 from turngate.turn.session_id import HandleFinder, HandleReading
 
 MAX_STDERR = 64 * 2**10
+PART = 64 * 2**10
 MAX_FAILURES = 100
 MAX_REASON = 1000
+_GROUPS = (str, int)
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
@@ -87,6 +89,8 @@ class TurnReader:
         self._on_text = on_text
         self._failures: list[str] = []
         self._answer = FinalText()
+        self._text_of = getter(contract.final.field or "")
+        self._group_of = getter(contract.final.group) if contract.final.group else None
         self._ended = False
         self._last_word: tuple[Stream, int] | None = None
         self._rules = RuleWatches(contract)
@@ -109,7 +113,10 @@ class TurnReader:
             tail = self._tails[stream]
             tail += chunk[-MAX_STDERR:]
             del tail[:-MAX_STDERR]
-        self._watches[stream].see(self._framers[stream].feed(chunk))
+        see, feed = self._watches[stream].see, self._framers[stream].feed
+        # a recording comes whole: its records are taken a part at a time
+        for at in range(0, len(chunk), PART):
+            see(feed(chunk[at : at + PART]))
 
     @property
     def over(self) -> bool:
@@ -187,13 +194,13 @@ class TurnReader:
 
     def _take_text(self, record: Record, _index: int) -> None:
         """Keep the last text, joined with those before it that belong to the same answer."""
-        text = value_at(record, self._contract.final.field or "")
+        text = self._text_of(record)
         if not isinstance(text, str):
             return
         if self._on_text:
             self._on_text(text)
-        group = value_at(record, self._contract.final.group) if self._contract.final.group else None
-        self._answer.take(text, group if isinstance(group, str | int) else None)
+        group = self._group_of(record) if self._group_of else None
+        self._answer.take(text, group if isinstance(group, _GROUPS) else None)
 
     def _final_text(self) -> str | None:
         """Return the agent's last text; if that is the whole stream, pass it to `on_text` now."""

@@ -1,11 +1,11 @@
 """Dispatches the records that an engine printed to observers, and counts them by kind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from turngate.contract.values import Match
-from turngate.turn.paths import Record, matches, obstacle_at, unmatched, value_at
+from turngate.turn.paths import Record, matcher, matches, obstacle_at, unmatched, value_at
 
 
 def shown(value: object) -> str:
@@ -18,11 +18,11 @@ def shown(value: object) -> str:
 
 MAX_KINDS = 1000
 MAX_KIND = 100
-Call = Callable[[Record, int], None]
+Call = Callable[[Record, int], bool | None]
 
 
 class RecordHandler(Struct, frozen=True):
-    """A function to call with each matching record and its index in the stream."""
+    """A function to call with each matching record and its index in the stream, until it returns True."""
 
     match: Match | None
     call: Call
@@ -45,12 +45,12 @@ class RecordDispatch:
             return None
         return unmatched(self._field, self.seen, obstacle=self._obstacle)
 
-    def see(self, records: list[Record]) -> None:
+    def see(self, records: Iterable[Record]) -> None:
         """Take the next records of the stream."""
         if self._field is None or not self._counted:
             self._see_without_kind(records)
             return
-        census, by_kind, field = self.census, self._by_kind, self._field
+        census, by_kind, field, index = self.census, self._by_kind, self._field, self.seen - 1
         for index, record in enumerate(records, self.seen):
             kind = record.get(field)
             if kind.__class__ is not str:
@@ -62,8 +62,9 @@ class RecordDispatch:
             else:
                 census[kind] += 1
             for call in calls:
-                call(record, index)
-        self.seen += len(records)
+                if call(record, index) and kind in by_kind:
+                    by_kind[kind] = [other for other in by_kind[kind] if other is not call]
+        self.seen = index + 1
 
     def _note_kind(self, record: Record, field: str) -> None:
         if value_at(record, field) is not None:
@@ -93,13 +94,11 @@ class RecordDispatch:
         if not match:
             return look.call
 
-        def call(record: Record, index: int) -> None:
-            if matches(record, match):
-                look.call(record, index)
+        has_all = matcher(match)
+        return lambda record, index: look.call(record, index) if has_all(record) else None
 
-        return call
-
-    def _see_without_kind(self, records: list[Record]) -> None:
+    def _see_without_kind(self, records: Iterable[Record]) -> None:
+        index = self.seen - 1
         for index, record in enumerate(records, self.seen):
             if self._counted:
                 for key in record:
@@ -107,4 +106,4 @@ class RecordDispatch:
             for look in self._looks:
                 if matches(record, look.match):
                     look.call(record, index)
-        self.seen += len(records)
+        self.seen = index + 1

@@ -20,7 +20,10 @@ class Wanted(Enum):
 
 
 class _Condition(Struct):
-    """What a rule requires at a path; `records` met the conditions before this one, `accepted` also this one."""
+    """What a rule requires at a path; `records` met the conditions before this one, `accepted` also this one.
+
+    Once a record has another value, only accepted records are counted.
+    """
 
     path: str
     wanted: object
@@ -32,9 +35,11 @@ class _Condition(Struct):
 
     def accepts(self, record: Record) -> bool:
         """Count a record, and return whether it meets this condition."""
-        self.records += 1
         value = value_at(record, self.path)
         met = self._is_met(value)
+        if self.has_other_value and not met:
+            return False
+        self.records += 1
         self.accepted += met
         if not met and value is not None and not isinstance(self.wanted, Wanted):
             self.has_other_value = True
@@ -73,10 +78,14 @@ class RuleWatch:
         self._conditions = [_Condition(path, wanted) for path, wanted in (*values.items(), *fields.items())]
         self._seen, self._applied = False, False
 
-    def see(self, record: Record, _index: int) -> None:
-        """Take the next record."""
-        if not self._applied:
-            self._seen, self._applied = True, all(condition.accepts(record) for condition in self._conditions)
+    def see(self, record: Record, _index: int) -> bool:
+        """Take the next record, and return whether the rule has applied, so that no more are needed."""
+        self._seen = True
+        for condition in self._conditions:
+            if not (self._applied or condition.accepts(record)):
+                return False
+        self._applied = True
+        return True
 
     def unmatched(self, without_kinds: str | None) -> str | None:
         """Name the path that kept the rule from applying; None if it applied, or if only values differ.

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from turngate.contract.launch import Stream
 from turngate.contract.structs import HandlePlace
-from turngate.turn.paths import Record, matches, value_at
+from turngate.turn.paths import Record, getter, matches
 from turngate.turn.records import shown
 
 MAX_SIGHTINGS = 50
@@ -49,22 +49,24 @@ class HandleFinder:
         self._sightings: list[Sighting] = []
         self._lacking = 0
         self._latest = -1
-        self._last: tuple[Stream, object] | None = None
+        self._get = getter(place.field)
+        # the latest sighting: equal ones on the same stream are seen once
+        self._stream: Stream | None = None
+        self._value: object = None
 
     def see(self, stream: Stream, record: Record, index: int) -> None:
         """Take a record that the place's `match` accepts (any record if all must contain the id), with its index."""
-        place = self._place
-        value = value_at(record, place.field)
+        place, value = self._place, self._get(record)
         if value is not None and stream == place.stream:
             self._latest = index
-        if (stream, value) == self._last:
+        if value == self._value and stream == self._stream:
             return
         if value is None or (place.record == "every" and not matches(record, place.match)):
             self._lacking += stream == place.stream
         elif len(self._sightings) < MAX_SIGHTINGS:
             kept = _bounded(value)
-            if (stream, kept) != self._last:
-                self._last = (stream, kept)
+            if kept != self._value or stream != self._stream:
+                self._stream, self._value = stream, kept
                 self._sightings.append(Sighting(stream, index, kept))
 
     def reading(self, records: int, unmatched: str | None = None) -> HandleReading:

@@ -8,6 +8,7 @@ from turngate.turn import final_text
     [
         ([("abcd", "m"), ("efgh", "m"), ("ijkl", "m")], "abcdefg"),
         ([("äöü", "m"), ("ß", "m")], "äöü"),
+        ([("äöüß", "m"), ("a", "m")], "äöü"),
         ([("abcdefghij", "m")], "abcdefg"),
         ([("abcdefghij", None)], "abcdefg"),
         ([("abcdefghij", "m"), ("k", "n")], "k"),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from turngate.contract.structs import Framed
 from turngate.turn import framing
-from turngate.turn.framing import MAX_LINE, Lines, Problems, framer
+from turngate.turn.framing import framer
+from turngate.turn.lines import MAX_LINE
 from turngate.turn.paths import Record
 
 NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text")
@@ -147,16 +148,6 @@ def test_line_over_the_limit_is_dropped_and_told() -> None:
     assert records == [{"b": 2}]
     assert f"a line of {MAX_LINE + 1} bytes" in problems[0]
     assert len(problems[0]) < 400
-
-
-@given(st.lists(st.integers(1, 30), max_size=12), st.integers(1, 20))
-def test_lines_keep_what_fits(sizes: list[int], limit: int) -> None:
-    """Lines up to the limit are kept, and each longer one is counted."""
-    problems, stream = Problems(), b"".join(b"x" * size + b"\n" for size in sizes)
-    lines = Lines(problems, limit)
-    kept = [line for i in range(len(stream)) for line in lines.feed(stream[i : i + 1])]
-    assert [len(line) for line in kept] == [size for size in sizes if size <= limit]
-    assert problems.count == sum(size > limit for size in sizes)
 
 
 def test_problems_are_bounded() -> None:
@@ -347,8 +338,3 @@ def test_carriage_return_is_no_part_of_noise_but_at_its_end() -> None:
 def test_line_that_is_no_object_hides_nothing_of_its_chunk() -> None:
     """Records before and after an invalid line are read, however many lines arrive at once."""
     assert read(NDJSON, b'{"a":1}\noops\n{"b":2}\n')[0] == [{"a": 1}, {"b": 2}]
-
-
-def test_no_line_is_under_way_at_the_start() -> None:
-    """Without bytes there is no unfinished line, not even an empty one."""
-    assert Lines(Problems()).finish() == []

@@ -23,7 +23,7 @@ from turngate.contract.mode_query import ModeQuery
 from turngate.files import make_private, open_private, write_atomically
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.sanitize import visible
-from turngate.turn.framing import Lines, Problems
+from turngate.turn.lines import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, write_command
 from turngate_reference.server.sticky.events import StickyRequest
 
@@ -146,7 +146,8 @@ class StickyProcess:
         return self._tree.reap()[0]
 
     def _read(self, chunk: bytes) -> None:
-        for line in self._lines.feed(chunk):
+        for read in self._lines.feed(chunk):
+            line = read.removesuffix(b"\n")
             self._trace_line("<", line)
             self.on_line(line)
 

@@ -1,0 +1,53 @@
+"""A plain reading of a turn that prints a record per line: it parses every line and follows every path."""
+
+from collections import Counter
+from typing import Any
+
+import orjson
+
+from turngate.contract.structs import EngineContract
+from turngate.contract.values import Match
+
+NONE = object()
+
+
+def at(record: Any, path: str) -> Any:
+    """Follow a path step by step."""
+    for step in path.split("."):
+        if isinstance(record, dict):
+            record = record.get(step)
+        elif isinstance(record, list) and step.lstrip("-").isdigit() and -len(record) <= int(step) < len(record):
+            record = record[int(step)]
+        else:
+            return None
+    return record
+
+
+def plain(contract: EngineContract, stdout: bytes) -> tuple[dict[str, int], bool, int, str | None, list[object]]:
+    """Return the census, whether the turn ended, the number of failures, the answer, and the session ids."""
+    census, ended, failures, ids = Counter[str](), False, 0, list[object]()
+    answer: str | None = None
+    group: object = NONE
+    field, final = contract.events.field or "", contract.final
+    for line in stdout.split(b"\n"):
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if not isinstance(record, dict):
+            continue
+
+        def holds(match: Match | None, record: Any = record) -> bool:
+            return all(at(record, path) == value for path, value in (match or {}).items())
+
+        census[str(at(record, field))] += 1
+        ended |= holds(contract.end.match)
+        failures += any(holds(sign.match) and (not sign.has or at(record, sign.has)) for sign in contract.failures)
+        value = at(record, contract.handle.field) if holds(contract.handle.match) else None
+        if value is not None and value not in ids[-1:]:
+            ids.append(value)
+        text = at(record, final.field or "") if holds(final.match) else None
+        if isinstance(text, str):
+            before, group = group, at(record, final.group) if final.group else None
+            answer = (answer or "") + text if group is not None and group == before else text
+    return dict(census), ended, failures, answer, ids
