@@ -82,15 +82,17 @@ def test_a_request_or_the_end_of_the_turn_ends_the_wait_for_a_start(act: Callabl
     def keep(timer: threading.Timer) -> None:
         timers.append(timer)
 
-    with patch.object(threading.Timer, "start", keep):
-        with MidTurn(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
-            turn.started(0)
-            act(turn)
+    with (
+        patch.object(threading.Timer, "start", keep),
+        MidTurn(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn,
+    ):
+        turn.started(0)
+        act(turn)
         (of_start, *others) = timers
+        of_start.function()  # as if it had fired before it was canceled
     assert 80 < of_start.interval <= 90
     assert of_start.finished.is_set()
     assert [timer.interval for timer in others] == ([60.0] if act is MidTurn.requested else [])
-    of_start.function()  # as if it had fired before it was canceled
     assert gave_up == []
 
 
