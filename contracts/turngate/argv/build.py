@@ -94,12 +94,13 @@ def resumed_turn(
 def sticky(
     contract: EngineContract, mode: Mode, *,
     options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None, files: Path | None = None,
+    warm: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Build the arguments of a sticky process; RefusedError if it doesn't accept an option.
 
-    `files` is the folder with the files of the contract's permission mode.
+    `files` is the folder with the files of the contract's permission mode. `warm` says that a resumable run keeps it.
     """
-    filling = {"{options}": sticky_options(contract, mode, options, model, workspace, files)}
+    filling = {"{options}": sticky_options(contract, mode, options, model, workspace, files, warm=warm)}
     built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
     _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
     return built
@@ -107,7 +108,7 @@ def sticky(
 
 def sticky_options(
     contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
-    workspace: Path | None = None, files: Path | None = None,
+    workspace: Path | None = None, files: Path | None = None, *, warm: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError: as for `sticky`."""
     sticky = contract.sticky
@@ -118,7 +119,8 @@ def sticky_options(
         if placed.option.flag not in sticky.options:
             hint = "remove it, or use the profile `resumable`"
             raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
-    permission_mode = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
+    asking = sticky.warm if warm else sticky.interactive
+    permission_mode = asking if mode is Mode.INTERACTIVE else sticky.auto
     ours = permission_mode.options if permission_mode else ()
     if files:
         ours = tuple(token.replace("{files}", str(files)) for token in ours)

@@ -27,6 +27,11 @@ from turngate.contract.values import (
     matching,
 )  # fmt: skip
 
+# what a sticky process must have
+_VERIFIED: Rule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}
+_WHOLE: Rule = {"required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]}
+_COMMANDS = either(has("transport", "json_commands"), ("commands",), ())
+_SAME_ID: Rule = {"if": has("warm"), "then": {"properties": {"same_id": {"const": True}}, "required": ["same_id"]}}
 Stream = Literal["stdout", "stderr"]
 Template = Annotated[tuple[Annotated[str, matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$")], ...], NOT_EMPTY]
 
@@ -271,20 +276,13 @@ class Sticky(Struct, frozen=True):
     permission_requests: The requests by which the engine asks for permission. Any other gets an error response.
     same_id: Whether a headless resume accepts the session id of the transport.
     own_store: Whether the process stores its sessions elsewhere than headless turns do.
+    warm: What makes the process act like a headless turn in mode interactive, and how to confirm it. Permission
+        requests are declined. Absent: a resumable run can't keep a process between its turns.
+    loads_headless: Whether the transport continues a session of a headless turn.
     commands: The protocol, if the transport is json_commands.
     """
 
-    RULE: ClassVar[Rule] = {
-        "allOf": [
-            {
-                "if": {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}},
-                "then": {
-                    "required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]
-                },
-            },
-            either(has("transport", "json_commands"), ("commands",), ()),
-        ]
-    }
+    RULE: ClassVar[Rule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS, _SAME_ID]}
 
     transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"]
     argv: Strings = ()
@@ -296,4 +294,6 @@ class Sticky(Struct, frozen=True):
     one_time: OneTime | None = None
     same_id: bool = False
     own_store: bool = False
+    warm: PermissionMode | None = None
+    loads_headless: bool = False
     commands: JsonCommands | None = None

@@ -6,7 +6,7 @@ from turngate.contract.load import Document
 from turngate.contract.versions import Claim
 from turngate.errors import ContractError
 
-# the keys of `interactive` and `auto` that only some transports send or confirm
+# the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
 _MODE_KEYS = {"session": ("app_server",), "expect": ("app_server",), "mode": ("acp", "stream_json")}
 
 
@@ -14,7 +14,7 @@ def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractErro
     """Find a transport that can't start, that can't set what the contract asks for, or that nothing uses."""
     transport = sticky.data["transport"]
     if transport == "none":
-        for key in ("argv", "options", "interactive", "auto", "permission_requests", "one_time"):
+        for key in ("argv", "options", "interactive", "auto", "warm", "permission_requests", "one_time"):
             if key in sticky.data:
                 message = "is never used without a transport"
                 yield document.error(sticky.at(key), message, f"name the transport, or remove `{key}`", of_key=True)
@@ -26,7 +26,7 @@ def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractErro
 
 
 def _mode_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
-    for mode in ("interactive", "auto"):
+    for mode in ("interactive", "auto", "warm"):
         for key in sticky.data.get(mode, {}):
             if transport not in _MODE_KEYS.get(key, (transport,)):
                 hint = f"only {' and '.join(_MODE_KEYS[key])} can: remove `{key}`"

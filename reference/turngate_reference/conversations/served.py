@@ -11,6 +11,7 @@ from dataclasses import replace as changed
 
 from turngate import EnvironmentFailed, Stop
 from turngate.argv.environment import relocated
+from turngate.process import end_orphans
 from turngate_reference.conversations.served_states import opened_store
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
@@ -19,7 +20,7 @@ from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
-from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
+from turngate_reference.server.orchestrator.recovery import noted_processes, settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
 from turngate_reference.server.states import ENDED, RunErrorCode, State
@@ -78,6 +79,8 @@ class ServedRun:
 
         def play() -> tuple[Decision, TurnResult]:
             nonlocal done
+            # a session has one process at a time
+            end_orphans(noted_processes(self.run.process or {}))
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
             with self._ended_from_elsewhere(stop):
                 done = claimed_turn.play(built, stop)

@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
 from turngate.contract import load
 from turngate_reference.data_dir import DataDir, locked
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
@@ -20,6 +21,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
+from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
 from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store.database import Store
@@ -35,7 +37,8 @@ class ServerSettings:
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
     `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `url`
-    where the server can be reached.
+    where the server can be reached. Resumable runs keep their processes for `warm_wait` seconds after asking, unless
+    they request something else; `warm_memory` limits the resident memory of these processes, in bytes.
     """
 
     data: DataDir
@@ -45,6 +48,8 @@ class ServerSettings:
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     verify: Verify = Verify.OFF
+    warm_wait: int = 0
+    warm_memory: int | None = None
     url: str = ""
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
@@ -84,15 +89,17 @@ class Server:
         # two, so that requests do not hold up turns
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
         self.results = SchemaChecker(DATA_SECONDS)
+        host = StickyHost()
+        self.warm = WarmProcesses(host, self._process_gone, self.dispatcher.kick, settings.warm_memory)
         self._sticky = StickyRuns(
-            self.store, self._records, StickyHost(), self.dispatcher.release, settings.observe, self.results.data_flaw
+            self.store, self._records, host, self.dispatcher.release, settings.observe, self.results.data_flaw
         )  # fmt: skip
         self._runner = TurnRunner(
-            self.store, self._records, self.engines, profiles, self._sticky, self.results.data_flaw,
-            settings.env, settings.pass_env, settings.observe,
+            self.store, self._records, self.engines, profiles, self._sticky, self.warm, self.results.data_flaw,
+            settings.env, settings.pass_env, settings.warm_wait, settings.observe,
         )  # fmt: skip
         self.commands = Commands(
-            self.store, self._records, self.engines, self.dispatcher, self._sticky, self.schemas,
+            self.store, self._records, self.engines, self.dispatcher, self._sticky, self.warm, self.schemas,
             settings.workspace_root,
         )  # fmt: skip
 
@@ -109,7 +116,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner.run, self.engines.unsettled)
+        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.warm.has_room)
         self._watch.start()
         self._started = True
 
@@ -130,6 +137,10 @@ class Server:
             return f"the data directory can't be written: {error.strerror}"
         return ""
 
+    def _process_gone(self, run_id: str, tag: str) -> None:
+        with self.store.writing() as connection:
+            transitions.forget_process(connection, run_id, tag)
+
     @property
     def ready(self) -> bool:
         """Whether the server accepts and works on runs."""
@@ -143,6 +154,7 @@ class Server:
         self.schemas.close()
         self.results.close()
         self.dispatcher.close()
+        self.warm.close()
         self._sticky.close()
         if self._watch.ident is not None:
             self._watch.join()

@@ -80,6 +80,15 @@ stopped, 2 it could not start."""
     "stay queued until then), before serving, or never. Known results are reused.",
 )  # fmt: skip
 @click.option(
+    "--warm-wait", metavar="SECONDS", default=0, show_default=True, type=click.IntRange(0, 86400),
+    help="Keep the process of a resumable run this long after it asks, so that a quick reply needs no new one. A run's "
+    "warm_wait_sec overrides it.",
+)  # fmt: skip
+@click.option(
+    "--warm-memory", metavar="MIB", type=click.IntRange(1),
+    help="Resident memory that these processes may use together; the oldest end first.  [default: unlimited]",
+)  # fmt: skip
+@click.option(
     "--log-level", type=click.Choice(("debug", "info", "warning")), default="warning", show_default=True,
     help="Log level on stderr; debug includes the arguments of every started engine.",
 )  # fmt: skip
@@ -92,6 +101,8 @@ def serve(  # noqa: PLR0913 - as it has options
     token_file: Path | None,
     pass_env: tuple[str, ...],
     verify: str,
+    warm_wait: int,
+    warm_memory: int | None,
     log_level: str,
 ) -> int:
     """Run the reference server: runs, questions and replies over HTTP.
@@ -106,8 +117,9 @@ def serve(  # noqa: PLR0913 - as it has options
     guarding = guard(address[0], host, token)
     metrics, open_streams = Metrics(), EventStreams()
     settings = ServerSettings(
-        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
-    )
+        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
+        warm_wait, None if warm_memory is None else warm_memory * 2**20,
+    )  # fmt: skip
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, adopting_orphans(), _server(settings, listening) as core:
         limits = Limits(connections=connections(raise_limit(), slots))

@@ -67,8 +67,8 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
     assert answered
     assert answered.response == "blue"
     assert told(server_env, run_id, last) == [
-        ("reply", None), ("state", "running"), ("turn.started", 2), ("text", 2), ("text", 2), ("turn.ended", 2),
-        ("state", "succeeded"),
+        ("reply", None), ("state", "running"), ("turn.started", 2), ("turn.delivered", 2), ("text", 2),
+        ("text", 2), ("turn.ended", 2), ("state", "succeeded"),
     ]  # fmt: skip
     first, second = server_env.cli_env.calls()
     assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", "--add-dir", "a", "resume", d.SESSION, "-"]

@@ -30,13 +30,15 @@ def approval(
         return "act"
     needed = {name: value for name, value in interactive.env.items() if asking_env is None or name in asking_env}
     by_env = needed.items() <= env.items()
-    return "ask" if by_env and mode == interactive.mode and in_force(sticky, fields) is interactive else "act"
+    asks = in_force(sticky, fields) is not sticky.auto
+    return "ask" if by_env and mode == interactive.mode and asks else "act"
 
 
 def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
-    """Return the permission mode in force: that of mode auto if its fields opened the session, else the other one."""
-    if sticky.auto and sticky.auto.session and sticky.auto.session.items() <= fields.items():
-        return sticky.auto
+    """Return the permission mode in force: the one whose fields opened the session, else that of mode interactive."""
+    for mode in (sticky.auto, sticky.warm):
+        if mode and mode.session and mode.session.items() <= fields.items():
+            return mode
     return sticky.interactive or PermissionMode()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turngate import ContractError, EnvironmentFailed, Mode, Outcome, RefusedError, engine_names
+from turngate import ContractError, EngineContract, EnvironmentFailed, Mode, Outcome, RefusedError, engine_names
 from turngate.argv import build
 from turngate.argv.allowed import allowed
 from turngate.argv.auto_flags import auto_flags_in
@@ -20,6 +20,8 @@ from turngate_reference.server.orchestrator.profiles import STICKY
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
+from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
+from turngate_reference.server.orchestrator.warm_turn import no_warm_wait
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
@@ -39,6 +41,7 @@ class Commands:
     engines: Engines
     dispatcher: Dispatcher
     sticky: StickyRuns
+    warm: WarmProcesses
     schemas: SchemaChecker
     workspace_root: Path | None
 
@@ -115,6 +118,7 @@ class Commands:
             self.sticky.observe(run.engine, Outcome.ERROR, seconds)
         self.dispatcher.stop(run_id)
         self.sticky.end(run_id)
+        self.warm.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
     def _check(self, request: dict[str, Any], workspace: Path | None) -> None:
@@ -132,6 +136,8 @@ class Commands:
             raise ApiError("AUTO_FLAG_REFUSED", detail, "remove it, or use mode auto", members)
         # the run's own directory doesn't exist yet
         place = workspace or own_cwd(self.records.data.runs / "new")
+        if request.get("warm_wait_sec"):
+            _check_warm_wait(contract, request, place)
         try:
             build.turn_options(contract, mode, options, model, place)
             build.prompt_channel(contract, first_prompt(request, self.records.data.runs))
@@ -172,12 +178,21 @@ class Commands:
     def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
         """Return the engine that a reply would resume; None if there is none or it is no longer known."""
         run = runs.find(self.store, run_id)
-        if run is None or run.state is not State.WAITING_USER or run.process is not None:
+        if run is None or run.state is not State.WAITING_USER or run.needs_process:
             return None
         try:
             return self.engines.find(run.engine)
         except EnvironmentFailed:
             return None
+
+
+def _check_warm_wait(contract: EngineContract, request: dict[str, Any], place: Path) -> None:
+    """Reject a run that asks to keep its process, but can't."""
+    why = no_warm_wait(contract, request, place)
+    if request["execution_mode"] != Mode.INTERACTIVE or request.get("interactive_profile") == STICKY:
+        why = "it is for interactive runs without a sticky process"
+    if why is not None:
+        raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
 
 
 def _check_reply(run: Run, question: StoredQuestion, response: str, engine: InstalledEngine | None) -> None:

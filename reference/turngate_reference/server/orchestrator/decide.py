@@ -33,7 +33,8 @@ class Decision:
 class TurnResult:
     """The result of a turn, apart from the state of its run (`exit_code` None: the engine has none).
 
-    `session_seen` says whether the engine's session store held the session right after the turn that made it.
+    `session_seen` says whether the engine's session store held the session right after the turn that made it. `process`
+    is the note of the process that still exists.
     """
 
     seconds: float | None = None
@@ -42,6 +43,7 @@ class TurnResult:
     repair_level: str | None = None
     session: dict[str, Any] | None = None
     session_seen: bool | None = None
+    process: dict[str, Any] | None = None
 
 
 def decide(

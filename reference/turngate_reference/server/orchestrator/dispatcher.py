@@ -49,14 +49,16 @@ class Dispatcher:
         self,
         run_turn: Callable[[Run, Stop], bool],
         unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
+        has_room: Callable[[Collection[str], int], bool] = lambda _queued, free: free > 0,
     ) -> None:
         """Start processing the queue.
 
         `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`.
-        `unsettled` picks, from the names of engines, those whose interactive runs must not start yet; call `kick` when
-        that changes.
+        `unsettled` picks, from the names of engines, those whose interactive runs must not start yet. `has_room` says
+        whether the first of some queued runs may start, from the number of slots that no turn holds. Call `kick` when
+        one of these changes.
         """
-        self._run_turn, self._unsettled = run_turn, unsettled
+        self._run_turn, self._unsettled, self._has_room = run_turn, unsettled, has_room
         self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
@@ -110,23 +112,24 @@ class Dispatcher:
             try:
                 while not self._closing.is_set() and self.held < self.slots:
                     held_back = self._unsettled(transitions.first_turns(self._store))
-                    if not transitions.is_queued(self._store, held_back):
+                    queued = transitions.queued(self._store, held_back, self.slots)
+                    if not queued or not self._has_room(queued, self.slots - self.held):
                         break
-                    self._begin(held_back)
+                    self._begin(held_back, queued[0])
             except Exception:
                 log.exception("can't process the queue yet")
                 # the freed slot has woken this thread, and must not cause an immediate retry
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()
 
-    def _begin(self, held_back: Collection[str]) -> None:
-        """Take a slot, then a run for it."""
+    def _begin(self, held_back: Collection[str], run_id: str) -> None:
+        """Take a slot, then the run for it, if that is still the first."""
         tag, stop = uuid.uuid4().hex, Stop()
         with self._lock:
             self._held[tag] = "", stop
         run = None
         try:
-            run = transitions.claim(self._store, tag, held_back)
+            run = transitions.claim(self._store, tag, held_back, run_id)
         finally:
             if run is None:
                 self._release(tag)

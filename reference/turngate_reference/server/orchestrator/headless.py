@@ -99,6 +99,7 @@ class HeadlessTurn:
                 noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
                 self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
             self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))
+            self.outbox.put(lambda connection: transitions.note_delivery(connection, run, "new_process"))
 
         options = RunOptions(
             run.cwd, self.env, stop,

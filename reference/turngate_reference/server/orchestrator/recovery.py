@@ -5,6 +5,7 @@ import re
 import threading
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from turngate import EnvironmentFailed, TurngateError, load_contract
@@ -34,7 +35,7 @@ def recover(store: Store, records: Records) -> None:
     running = [run for run in runs.in_state(store, State.RUNNING) if run.run_id not in at_terminals]
     lost = [(run.run_id, why) for run in runs.waiting(store) if (why := _lost(run)) is not None]
     noted = {run_id: process for run_id, process in runs.processes(store).items() if run_id not in at_terminals}
-    left = end_orphans(map(_noted, noted.values()))
+    left = end_orphans(chain.from_iterable(map(noted_processes, noted.values())))
     if left:
         # any of the noted processes may be the parent, so the next server gets all notes
         log.error("could not stop these processes of an earlier server: %s", ", ".join(map(str, left)))
@@ -60,7 +61,7 @@ def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
     run = runs.find(store, run_id)
     if run is None or run_id not in runs.at_terminals(store):
         return
-    if left := end_orphans([_noted(run.process or {})]):
+    if left := end_orphans(noted_processes(run.process or {})):
         # the note about them stays, so that the next server tries again
         log.error("could not stop these processes of a killed turngate resume: %s", ", ".join(map(str, left)))
     killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed during the turn")
@@ -104,5 +105,8 @@ def _end(store: Store, records: Records, run: Run, decision: Decision, **columns
         transitions.end_run(connection, run, decision, **columns)
 
 
-def _noted(process: dict[str, Any]) -> Noted:
-    return Noted(process.get("tag", ""), process.get("pid"), process.get("started_at"))
+def noted_processes(process: dict[str, Any]) -> list[Noted]:
+    """Return the processes of a note: that of the turn, and the one that the run has kept since its last turn."""
+    kept = process.get("kept")
+    noted = Noted(process.get("tag", ""), process.get("pid"), process.get("started_at"))
+    return [noted, *(noted_processes(kept) if kept else ())]

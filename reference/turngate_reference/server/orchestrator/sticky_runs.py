@@ -177,6 +177,7 @@ class StickyRuns:
         with self._store.writing() as connection:
             runs.change(connection, sticky.run.run_id, process=sticky.process)
             transitions.note_argv(connection, sticky.run, event.argv)
+            transitions.note_delivery(connection, sticky.run, "new_process")
         self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
     def _judge(self, sticky: StickyRun, event: events.TurnEnded) -> tuple[Decision, TurnResult]:
@@ -222,6 +223,7 @@ class StickyRuns:
             self._host.decide(run_id, question.request_id, response)
             return
         sticky.turn_began, sticky.on_text = self._clock(), text_events(sticky.outbox, run)
+        sticky.outbox.put(lambda connection: transitions.note_delivery(connection, run, "living_process"))
         self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:

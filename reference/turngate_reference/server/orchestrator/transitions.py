@@ -31,9 +31,9 @@ T = TypeVar("T")
 RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
 _MAY_BEGIN = """
-    SELECT run_id, turn_index, started_at FROM runs
+    SELECT run_id, turn_index, started_at, process_json FROM runs
     WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
-    ORDER BY queue_place LIMIT 1
+    ORDER BY queue_place LIMIT ?
 """
 
 
@@ -46,24 +46,24 @@ def first_turns(store: Store) -> list[str]:
     return [row["engine"] for row in rows]
 
 
-def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
-    """Whether a run that may start, as in `claim`, waits for a slot."""
-    return bool(store.read(_MAY_BEGIN, *_queue_conditions(held_back)))
+def queued(store: Store, held_back: Collection[str] = (), limit: int = 1) -> list[str]:
+    """Return the first runs in the queue that may start, as in `claim`."""
+    return [row["run_id"] for row in store.read(_MAY_BEGIN, *_queue_conditions(held_back, limit))]
 
 
-def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
-    """Claim the first run in the queue that may start, and start its next turn; None if there is none.
+def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | None = None) -> Run | None:
+    """Claim the first run in the queue that may start, and start its next turn; None if there is none, or not `only`.
 
     The tag for its processes is stored with it, so that they can be found even if the server dies. Interactive runs of
     held-back engines do not start, but those that have started continue.
     """
     with store.writing() as connection:
-        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
-        if row is None:
+        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back, 1)).fetchone()
+        if row is None or only not in (None, row["run_id"]):
             return None
         return _begin_turn(
             connection, row["run_id"], State.QUEUED, row["turn_index"] + 1,
-            process={"tag": tag}, started_at=row["started_at"] or now(),
+            process=_note(tag, json.loads(row["process_json"] or "null")), started_at=row["started_at"] or now(),
         )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
         _close_question(connection, run, response, terminal=True)
         return _begin_turn(
             connection, run.run_id, State.WAITING_USER, run.turn_index + 1,
-            pending_interaction_id=None, process={"tag": tag, "terminal": True},
+            pending_interaction_id=None, process=_note(tag, current.process) | {"terminal": True},
         )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
     """
     _close_question(connection, run, response)
     columns: dict[str, Any] = {"pending_interaction_id": None, "wait_deadline_at": None}
-    if run.process is None:
+    if not run.needs_process:
         runs.transition(connection, run.run_id, run.state, State.QUEUED, **columns)
     elif permission:
         runs.transition(connection, run.run_id, run.state, State.RUNNING, **columns)
@@ -133,7 +133,8 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
             "error": decision.error, "final_data": decision.final_data, "session": result.session or current.session
         }  # fmt: skip
         _end_turn(connection, run, decision, result)
-        if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
+        columns = {"process": result.process} | columns
+        if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **columns):
             raise RuntimeError(f"{run.run_id} is not running any more")
     return decision.state
 
@@ -215,8 +216,26 @@ def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | No
     connection.execute(change, (exit_code, run_id, run_id))
 
 
-def _queue_conditions(held_back: Collection[str]) -> tuple[str, ...]:
-    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])
+def note_delivery(connection: sqlite3.Connection, run: Run, delivery: str) -> None:
+    """Record to which process the prompt of a turn went: `new_process` or `living_process`."""
+    add_event(connection, run.run_id, "turn.delivered", {"turn_index": run.turn_index, "delivery": delivery})
+
+
+def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> None:
+    """Forget the process with this tag, which is gone; the note of any other stays."""
+    # a running turn needs its tag, even if this process is gone
+    run = runs.get(connection, run_id)
+    if run.state is not State.RUNNING and run.process is not None and run.process["tag"] == tag:
+        runs.change(connection, run_id, process=None)
+
+
+def _note(tag: str, kept: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the note of a turn's processes, with that of the process that the run has kept."""
+    return {"tag": tag} | ({"kept": kept} if kept else {})
+
+
+def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int, ...]:
+    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back]), limit
 
 
 def _begin_turn(connection: sqlite3.Connection, run_id: str, source: State, turn_index: int, **columns: Any) -> Run:

@@ -1,7 +1,9 @@
 """Runs the turns that the server has claimed, in a separate process each or in a sticky one."""
 
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +18,9 @@ from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFa
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
-from turngate_reference.server.states import RunErrorCode
+from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
+from turngate_reference.server.orchestrator.warm_turn import WarmTurn, no_warm_wait
+from turngate_reference.server.states import ENDED, RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.outbox import Outbox
@@ -29,7 +33,8 @@ T = TypeVar("T")
 class TurnRunner:
     """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
 
-    `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn.
+    `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn. A resumable run keeps
+    its process for `warm_wait` seconds after asking, unless it requests something else.
     """
 
     store: Store
@@ -37,9 +42,11 @@ class TurnRunner:
     engines: Engines
     profiles: Profiles
     sticky: StickyRuns
+    warm: WarmProcesses
     data_flaw: DataFlaw
     server_env: Mapping[str, str]
     pass_env: tuple[str, ...] = ()
+    warm_wait: int = 0
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -49,6 +56,8 @@ class TurnRunner:
         result = complete(outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait)
         if result is None:
             return False
+        if result.process is not None or self.warm.has_process(run.run_id):
+            self._settle_process(run.run_id)
         self.observe(run.engine, result.outcome, result.seconds or 0.0)
         return True
 
@@ -68,6 +77,10 @@ class TurnRunner:
             self.sticky.begin(run, engine, env)
             return None
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
+        if run.warm_wait_sec:
+            ended = WarmTurn(turn, self.warm).play(reply, stop)
+            if ended is not None:
+                return ended
         return turn.conclude(turn.play(turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
@@ -81,7 +94,8 @@ class TurnRunner:
                 engine, self._env(engine, locations),
                 asked=run.request.get("interactive_profile"), session_timeout_sec=run.timeout,
             )  # fmt: skip
-            settled |= {"profile": structs.asdict(profile), "capability": structs.asdict(capability)}
+            kept = self._warm_wait(run, engine) if profile.kind == "resumable" and run.mode is Mode.INTERACTIVE else {}
+            settled |= {"profile": structs.asdict(profile) | kept, "capability": structs.asdict(capability)}
 
         def settle() -> Run:
             with self.store.writing() as connection:
@@ -89,6 +103,31 @@ class TurnRunner:
                 return runs.get(connection, run.run_id)
 
         return self._eventually(settle)
+
+    def _settle_process(self, run_id: str) -> None:
+        """Keep the process of a turn for the next one, or end it if the run has ended."""
+        run = None
+        with suppress(sqlite3.Error):
+            run = runs.find(self.store, run_id)
+        if run is None or run.state in ENDED:
+            self.warm.finish(run_id)
+        else:
+            self.warm.keep(run_id, run.warm_wait_sec)
+        if run is not None and run.process is not None and not self.warm.has_process(run_id):
+            # it may have ended before its note was written
+            tag = run.process["tag"]
+            with suppress(sqlite3.Error):
+                self._eventually(lambda: self._forget(run_id, tag))
+
+    def _forget(self, run_id: str, tag: str) -> None:
+        with self.store.writing() as connection:
+            transitions.forget_process(connection, run_id, tag)
+
+    def _warm_wait(self, run: Run, engine: InstalledEngine) -> dict[str, Any]:
+        """Return how long the run keeps its process after asking, and why the server's default doesn't apply."""
+        seconds = run.request.get("warm_wait_sec", self.warm_wait)
+        why = no_warm_wait(engine.contract, run.request, run.cwd) if seconds else None
+        return {"warm_wait_sec": 0, "warm_wait_reason": why} if why else {"warm_wait_sec": seconds}
 
     def _eventually(self, action: Callable[[], T]) -> T:
         return transitions.eventually(action, self.closing.wait)

@@ -49,19 +49,27 @@ class AcpTransport(RpcTransport):
         self._mode_told = asyncio.Event()
 
     async def open(self) -> None:
-        """Open a session, ask for the model, and set the mode."""
+        """Open or load a session, ask for the model, and set the mode."""
         asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
         answer = await self.call("initialize", asked)
         if answer.get("protocolVersion") != PROTOCOL_VERSION:
             raise TransportError(f"it uses protocol version {answer.get('protocolVersion')}")
-        session = await self.call("session/new", {"cwd": str(self.request.cwd), "mcpServers": []})
-        if not isinstance(session.get("sessionId"), str):
-            raise TransportError("it opened a session without an id")
-        self.session_id = session["sessionId"]
+        session = await self._session({"cwd": str(self.request.cwd), "mcpServers": []})
         if self.model is not None and not await self._choose(session, "model", self.model):
             await self._set_model(self.model)
         if self.permission_mode.mode is not None:
             await self._set_mode(session, self.permission_mode.mode)
+
+    async def _session(self, where: Message) -> Message:
+        """Return what the agent tells about the session that it opens, or loads by its id."""
+        if (known := self.request.session) is not None:
+            self.session_id = known
+            return await self.call("session/load", {"sessionId": known, **where})
+        session = await self.call("session/new", where)
+        if not isinstance(session.get("sessionId"), str):
+            raise TransportError("it opened a session without an id")
+        self.session_id = session["sessionId"]
+        return session
 
     async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Prompt; the turn ends with the answer to it."""

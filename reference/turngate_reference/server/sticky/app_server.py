@@ -27,18 +27,24 @@ class AppServerTransport(RpcTransport):
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
-        """Start a thread with the approval policy of the mode, and check that the policy is applied."""
+        """Start or continue a thread with the approval policy of the mode, and check that the policy is applied."""
         await self.call("initialize", _CLIENT)
         self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
         asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
         if self.model is not None:
             asked["model"] = self.model
-        answer = await self.call("thread/start", asked)
+        wanted_session = self.request.session
+        if wanted_session is None:
+            answer = await self.call("thread/start", asked)
+        else:
+            answer = await self.call("thread/resume", {"threadId": wanted_session, **asked})
         for path, wanted in self.permission_mode.expect.items():
             confirm(path, wanted, value_at(answer, path), obstacle_at(answer, path)[1])
         session_id = value_at(answer, "thread.id")
         if not isinstance(session_id, str):
             raise TransportError("it started a thread without an id")
+        if wanted_session not in (None, session_id):
+            raise TransportError(f"it continued thread {session_id} instead of {wanted_session}")
         self.session_id = session_id
 
     async def turn(self, text: str) -> tuple[str | None, str | None]:

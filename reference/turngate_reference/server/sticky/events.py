@@ -14,7 +14,8 @@ class StickyRequest:
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
     as for a headless turn; those that the contract does not name for a sticky process are refused. `traces` gets
-    `stderr`, and in `protocol` all lines in both directions, both within limits.
+    `stderr`, and in `protocol` all lines in both directions, both within limits. `warm` makes it act like a headless
+    turn, so it declines what it would ask for. `session` is the session to continue (None: a new one).
     """
 
     executable: Path
@@ -26,6 +27,8 @@ class StickyRequest:
     traces: Path
     model: str | None = None
     options: tuple[str, ...] = ()
+    warm: bool = False
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class Opened:
     started_at: float
     session_id: str | None
     argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """The prompt is being sent: until this event, the engine has got nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +102,4 @@ class Gone:
     exit_code: int | None
 
 
-StickyEvent: TypeAlias = Opened | AgentText | TurnEnded | PermissionAsked | Lost | Gone
+StickyEvent: TypeAlias = Opened | Prompted | AgentText | TurnEnded | PermissionAsked | Lost | Gone

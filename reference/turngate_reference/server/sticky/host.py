@@ -20,8 +20,8 @@ class StickyHost:
     """Holds sticky processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
-    of a run are in order: `Opened`, then for each prompt texts, permission requests and `TurnEnded`; `Lost` at any
-    time; `Gone` last, always. A call for a run without a process is ignored.
+    of a run are in order: `Opened`, then for each prompt `Prompted`, texts, permission requests and `TurnEnded`; `Lost`
+    at any time; `Gone` last, always. A call for a run without a process is ignored.
     """
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class StickyHost:
             self._runs.add(run)
         run.add_done_callback(self._runs.discard)
 
-    def prompt(self, run_id: str, text: str) -> None:
-        """Run the next turn in the same process."""
-        self._call(run_id, lambda session: session.prompt(text))
+    def prompt(self, run_id: str, text: str, *, checked: bool = False) -> None:
+        """Run the next turn in the same process; `checked`: only once the process has answered a request."""
+        self._call(run_id, lambda session: session.prompt(text, checked=checked))
 
     def decide(self, run_id: str, request_id: str, option: str) -> None:
         """Answer the open permission request with one of its options; one that is no longer open is ignored."""

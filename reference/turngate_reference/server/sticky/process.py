@@ -85,7 +85,7 @@ class StickyProcess:
         make_private(request.traces)
         self.argv = argv.sticky(
             request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
-            files=_written(self.permission_mode.files, request.traces / "files"),
+            files=_written(self.permission_mode.files, request.traces / "files"), warm=request.warm,
         )  # fmt: skip
         env = {**request.env, **self.permission_mode.env}
         if self.permission_mode.query:
@@ -208,9 +208,10 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
     sticky = request.contract.sticky
     if request.mode is Mode.AUTO:
         return sticky.auto or PermissionMode()
-    if sticky.interactive is None:
+    asking = sticky.warm if request.warm else sticky.interactive
+    if asking is None:
         raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
-    return sticky.interactive
+    return asking
 
 
 def _written(files: Mapping[str, str], folder: Path) -> Path:

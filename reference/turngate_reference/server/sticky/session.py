@@ -16,6 +16,7 @@ from turngate_reference.server.sticky.events import (
     Lost,
     Opened,
     PermissionAsked,
+    Prompted,
     StickyEvent,
     StickyRequest,
     TurnEnded,
@@ -40,7 +41,7 @@ class StickySession:
 
     def __init__(self, request: StickyRequest, tell: Tell, executor: Executor) -> None:
         self._request, self._tell, self._executor = request, tell, executor
-        self._prompts: asyncio.Queue[str] = asyncio.Queue()
+        self._prompts: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._ended = asyncio.Event()
         # the request that the user is deciding, while others wait for the lock; None decides a void one
         self._open: PermissionAsked | None = None
@@ -51,9 +52,9 @@ class StickySession:
         self._turn: object | None = None
         self._declined = False
 
-    def prompt(self, text: str) -> None:
-        """Run another turn, after those requested earlier."""
-        self._prompts.put_nowait(text)
+    def prompt(self, text: str, *, checked: bool = False) -> None:
+        """Run another turn, after those requested earlier; `checked`: only once the process has answered a request."""
+        self._prompts.put_nowait((text, checked))
 
     def decide(self, request_id: str, option: str) -> None:
         """Answer the open permission request; anything else is ignored."""
@@ -112,12 +113,16 @@ class StickySession:
             await transport.open()
             self._tell(Opened(process.pid, process.started_at, transport.session_id, process.argv))
             while True:
-                await self._run_turn(transport, await self._prompts.get())
+                text, checked = await self._prompts.get()
+                if checked:
+                    await transport.check()
+                await self._run_turn(transport, text)
         finally:
             transport.close()
 
     async def _run_turn(self, transport: Transport, text: str) -> None:
         self._declined, self._turn = False, object()
+        self._tell(Prompted())
         final_text, failure = await transport.turn(text)
         self._turn = None
         self._decide(None)
@@ -135,7 +140,10 @@ class StickySession:
             self._declined = True
             return None
         chosen: str | None = next(iter(grants or answers))
-        if self._request.mode is not Mode.AUTO:
+        if self._request.warm:
+            chosen = next((name for name in answers if name not in grants), None)
+            self._declined = True
+        elif self._request.mode is not Mode.AUTO:
             self._asked += 1
             asked = PermissionAsked(f"permission-{self._asked}", prompt, tuple(answers), context)
             chosen = await self._decision(asked, self._turn)

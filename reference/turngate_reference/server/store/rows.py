@@ -55,6 +55,11 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
         """Whether it waits without a process."""
         return self.profile is not None and self.profile["kind"] == "resumable"
 
+    @property
+    def warm_wait_sec(self) -> int:
+        """For how many seconds it may keep its process after asking; 0: it doesn't."""
+        return self.profile.get("warm_wait_sec", 0) if self.profile and self.is_resumable else 0
+
 
 class Run(Summary, frozen=True):
     """A run with all its columns."""
@@ -74,6 +79,11 @@ class Run(Summary, frozen=True):
     def artifacts(self) -> Path:
         """Where its results go: below the directory that the engine may write to."""
         return self.cwd / "artifacts" / self.handle
+
+    @property
+    def needs_process(self) -> bool:
+        """Whether its next turn can only run in the process that it has."""
+        return self.process is not None and not self.is_resumable
 
     @property
     def locations(self) -> dict[str, str | None]:

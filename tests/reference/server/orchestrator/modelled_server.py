@@ -18,6 +18,7 @@ from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision,
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
+from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.output_schema.flaws import data_flaw
 from turngate_reference.server.states import State
@@ -103,9 +104,10 @@ class ModelledServer:
             self.store, self.records, self.host, self.dispatcher.release,  # type: ignore[arg-type]
             lambda *_: None, data_flaw, now,
         )  # fmt: skip
+        self.warm = WarmProcesses(self.host, lambda *_: None, self.dispatcher.kick)  # type: ignore[arg-type]
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
         self.commands = Commands(
-            self.store, self.records, engines, self.dispatcher, self.sticky, SchemaChecker(1.0), None
+            self.store, self.records, engines, self.dispatcher, self.sticky, self.warm, SchemaChecker(1.0), None
         )
         self.dispatcher.start(self.headless.run)
 

@@ -89,6 +89,7 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
         "INVALID_OUTPUT_SCHEMA": {"output_schema": {"type": 7}},
         "SCHEMA_TOO_COSTLY": {"output_schema": hostile.doubling()},
         "WORKSPACE_REFUSED": {"workspace": ".."},
+        "WARM_WAIT_UNAVAILABLE": {"warm_wait_sec": 60, "execution_mode": "auto"},
     }
     for code, changes in refused.items():
         assert caller.post("/v1/runs", ASKS | changes).json["code"] == code

@@ -1,0 +1,103 @@
+"""A server whose engine is simulated, with a stub model, and what its runs with a warm wait do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.probes.simulate.played import at_known_release
+from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from turngate import EngineContract
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.simulate.process import install
+from turngate_probes.stub_model import Rule, Text
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.rows import Run, StoredQuestion
+
+ANSWER = final(done=True)
+ENDS = "that is all"
+LIVING, NEW = "living_process", "new_process"
+
+
+@dataclass
+class WarmEnv:
+    """A server environment whose model asks at every prompt, except at one with `ENDS`."""
+
+    server_env: ServerEnv
+    engine: str
+    box: Sandbox
+
+    def ask(self, seconds: int = 600, **more: Any) -> tuple[str, StoredQuestion]:
+        """Create a run that keeps its process, and wait for its question."""
+        wait = {"warm_wait_sec": seconds} if seconds else {}
+        return self.server_env.ask(engine=self.engine, **wait, **more)
+
+    def reply(self, run_id: str, response: str = "red") -> None:
+        """Reply to the open question."""
+        self.server_env.reply(run_id, self.server_env.question(run_id), response)
+
+    def turn(self, run_id: str, response: str = "red") -> Run:
+        """Reply, and wait until the turn has ended with another question."""
+        before = self.server_env.run(run_id).turn_index
+        self.reply(run_id, response)
+        self.until(run_id, lambda run: run.turn_index > before and run.pending_interaction_id is not None)
+        return self.server_env.run(run_id)
+
+    def until(self, run_id: str, holds: Any) -> None:
+        """Wait until something holds of a run."""
+        store = self.server_env.server.store
+        with store._changed:
+            assert store._changed.wait_for(lambda: holds(self.server_env.run(run_id)), PATIENCE)
+
+    def deliveries(self, run_id: str) -> list[str]:
+        """List how the turns of a run were delivered."""
+        return deliveries(self.server_env, run_id)
+
+    def pid(self, run_id: str) -> int:
+        """Return the id of the process that a waiting run has kept."""
+        return int((self.server_env.run(run_id).process or {})["pid"])
+
+    def until_cold(self, run_id: str) -> None:
+        """Wait until a run has no process any more."""
+        self.until(run_id, lambda run: run.process is None)
+        assert not self.server_env.server.warm.has_process(run_id)
+
+    def last_request(self) -> str:
+        """Return the last request to the model."""
+        return self.box.backend.exchanges()[-1].body.decode()
+
+
+@contextmanager
+def warm_env(
+    server_env: ServerEnv, engine: str = "codex", *, real: tuple[EngineContract, Path] | None = None, **settings: Any
+) -> Iterator[WarmEnv]:
+    """Open a server with a simulated engine of this name, or with a `real` one."""
+    contract = real[0] if real else at_known_release(engine)
+    if real:
+        (server_env.cli_env.path / contract.executable).symlink_to(real[1])
+    else:
+        install(contract, server_env.cli_env.path)
+    with sandbox(contract.hermetic, server_env.cli_env.root, "box", keep=False) as box:
+        box.backend.script(Rule(Text(ANSWER), contains=ENDS), Rule(Text(ASK)))
+        env = {
+            **server_env.settings.env,
+            **box.env(contract.hermetic, box.work),
+            "PATH": server_env.settings.env["PATH"],
+        }
+        server_env.settings = replace(server_env.settings, env=env, pass_env=tuple(env))
+        with server_env.opened(**settings):
+            yield WarmEnv(server_env, engine, box)
+
+
+def deliveries(server_env: ServerEnv, run_id: str) -> list[str]:
+    """List how the turns of a run were delivered."""
+    told = runs.events(server_env.server.store, run_id, 0, 1000)
+    return [event.data["delivery"] for event in told if event.type == "turn.delivered"]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not exited."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
