@@ -6,7 +6,8 @@ from turngate.process.family import Family
 from turngate.process.sessions import sessions
 
 # its child leads a session of its own, and only the tag in its environment shows whose it is
-LEAVES = "setsid sleep 600 & echo $!; exec >&-"
+WAITS = "echo $$; exec 3<>pipe; read line <&3"  # says its pid itself, so that it has its own arguments by then
+LEAVES = f"mkfifo pipe; setsid sh -c '{WAITS}' & exec >&-"
 
 
 def _line(process: subprocess.Popen[bytes]) -> int:
@@ -28,6 +29,6 @@ def test_what_outlived_the_main_process_is_described_and_ended(tmp_path: Path) -
     other, _ = Family(process.pid, "other", before | {(process.pid, process.pid)}).settle(0)
     assert (other, is_alive(pid)) == ((), True)
     [left], _ = Family(process.pid, "own", before).settle(0)
-    assert (left.pid, left.argv, left.survived) == (pid, ("sleep", "600"), False)
+    assert (left.pid, left.argv, left.survived) == (pid, ("sh", "-c", WAITS), False)
     assert not is_alive(pid)
     tree.reap()
