@@ -4,7 +4,6 @@ None of them is a verdict: an engine's mistake is a result, never an exception.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 
 class TurngateError(Exception):
@@ -15,7 +14,6 @@ class TurngateError(Exception):
     """
 
 
-@dataclass
 class ContractError(TurngateError):
     """A contract or another data file is invalid.
 
@@ -26,12 +24,11 @@ class ContractError(TurngateError):
     codex.yaml:3:5: $.title: must be text (add quotes)
     """
 
-    message: str
-    file: str = ""
-    line: int = 0
-    column: int = 0
-    path: str = ""
-    hint: str = ""
+    def __init__(
+        self, message: str, file: str = "", line: int = 0, column: int = 0, path: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(message, file, line, column, path, hint)
+        self.message, self.file, self.line, self.column, self.path, self.hint = message, file, line, column, path, hint
 
     def __str__(self) -> str:
         """Render as `file:line:column: path: message (hint)`, without the unknown parts."""
@@ -58,17 +55,16 @@ class NoVersionError(NotCoveredError):
     """
 
 
-@dataclass
 class _HintedError(TurngateError):
-    what: str
-    hint: str = ""
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.what, self.hint = what, hint
 
     def __str__(self) -> str:
         """Render as `what (hint)`."""
         return f"{self.what} ({self.hint})" if self.hint else self.what
 
 
-@dataclass
 class RefusedError(_HintedError):
     """The request can't be carried out safely; `subject` is the token or value at fault, if any.
 
@@ -80,7 +76,9 @@ class RefusedError(_HintedError):
     --yolo
     """
 
-    subject: str | None = None
+    def __init__(self, what: str, hint: str = "", subject: str | None = None) -> None:
+        super().__init__(what, hint)
+        self.subject = subject
 
 
 class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word

@@ -1,9 +1,10 @@
 """The clause catalogue: every checkable promise, as values (texts are in `clauses.yaml`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -45,8 +46,7 @@ class Reason(StrEnum):
 Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """One promise: its text, why an orchestrator needs it, and its prerequisites.
 
     `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for failures that
@@ -61,7 +61,7 @@ class Clause:
     needs: tuple[str, ...] = ()
     baseline: bool = False
     deadline: float | None = None
-    symptoms: Mapping[str, str] = field(default_factory=dict)
+    symptoms: Mapping[str, str] = {}
 
 
 class Catalogue(dict[str, Clause]):

@@ -7,7 +7,8 @@ import msgspec
 
 from turngate import EngineContract
 from turngate.contract import load
-from turngate_probes.conform.structs import Play, Rule, Scenario
+from turngate_probes.conform.plan import Play
+from turngate_probes.conform.structs import Rule, Scenario
 
 _FOLDER = Path(__file__).parent
 _MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}

@@ -1,4 +1,8 @@
-"""Writes the executables that an orchestrator finds on PATH, and replaces them when the engine is upgraded."""
+"""Writes the executables that an orchestrator finds on PATH, and replaces them when the engine is upgraded.
+
+An executable starts in a fraction of the time that turngate needs: it reads a compiled plan instead of contracts, and
+Python gets the folders of its modules instead of looking for them.
+"""
 
 import shlex
 import sys
@@ -7,55 +11,51 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+import turngate
+import turngate_probes
 from turngate import load_contract
-from turngate_probes.conform.structs import Plan
+from turngate.process.executable import MARKER
+from turngate_probes.conform import compiled
+from turngate_probes.conform.compiled import CompiledPlan
+from turngate_probes.conform.plan import Plan
+from turngate_probes.simulate.printing import simulation
 
 BIN = "bin"
-_PLAN = "plan.json"
+_MODULES = (turngate, turngate_probes, msgspec)
+# -I, -S: neither variables nor files of the workspace change which modules are imported. Without typing_extensions,
+# msgspec uses what Python itself has, and is there in half the time. Collecting garbage while modules are imported
+# finds none.
+_PYTHON = ("-I", "-S", "-X", "utf8", "-c")
+_CODE = (
+    "import gc, sys; gc.disable(); sys.path += {paths!r}; sys.modules['typing_extensions'] = None; "
+    "from turngate_probes.conform.player import main; main({folder!r})"
+)
 
 
 def install(new: Plan) -> Path:
     """Write the executable of a plan, and return it."""
-    Path(new.folder, BIN).mkdir(parents=True, exist_ok=True)
-    _save(new)
-    return _write(new)
-
-
-def plan(folder: Path) -> Plan:
-    """Read the plan of a folder."""
-    return msgspec.json.decode((folder / _PLAN).read_bytes(), type=Plan)
+    contract = replace(load_contract(new.engine, new.version), deviations=())
+    path = Path(new.folder, BIN, contract.executable)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compiled.write(CompiledPlan(new, contract, simulation(contract)))
+    homes = (str(Path(str(module.__file__)).parents[1]) for module in _MODULES)
+    code = _CODE.format(paths=list(dict.fromkeys((*homes, *filter(None, sys.path)))), folder=new.folder)
+    # to another file first: a running shell script must not change
+    partial = path.with_suffix(".part")
+    partial.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {shlex.join([sys.executable, *_PYTHON, code])} "$@"\n')
+    partial.chmod(0o755)
+    partial.replace(path)
+    return path
 
 
 def upgrade(old: Plan) -> str:
     """Replace the executable by that of the next release, once, and return its version."""
-    current = plan(Path(old.folder)).version
+    current = compiled.read(Path(old.folder)).plan.version
     if current != old.version:
         return current
     new = replace(old, version=_next(old.version))
-    _save(new)
-    _write(new)
+    install(new)
     return new.version
-
-
-def _save(new: Plan) -> None:
-    partial = Path(new.folder, f"{_PLAN}.part")
-    partial.write_bytes(msgspec.json.encode(new))
-    partial.replace(Path(new.folder, _PLAN))
-
-
-def _write(new: Plan) -> Path:
-    """Write the executable to another file first: a running shell script must not change."""
-    from turngate.process.executable import MARKER  # noqa: PLC0415 - not needed to be an engine
-
-    contract = load_contract(new.engine, new.version)
-    path = Path(new.folder, BIN, contract.executable)
-    # -P: a file in the engine's working directory must not replace one of turngate's modules
-    code = f"from turngate_probes.conform.player import main; main({new.folder!r})"
-    partial = path.with_suffix(".part")
-    partial.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {shlex.join([sys.executable, "-P", "-c", code])} "$@"\n')
-    partial.chmod(0o755)
-    partial.replace(path)
-    return path
 
 
 def _next(version: str) -> str:

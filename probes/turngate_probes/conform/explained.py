@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.structs import Play, Scenario
+from turngate_probes.conform.plan import Play
+from turngate_probes.conform.structs import Scenario
 
 _EXPECTED = {
     "success": "COMMAND must exit with 0 and print the answer.",

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from turngate import EngineContract
 from turngate.contract.launch import Stream
 from turngate.turn.paths import matches
-from turngate_probes.conform.structs import Play
+from turngate_probes.conform.plan import Play
 
 BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}

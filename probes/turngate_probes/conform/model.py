@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from turngate_probes.conform.structs import Conversation, Play
+from turngate_probes.conform.plan import Conversation, Play
 from turngate_probes.simulate.backend import Answer, Failed, ModelRequest
 
 QUESTION = "Which colour do you like?"

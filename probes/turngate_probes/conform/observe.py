@@ -11,10 +11,11 @@ from turngate.process import run
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import Call, calls
 from turngate_probes.conform.judge import Breach, Evidence, in_calls
+from turngate_probes.conform.plan import Plan
 from turngate_probes.conform.report import BreachRow, ConformReport, Result, ScenarioRow, call_row, severity_of
 from turngate_probes.conform.run import variable_of
 from turngate_probes.conform.session import NO_CALL, report
-from turngate_probes.conform.structs import Plan, Scenario
+from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.interrupt import Interrupt
 
 DAYS = 7 * 86_400.0

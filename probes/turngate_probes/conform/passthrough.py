@@ -11,7 +11,7 @@ from typing import IO, BinaryIO
 from turngate import EngineContract, read_turn
 from turngate_probes.conform.calls import CallRecord
 from turngate_probes.conform.heard import Heard
-from turngate_probes.conform.structs import Plan
+from turngate_probes.conform.plan import Plan
 
 _PR_SET_PDEATHSIG = 1
 CHUNK = 2**16

@@ -1,5 +1,6 @@
 """The executable that an orchestrator starts: a simulated engine that plays its part and records the call."""
 
+import gc
 import io
 import os
 import resource
@@ -11,18 +12,18 @@ from typing import Never
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, TurngateError, load_contract, read_turn
 from turngate.contract.launch import Stream
-from turngate.contract.structs import Deviation
-from turngate_probes.conform import executable, model, passthrough
+from turngate.contract.structs import Deviation, EngineContract
+from turngate.errors import TurngateError
+from turngate_probes.conform import compiled, model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
 from turngate_probes.conform.described import described, named
 from turngate_probes.conform.heard import Heard
 from turngate_probes.conform.misbehaviour import Halt, Output, for_turn, steps
-from turngate_probes.conform.structs import Plan, Play
+from turngate_probes.conform.plan import Plan, Play
 from turngate_probes.simulate import engine
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, backend
-from turngate_probes.simulate.printing import simulation
+from turngate_probes.simulate.printing import provide, simulation
 from turngate_probes.simulate.store import store
 
 USAGE = 2
@@ -38,22 +39,29 @@ UPDATED = "Updated to {version}. The new version is used from the next start on.
 
 
 def main(folder: str) -> Never:
-    """Play the plan in a folder, and exit."""
+    """Play the plan in a folder, and exit at once: there is nothing to clean up."""
+    gc.freeze()
+    gc.enable()
     try:
-        sys.exit(_play(Path(folder), tuple(sys.argv[1:])))
+        code = _play(Path(folder), tuple(sys.argv[1:]))
     except TurngateError as wrong:
         sys.stderr.write(f"turngate: {wrong}\n")
-        sys.exit(USAGE)
+        sys.stderr.flush()
+        code = USAGE
+    os._exit(code)
 
 
 def _play(folder: Path, argv: tuple[str, ...]) -> int:
-    plan = executable.plan(folder)
-    contract = replace(load_contract(plan.engine, plan.version), deviations=())
+    whole = compiled.read(folder)
+    plan, contract = whole.plan, whole.contract
+    provide(contract, whole.simulation)
     record = CallRecord(folder)
     newest = _newest(contract) if set(argv) & contract.launch.latest.keys() else None
     started = described(contract, argv, os.environ, newest)
     record.begin(started)
     if plan.real:
+        from turngate_probes.conform import passthrough  # noqa: PLC0415 - slow to import
+
         return passthrough.run(plan, contract, record, argv)
     play = _part(plan, contract, started) if started.kind == "turn" else Play()
     if play.child == "works" and _is_launcher():
@@ -61,7 +69,7 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     call = _Call(plan, contract, record, play, started.kind)
     code = call.run(named(contract, argv, newest))
     if play.release == "after":
-        executable.upgrade(plan)
+        _upgrade(plan)
     return code
 
 
@@ -82,6 +90,12 @@ def _newest(contract: EngineContract) -> str | None:
     return max(sessions, key=lambda session: session.began_at).handle if sessions else None
 
 
+def _upgrade(plan: Plan) -> str:
+    from turngate_probes.conform import executable  # noqa: PLC0415 - slow to import, and few scenarios need it
+
+    return executable.upgrade(plan)
+
+
 def _is_launcher() -> bool:
     """Start the process that does the work; True in the launcher, once that has ended, False in the other."""
     if child := os.fork():
@@ -96,6 +110,7 @@ class _Call:
     def __init__(self, plan: Plan, contract: EngineContract, record: CallRecord, play: Play, kind: str) -> None:
         self.plan, self.contract, self.record, self.play, self.kind = plan, contract, record, play, kind
         self.outputs: list[Output] = []
+        self.handle: str | None = None
         self.printed = bytearray()
 
     def run(self, argv: tuple[str, ...]) -> int:
@@ -105,17 +120,17 @@ class _Call:
         if self.play.waits_for_stdin:
             heard.over.wait()
         if self.play.release == "during":
-            version = executable.upgrade(self.plan)
+            version = _upgrade(self.plan)
             self._write("stderr", UPDATED.format(version=version).encode())
         directly = self.kind == "process"
         world = EngineContext(
             env=os.environ, cwd=str(Path.cwd()), stdin=io.BufferedReader(heard),
             write=self._write if directly else lambda stream, data: self.outputs.append(Output(stream, data)),
-            hang=_hang, clock=time.time, backend=self._answer,
+            hang=_hang, clock=time.time, backend=self._answer, in_session=self._enter,
         )  # fmt: skip
         contract = self._rehearsed()
         code = engine.run(contract, argv, world)
-        handle = self._handle(code)
+        handle = self._printed_handle()
         if handle:
             self.record.session(handle)
         self._perform(handle)
@@ -173,15 +188,14 @@ class _Call:
                 _hang()
         return model.answer(request, self.plan.conversations, self.plan.turns, play, decoy)
 
-    def _handle(self, code: int) -> str | None:
-        """Return the session id of a turn, by what it would print if it behaved well."""
-        if self.kind != "turn":
+    def _enter(self, handle: str) -> None:
+        self.handle = handle
+
+    def _printed_handle(self) -> str | None:
+        """Return the session id of a turn, if it would print it if it behaved well."""
+        if self.kind != "turn" or self.handle is None:
             return None
-        stdout, stderr = (
-            b"".join(row.data for row in self.outputs if row.stream == name) for name in ("stdout", "stderr")
-        )
-        session = read_turn(self.contract, "auto", stdout, stderr, code).session
-        return session.handle_value if session else None
+        return self.handle if any(self.handle.encode() in row.data for row in self.outputs) else None
 
     def _write(self, stream: Stream, data: bytes) -> None:
         out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer

@@ -13,8 +13,9 @@ from turngate.process import run as run_process
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import calls
 from turngate_probes.conform.judge import Evidence, Ran
+from turngate_probes.conform.plan import Conversation, Plan
 from turngate_probes.conform.real import staged
-from turngate_probes.conform.structs import Conversation, Plan, Scenario
+from turngate_probes.conform.structs import Scenario
 
 GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
 LONG_PROMPT = 200_000

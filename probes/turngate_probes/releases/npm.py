@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,11 +54,12 @@ _CAUSES = (
 )
 
 
-@dataclass
 class NpmFailed(EnvironmentFailed):
     """npm failed; `code` is its error code, such as ETARGET, or empty if it reported none."""
 
-    code: str = ""
+    def __init__(self, what: str, hint: str = "", code: str = "") -> None:
+        super().__init__(what, hint)
+        self.code = code
 
     def no_such_release(self) -> bool:
         """Whether the registry responded, but doesn't have the release."""

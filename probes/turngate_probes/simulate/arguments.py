@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.auto_flags import auto_flags_in
@@ -17,8 +18,7 @@ from turngate_probes.simulate.printing import simulation
 _HANDLE, _TEXT = "{handle}", ("text", "default")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What the arguments of a turn ask for.
 
     `handle` is the session to resume, `newest` that it is the last one; `prompt` is None if it is on standard input;

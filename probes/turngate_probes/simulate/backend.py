@@ -4,10 +4,11 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, BinaryIO, NoReturn, TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.contract.hermetic import ToolUse
@@ -26,8 +27,7 @@ _CHOICE = {"kind": "choose_one", "prompt": "Which colour?", "options": ["red", "
 _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields": [], "context": {}}}
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """The model asks for a tool; `message` is its message in the history, `changed` are other arguments, if any."""
 
     tool: str
@@ -55,8 +55,7 @@ class Called:
         return said if isinstance(said, str) else json.dumps(said)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The backend failed: `kind` is an HTTP status, `away` or `cut`; `status` is 1 where there is none."""
 
     kind: str
@@ -75,8 +74,7 @@ class Stopped(BaseException):
 Answer: TypeAlias = str | Called | Failed  # the model's text, its call of a tool, or why there is none
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """A request to the model: the whole conversation, and the tools that it may call."""
 
     model: str
@@ -159,11 +157,11 @@ def _read(status: int, body: bytes) -> Answer:
         return Failed(str(status), error, status) if status >= BAD_REQUEST else Failed(CUT, error)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineContext:
+class EngineContext(Struct, frozen=True):
     """The engine's environment: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
-    `faults` are the faults to simulate; `has_input` waits some milliseconds for data on standard input, or its end.
+    `faults` are the faults to simulate; `has_input` waits some milliseconds for data on standard input, or its end;
+    `in_session` gets the session id of a turn when the turn starts.
     """
 
     env: Mapping[str, str]
@@ -175,18 +173,17 @@ class EngineContext:
     backend: Backend
     faults: frozenset[str] = frozenset()
     has_input: Callable[[int], bool] = lambda _: True
+    in_session: Callable[[str], None] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
+class Acted(Struct, frozen=True):
     """The result of a tool call, in words for the model; `ends` says that it ends the turn."""
 
     result: str
     ends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A model by its name, and whether the engine acts without asking (`auto`), which its requests show.
 
     `retrying` gets a failure and the number of the retry, from 1, before a request is sent again.

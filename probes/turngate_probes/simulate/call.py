@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.simulation import Ending, Line, Simulation
@@ -142,6 +143,7 @@ class HeadlessCall:
         self._age(session)
         if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
             session.handle = self._fresh().handle
+        self.world.in_session(session.handle)
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
         self.slots |= {"handle": session.handle, "messages": len(session.messages)}
         session.messages.append({"role": "user", "content": self.prompt})

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from turngate.contract.simulation import ArgumentSyntax
 from turngate_probes.simulate.options import Accepted, AcceptedOption
@@ -18,14 +19,13 @@ class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of 
         self.kind, self.slots = kind, slots
 
 
-@dataclass(slots=True)
-class CommandLine:
+class CommandLine(Struct):
     """Arguments that were read: commands, options with their values (None: a switch) in order, and other words."""
 
     accepted: Accepted
     commands: tuple[str, ...] = ()
-    options: list[tuple[str, str | None]] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    options: list[tuple[str, str | None]] = []
+    words: list[str] = []
 
     @property
     def tokens(self) -> list[str]:
@@ -43,14 +43,12 @@ class CommandLine:
         return next((value or "" for option, value in reversed(self.options) if option == usual), None)
 
 
-@dataclass(slots=True)
 class LineReader:
     """Reads arguments; `paths` are the commands that may follow each other, such as (exec, resume)."""
 
-    accepted: Accepted
-    syntax: ArgumentSyntax
-    paths: Collection[tuple[str, ...]]
-    line: CommandLine = field(init=False)
+    def __init__(self, accepted: Accepted, syntax: ArgumentSyntax, paths: Collection[tuple[str, ...]]) -> None:
+        self.accepted, self.syntax, self.paths = accepted, syntax, paths
+        self.line = CommandLine(accepted)
 
     def read(self, argv: Sequence[str]) -> CommandLine:
         """Read all arguments; UsageProblem for the first that is refused."""

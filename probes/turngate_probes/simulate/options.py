@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.simulation import ArgumentSyntax
@@ -11,8 +13,7 @@ from turngate.contract.simulation import ArgumentSyntax
 _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>\.\.\.)?")
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedOption:
+class AcceptedOption(Struct, frozen=True):
     """An option: its usual name, and the name of its value as messages show it, empty for a switch."""
 
     name: str

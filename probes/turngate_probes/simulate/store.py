@@ -6,10 +6,12 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from turngate import ContractError, EngineContract
 from turngate.contract.session_ids import filled, folder_word, slots
@@ -19,8 +21,7 @@ _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")
 _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """A conversation: where and when (seconds since the epoch) it started, and its messages.
 
     `reopened` says that it was resumed in a later clock minute than it began in.
@@ -30,7 +31,7 @@ class Session:
     cwd: str
     began_at: float
     reopened: bool = False
-    messages: list[Mapping[str, Any]] = field(default_factory=list)
+    messages: list[Mapping[str, Any]] = []
 
 
 class SimulatedStore(ABC):
@@ -73,15 +74,14 @@ def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Simulat
     return _Table(Path(filled(check.file, places)), match["table"], match["key"])
 
 
-@dataclass(frozen=True, slots=True)
 class _Files(SimulatedStore):
     """One file per session: its first line describes it, each further line is a message.
 
     A wildcard inside the pattern becomes a word made from the session's directory, at its end it becomes nothing.
     """
 
-    pattern: str
-    places: Mapping[str, str]
+    def __init__(self, pattern: str, places: Mapping[str, str]) -> None:
+        self.pattern, self.places = pattern, places
 
     def keep(self, session: Session) -> None:
         about = asdict(session)
@@ -106,13 +106,11 @@ class _Files(SimulatedStore):
         return Path(filled(pattern, {**self.places, "handle": session.handle}))
 
 
-@dataclass(frozen=True, slots=True)
 class _Table(SimulatedStore):
     """One row per session, in the table of the contract's query."""
 
-    file: Path
-    table: str
-    key: str
+    def __init__(self, file: Path, table: str, key: str) -> None:
+        self.file, self.table, self.key = file, table, key
 
     def keep(self, session: Session) -> None:
         self._run("INSERT OR REPLACE INTO {table} VALUES (?, ?)", session.handle, json.dumps(asdict(session)))

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -208,7 +207,7 @@ def test_baseline_takes_no_deviation() -> None:
 @pytest.mark.parametrize("came", [Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED])
 def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
     """A clause is not run if a prerequisite failed, did not run, or is missing."""
-    dependent = replace(clause(), needs=("handle.present",))
+    dependent = structs.replace(clause(), needs=("handle.present",))
     judgement = fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")})
     assert judgement is not None
     assert (judgement.result, judgement.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
@@ -249,7 +248,7 @@ def test_need_that_nobody_judged_is_not_met() -> None:
 @pytest.mark.parametrize("came", [Result.PASS, Result.DEVIATES])
 def test_clause_whose_need_held_is_asked(came: Result) -> None:
     """A prerequisite that passed or deviates as declared is met."""
-    dependent = replace(clause(), needs=("handle.present",))
+    dependent = structs.replace(clause(), needs=("handle.present",))
     assert fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")}) is None
 
 
@@ -307,7 +306,7 @@ def test_each_gone_deviation_and_each_symptom_is_reported_apart() -> None:
 
 def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
     """A clause that is not run is reported under its own id, not that of its prerequisite."""
-    dependent = replace(clause(), needs=("handle.present",))
+    dependent = structs.replace(clause(), needs=("handle.present",))
     judgement = fallen(dependent, dependent.needs, {})
     assert judgement
     assert judgement.id == dependent.id

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from turngate.process.executable import is_simulated
-from turngate_probes.conform import executable
-from turngate_probes.conform.structs import Conversation, Plan, Play
+from turngate_probes.conform import compiled, executable
+from turngate_probes.conform.plan import Conversation, Plan, Play
 
 
 def test_it_is_written_and_upgraded_once(tmp_path: Path) -> None:
@@ -12,8 +12,8 @@ def test_it_is_written_and_upgraded_once(tmp_path: Path) -> None:
     plan = Plan(str(tmp_path), "codex", "0.169.0", (Conversation("a", ("p", "r"), "x"),), (Play(bom=True),))
     path = executable.install(plan)
     before = path.stat().st_ino
-    assert (path.name, is_simulated(path), executable.plan(tmp_path)) == ("codex", True, plan)
+    assert (path.name, is_simulated(path), compiled.read(tmp_path).plan) == ("codex", True, plan)
     assert executable.upgrade(plan) == "0.169.1"
     assert executable.upgrade(plan) == "0.169.1"
-    assert (executable.plan(tmp_path).version, path.stat().st_ino != before) == ("0.169.1", True)
+    assert (compiled.read(tmp_path).plan.version, path.stat().st_ino != before) == ("0.169.1", True)
     assert [item.name for item in path.parent.iterdir()] == ["codex"]

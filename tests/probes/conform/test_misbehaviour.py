@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turngate import EngineContract, load_contract
 from turngate_probes.conform.misbehaviour import BOM, FLOOD_LINE, Halt, Output, for_turn, steps
-from turngate_probes.conform.structs import Play
+from turngate_probes.conform.plan import Play
 
 CODEX = load_contract("codex", "0.169.0")
 GEMINI = load_contract("gemini", "0.61.0")

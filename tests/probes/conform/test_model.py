@@ -6,7 +6,7 @@ import msgspec
 
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.conform.model import LOST, SAYS, answer
-from turngate_probes.conform.structs import Conversation, Play
+from turngate_probes.conform.plan import Conversation, Play
 from turngate_probes.simulate.backend import Failed, ModelRequest
 
 GOOD = Play()

@@ -11,7 +11,7 @@ import pytest
 
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import calls
-from turngate_probes.conform.structs import Conversation, Plan
+from turngate_probes.conform.plan import Conversation, Plan
 
 ECHOES = """#!/bin/sh
 echo "$MARK $*"; cat; echo warning >&2; exit 3

@@ -11,7 +11,7 @@ import pytest
 from turngate import load_contract, read_turn
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import Call, calls
-from turngate_probes.conform.structs import Conversation, Plan, Play
+from turngate_probes.conform.plan import Conversation, Plan, Play
 
 CODEX = load_contract("codex", "0.169.0")
 TALK = Conversation("a", ("first", "second"), "amber")

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from turngate_probes.simulate.sticky.inbox import Message
 
 ASK, DENY = "ask", "deny"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What hooks decide about a tool call: `allow`, `deny` or `ask`; None leaves it open."""
 
     decision: str | None = None

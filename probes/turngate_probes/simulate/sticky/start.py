@@ -1,8 +1,9 @@
 """What the arguments of a sticky process ask for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from turngate import EngineContract
 from turngate_probes.simulate import arguments
@@ -10,8 +11,7 @@ from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.approval import contains
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """How a sticky process was started: its transport, its options and the model.
 
     `resume` is the id of the session to resume, `session` that of a new one, `mode` the permission mode.
