@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.orchestrators.catalogue import CORRECT
+from tests.conform.real import ORCHESTRATORS
 from turngate import load_contract
 from turngate_probes.conform import baseline
 from turngate_probes.conform.catalogue import rules, scenarios
@@ -16,7 +17,10 @@ from turngate_probes.conform.session import Session
 from turngate_probes.harness.interrupt import Interrupt
 
 PAGE = Path(__file__).parents[2] / "docs/test-your-orchestrator.md"
-DRIVERS = {"A command": 7, "An HTTP server": 23, "A queue worker": 15}
+DRIVERS = ("A command", "An HTTP server", "A queue worker")
+LONGEST = 15
+# a line of code that is neither an import nor a comment nor a closing bracket
+_CODE = re.compile(r"^(?! *(?:import|from)\b| *(?://|#|\"\"\")).*\w", re.MULTILINE)
 OUTCOMES = {"success": "succeed", "failure": "fail", "either": "either"}
 # the worker of the queue: the correct orchestrator, which takes the text of each turn from a job
 WORKER = '''def main() -> None:
@@ -57,7 +61,6 @@ def _orchestrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_driver_works(title: str, orchestrator: Path) -> None:
     """Its orchestrator conforms, also in two conversations at once, and notices when the engine loses the session."""
     code = block(title)
-    assert len(list(filter(None, code.splitlines()))) <= DRIVERS[title]
     (orchestrator / "driver.py").write_text(code, "utf-8")
     chosen = tuple(scenarios()[name] for name in ("two-turns", "two-conversations", "lost-session", "fresh-session"))
     command = (sys.executable, "driver.py")
@@ -65,6 +68,16 @@ def test_a_driver_works(title: str, orchestrator: Path) -> None:
     report = session.run(Interrupt(), lambda _: None)
     assert [(row.breaches, row.detail) for row in report.results if row.result is not Result.PASS] == []
     assert (report.verdict, len(report.results)) == (Conformance.CONFORMS, len(chosen))
+
+
+def test_a_driver_is_short() -> None:
+    """Those of the page and those of released orchestrators, apart from imports."""
+    files = [file for file in (PAGE.parents[1] / "tests/conform/drivers").iterdir() if file.is_file()]
+    codes = {file.name: file.read_text("utf-8") for file in files} | {title: block(title) for title in DRIVERS}
+    codes["An SDK"] = block("An SDK", "js")
+    lengths = {name: len(_CODE.findall(code)) for name, code in codes.items()}
+    assert len(files) == len(ORCHESTRATORS)
+    assert {name: length for name, length in lengths.items() if not 3 <= length <= LONGEST} == {}
 
 
 def test_the_page_lists_every_rule_and_scenario() -> None:

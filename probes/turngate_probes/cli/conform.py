@@ -120,6 +120,7 @@ def conform(  # noqa: PLR0913 - as it has options
             expected = baselines.read(baseline) if baseline else ()
             played = chosen or tuple(scenarios().values())
             executables = {one.engine: one.executable for one in releases if one.executable}
+            told.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
             session = Session(command, contracts, played, root, jobs, expected, strict, executables)
             report = session.run(interrupt, told)
     return publish(report, output)

@@ -1,8 +1,10 @@
 """Prints results as they come, and writes the report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
+
+from rich.text import Text
 
 from turngate import EnvironmentFailed
 from turngate.files import write_atomically
@@ -21,6 +23,13 @@ class Told:
 
     def __init__(self, output: Output, total: int) -> None:
         self._output, self._total, self._done, self._lock = output, total, 0, Lock()
+
+    def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
+        """Print what is about to run: so many scenarios with each engine."""
+        if self._output.detail is not Detail.QUIET:
+            order = f", {jobs} at a time, the longest first" if jobs > 1 else ""
+            line = f"{number} scenario{'s' * (number != 1)} with {', '.join(engines)}{order}"
+            print_line(self._output.console, 0, Text(line, "dim"))
 
     def __call__(self, row: ScenarioRow) -> None:
         """Print a result; several threads may call this."""

@@ -35,7 +35,10 @@ PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
-TOO_LONG = "COMMAND never started the engine; the prompt is too long for a variable, so read TURNGATE_PROMPT_FILE"
+TOO_LONG = (
+    "COMMAND never started the engine; a prompt of 200 KB fits neither a variable nor an argument, so read "
+    "TURNGATE_PROMPT_FILE and pass it on standard input"
+)
 
 
 class Session(Struct, frozen=True):
@@ -58,11 +61,9 @@ class Session(Struct, frozen=True):
     def run(self, interrupt: Interrupt, told: Callable[[ScenarioRow], None]) -> ConformReport:
         """Run everything; an interrupt ends what runs, and the rest is left out."""
         started, began = datetime.now(UTC), time.monotonic()
-        # the longest first, so that none is left alone at the end
-        asked = sorted(
-            ((contract, scenario) for contract in self.contracts for scenario in self.scenarios),
-            key=lambda pair: -pair[1].seconds,
-        )
+        asked = [(contract, scenario) for contract in self.contracts for scenario in self.scenarios]
+        if self.jobs > 1:  # the longest first, so that none is left alone at the end
+            asked.sort(key=lambda pair: -pair[1].seconds)
         used: list[ExpectedBreach] = []
 
         def one(pair: tuple[EngineContract, Scenario]) -> ScenarioRow | None:
@@ -157,7 +158,9 @@ def _too_soon(seen: Evidence) -> bool:
     """Whether a slow machine used up the deadline before the turn that misbehaves."""
     wanted = min((play.turn or 1 for play in seen.scenario.plays), default=1)
     turns = sum(call.started.kind != "query" for call in seen.calls)
-    return turns < wanted and any(ran.seconds >= seen.scenario.deadline for ran in seen.ran)
+    # a process for several turns is one call
+    reached = any(ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in seen.ran for call in seen.calls)
+    return turns < wanted and not reached and any(ran.seconds >= seen.scenario.deadline for ran in seen.ran)
 
 
 def _result(rows: Iterable[BreachRow]) -> Result:

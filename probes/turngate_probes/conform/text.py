@@ -56,6 +56,8 @@ def summary_lines(report: ConformReport) -> Iterator[tuple[int, Text]]:
 def markdown(report: ConformReport) -> str:
     """Render a report as Markdown."""
     lines = [f"# {visible(' '.join(report.command))}: {report.verdict}", ""]
+    if report.interrupted:
+        lines += ["The run was interrupted, so the results are incomplete.", ""]
     lines += ["| engine | scenario | result | broken rules |", "|---|---|---|---|"]
     for row in report.results:
         broken = "; ".join(f"`{breach.rule}`: {_cell(breach.detail)}" for breach in row.breaches) or _cell(row.detail)

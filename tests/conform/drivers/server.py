@@ -1,42 +1,28 @@
 """A conversation with the reference server over HTTP. It resumes the session in a new process for each turn."""
 
+import atexit
 import json
-import os
-import re
 import subprocess
+from os import environ, getpid
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-settings = os.environ
-workspace = Path(settings["TURNGATE_WORKSPACE"])
-command = ["turngate", "serve", "--port", "0", "--data-dir", f"{settings['HOME']}/{os.getpid()}"]
-with subprocess.Popen(
-    [*command, "--workspace-root", workspace.parent, "--verify", "off"], stdout=subprocess.PIPE, text=True
-) as server:
-    try:
-        assert server.stdout
-        url = next(match[0] for line in server.stdout if (match := re.search(r"http://[^\s/]+", line)))
+options = (f"--workspace-root={Path(environ['TURNGATE_WORKSPACE']).parent}", f"--data-dir={environ['HOME']}/{getpid()}")
+server = subprocess.Popen(["turngate", "serve", "--port=0", *options], stdout=subprocess.PIPE, text=True)
+atexit.register(lambda: (server.terminate(), server.wait()))  # type: ignore[func-returns-value]
+url = server.stdout.readline().split()[2]  # type: ignore[union-attr]
 
-        def call(path: str, **body: object) -> dict[str, object]:
-            request = Request(
-                url + path, json.dumps(body).encode() if body else None, {"Content-Type": "application/json"}
-            )
-            return dict(json.load(urlopen(request)))
 
-        prompt, limit = (
-            Path(settings["TURNGATE_PROMPT_FILE"]).read_text("utf-8"),
-            float(settings["TURNGATE_DEADLINE_SEC"]),
-        )
-        asked = {"engine": settings["TURNGATE_ENGINE"], "prompt": prompt, "workspace": str(workspace)}
-        run = f"/v1/runs/{call('/v1/runs', **asked, execution_mode='interactive', session_timeout_sec=limit)['run_id']}"
-        replies = [settings[name] for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2") if name in settings]
-        for line in urlopen(f"{url}{run}/events"):
-            if b'"state": "waiting_user"' in line:
-                question = call(f"{run}/interaction")["pending"]["interaction_id"]  # type: ignore[index]
-                call(f"{run}/interaction/reply", interaction_id=question, response=replies.pop(0))
-        ended = call(run)
-        if ended["state"] != "succeeded":
-            raise SystemExit(f"the run ended as {ended['state']}: {ended.get('error')}")
-        print(json.dumps(ended["final_data"], ensure_ascii=False))
-    finally:
-        server.terminate()
+def call(path: str, **body: object) -> dict[str, dict[str, str]]:
+    data = json.dumps(body).encode() if body else None
+    return dict(json.load(urlopen(Request(url + path, data, {"Content-Type": "application/json"}))))
+
+
+said = {"prompt": Path(environ["TURNGATE_PROMPT_FILE"]).read_text("utf-8"), "workspace": environ["TURNGATE_WORKSPACE"]}
+asked = {"execution_mode": "interactive", "session_timeout_sec": int(environ["TURNGATE_DEADLINE_SEC"])}
+run = call("/v1/runs", engine=environ["TURNGATE_ENGINE"], **said, **asked)["links"]["self"]
+waiting = (line for line in urlopen(url + run + "/events") if b'"state": "waiting_user"' in line)
+for _, name in zip(waiting, ("TURNGATE_REPLY", "TURNGATE_REPLY_2"), strict=False):
+    question = call(run + "/interaction")["pending"]["interaction_id"]
+    call(run + "/interaction/reply", interaction_id=question, response=environ[name])
+print(call(run)["final_data"]["answer"])  # null if the run failed

@@ -10,7 +10,7 @@ from turngate_probes.conform.plan import Conversation, Plan
 from turngate_probes.simulate.printing import simulation
 
 PLAN = ("codex", "0.169.0", (Conversation("a", ("p", "r"), "x"),))
-SLOW = ("yaml", "semver", "inspect", "dataclasses", "subprocess", "random", "jsonschema", "rich", "click")
+SLOW = ("yaml", "semver", "inspect", "dataclasses", "subprocess", "jsonschema", "rich", "click")
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -25,6 +25,18 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("fail")
 
 
+def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """With several jobs the longest scenarios come first, so results take a while."""
+    told = Told(Output(), 40)
+    told.begin(40, ["codex 0.169.0"], jobs=1)
+    told.begin(40, ["codex 0.169.0", "gemini 0.61.0"], jobs=4)
+    Told(Output(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
+    assert capsys.readouterr().out.splitlines() == [
+        "40 scenarios with codex 0.169.0",
+        "40 scenarios with codex 0.169.0, gemini 0.61.0, 4 at a time, the longest first",
+    ]
+
+
 def test_a_report_is_written_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON goes to stdout, and text to stderr."""
     files = tuple(tmp_path / f"r{suffix}" for suffix in (".json", ".xml", ".md"))

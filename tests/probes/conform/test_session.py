@@ -1,14 +1,22 @@
 """Many scenarios, and their report."""
 
+import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
 from turngate_probes.conform.baseline import ExpectedBreach
+from turngate_probes.conform.calls import Call, Started
 from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.judge import Evidence, Ran
+from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
 from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, Session
+from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.interrupt import Interrupt
 
 CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")
@@ -31,6 +39,8 @@ print(record["result"])
 """
 GOOD = (sys.executable, str(CORRECT["python"]))
 IDLE = (sys.executable, "-c", "raise SystemExit(1)")
+TALKS = scenarios()["two-turns"]
+RAN = Ran(Conversation("a", ("first", "second"), "amber"), 1, "", "", 0.0, ())
 
 
 def conform(
@@ -97,6 +107,38 @@ def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
     )
     assert (report.results[0].result, report.results[0].breaches[0].excused) == (Result.EXCUSED, "known")
     assert (report.verdict, report.stale) == (Conformance.CONFORMS, ("orchestrator.stdin",))
+
+
+def test_one_job_keeps_the_order(tmp_path: Path) -> None:
+    """Results come at once; several jobs begin with what takes longest."""
+    for jobs, first in ((1, "two-turns"), (2, "slow-answer")):
+        started = played(tmp_path / str(jobs), Evidence(TALKS, "", (RAN,), ()), "two-turns", "slow-answer", jobs=jobs)
+        assert (started[0], len(started)) == (first, 2)
+
+
+def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
+    """A hang is repeated if the reply had not arrived; a process for several turns is one call, whatever it got."""
+    hang = scenarios()["hang-before-answer"]
+    for said, times in ((b"first", 2), (b"first second", 1)):
+        begun = Started(1, (), "", (), "pipe", 0.0, kind="process")
+        message = json.dumps({"text": said.decode()}).encode()
+        call = Call(1, begun, None, message, stdin_closed=False, stdout=b"", signals=(), handle=None)
+        seen = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
+        assert played(tmp_path, seen, hang.id) == [hang.id] * times
+
+
+def played(root: Path, seen: Evidence, *names: str, jobs: int = 1) -> list[str]:
+    """Return the scenarios that a session plays, if each run gives the same evidence."""
+    started = list[str]()
+
+    def play(scenario: Scenario, *_: object, **__: object) -> Evidence:
+        started.append(scenario.id)
+        return seen
+
+    session = Session(IDLE, (CODEX,), tuple(scenarios()[name] for name in names), root, jobs)
+    with patch("turngate_probes.conform.session.play", play):
+        session.run(Interrupt(), lambda _: None)
+    return started
 
 
 def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
+from msgspec.structs import replace
+
 from tests.probes.conform.reports import REPORT, ROWS
 from turngate_probes.conform.text import junit, markdown, row_lines, summary_lines
 
@@ -30,6 +32,8 @@ def test_markdown_is_a_table() -> None:
     lines = markdown(REPORT).splitlines()
     assert lines[0] == "# python driver.py: broken"
     assert all(line.replace("\\|", "").count("|") == 5 for line in lines[2:])
+    assert "interrupted" not in markdown(REPORT)
+    assert "The run was interrupted" in markdown(replace(REPORT, interrupted=True))
 
 
 def test_junit_counts_each_result() -> None:

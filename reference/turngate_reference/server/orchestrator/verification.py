@@ -67,6 +67,7 @@ class _Printed(msgspec.Struct, frozen=True):
 _PRINTED = msgspec.json.Decoder(_Printed)
 _OFF = Verified(Status.UNPROVEN, "verification is turned off")
 _PENDING = Verified(Status.PENDING, "its resume is not verified yet")
+_SIMULATED = "the engine is simulated, which proves nothing about the real one"
 
 
 class Verifier:
@@ -87,8 +88,14 @@ class Verifier:
         return self.status(engine).status is Status.PENDING
 
     def verify(self, engine: InstalledEngine) -> None:
-        """Verify an engine unless that was done already; return when the result is known or the server stops."""
+        """Verify an engine unless that was done already; return when the result is known or the server stops.
+
+        A simulated engine isn't run: whoever records its calls would take the server's for those of its user.
+        """
         if self.mode is Verify.OFF or self._known(engine):
+            return
+        if is_simulated(engine.executable):
+            self._here[engine.key] = Verified(Status.UNPROVEN, _SIMULATED, datetime.now(UTC))
             return
         with self._one:
             # another server may have verified it meanwhile
@@ -101,8 +108,7 @@ class Verifier:
     def _known(self, engine: InstalledEngine) -> Verified | None:
         known = _saved(engine) or self._here.get(engine.key)
         if known and known.status is Status.PROVEN and is_simulated(engine.executable):
-            detail = "the engine is simulated, which proves nothing about the real one"
-            return Verified(Status.UNPROVEN, detail, known.at)
+            return Verified(Status.UNPROVEN, _SIMULATED, known.at)
         return known
 
     def _run(self, engine: InstalledEngine) -> Verified:

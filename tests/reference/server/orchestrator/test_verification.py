@@ -16,7 +16,7 @@ from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
 from turngate.process import Stop
-from turngate.process.executable import identity
+from turngate.process.executable import MARKER, identity
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import engines, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
@@ -83,6 +83,16 @@ def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
     verifier, engine = Verifier(Verify.BACKGROUND, root, Stop()), engine or installed(root)
     verifier.verify(engine)
     return verifier.status(engine)
+
+
+def test_a_simulated_engine_is_not_run(tmp_path: Path, stand: Stand) -> None:
+    """It would prove nothing about the real one, and a recording one would record the server's calls."""
+    started = tmp_path / "started"
+    stand.install(f"open({str(started)!r}, 'w')")
+    engine = installed(tmp_path)
+    engine.executable.write_bytes(b"#!/bin/sh\n" + MARKER + b"\n")
+    result = ruled(tmp_path, engine)
+    assert (result.status, "simulated" in result.detail, started.exists()) == (Status.UNPROVEN, True, False)
 
 
 def codex(server_env: ServerEnv) -> dict[str, Any]:
