@@ -15,7 +15,7 @@ A file `lies` next to the executable lists the faults to show:
   `hangs-at-help` (likewise), `refuses-auto`
 - tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - model: `answers-itself` (remembers a word without the backend), `shows-key` (prints its key to stderr)
-- other: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
+- other: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `fetches-a-plugin`, `asks-more`,
   `asks-at-version` (before it prints it), `updates-itself`
 """
 
@@ -146,11 +146,12 @@ def misbehave_before_the_answer() -> None:
         print(f"using {os.environ['OPENAI_API_KEY']}", file=sys.stderr)
     if "meets-tester" in LIES:
         meet_tester()
-    if "phones-home" in LIES:
-        proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
-        connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
-        connection.request("CONNECT", "telemetry.example:443")
-        connection.getresponse().read()
+    for lie, host in ("phones-home", "telemetry.example"), ("fetches-a-plugin", "registry.acme.example"):
+        if lie in LIES:
+            proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+            connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
+            connection.request("CONNECT", f"{host}:443")
+            connection.getresponse().read()
     if "asks-more" in LIES:
         send("GET", "/brand-new", None)
     if "updates-itself" in LIES:

@@ -9,6 +9,7 @@ from turngate_probes.harness.observations import NotSeenError, Observations, Tur
 
 # the probe adds this name when every case has ended and the executable was compared
 EVERYTHING = "everything"
+_FETCHES = "no model traffic: install what it fetches before a turn, or turn the download off"
 
 
 @check("process.clean-exit", EVERYTHING)
@@ -46,13 +47,16 @@ def loopback_only(seen: Observations) -> Finding:
     """Only hosts that the contract lists were contacted, and no unknown path of the model backend."""
     if seen.hosts is None:
         raise seen.unseen("the network")
-    strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))
+    strange = seen.hosts - {*seen.contract.hermetic.egress}
+    registries, others = sorted(strange & seen.registries), sorted(strange - seen.registries)
     asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
     # some requests come outside of a turn: for the version, or after the engine's process has ended
     paths = sorted(asked | seen.unknown)
-    wrong = [f"tried to reach {', '.join(strange)}"] if strange else []
+    wrong = [f"tried to reach {', '.join(others)}"] if others else []
     wrong += [f"requested unknown paths of the model backend: {', '.join(paths[:5])}"] if paths else []
-    fail_if(wrong, "; ".join(wrong))
+    fetches = [f"tried to reach the package registry {', '.join(registries)}; {_FETCHES}"] if registries else []
+    fail_if(wrong, "; ".join(wrong + fetches))
+    fail_if(fetches, "".join(fetches), symptom="package-registry")
     if not any(turn.requests for turn in seen.turns.values()):
         raise NotSeenError("no turn reached the model backend, so that nothing is shown", by_engine=True)
     listed = ", ".join(sorted(seen.hosts))

@@ -157,12 +157,16 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class CaseEnd:
-    """The end of a case: the reason if it ended early, the contacted hosts, and unknown requests."""
+    """The end of a case: the reason if it ended early, the contacted hosts, and unknown requests.
+
+    `registries` are the hosts of package registries among those that the contract doesn't list.
+    """
 
     case: str
     why_early: Obstacle | None = None
     hosts: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
+    registries: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -170,8 +174,9 @@ class Observations:
     """All observations of one release so far; checks read them, the probe adds to them.
 
     `finished` are the completed cases, `stopped` says why a case ended early, and `absent` why others are missing
-    (None: they should exist); `hosts` are those that were tried beyond loopback, `unknown` are requests that the model
-    backend does not know, `changed` says how the executable changed during the probe (None: not checked).
+    (None: they should exist); `hosts` are those that were tried beyond loopback, `registries` the package registries
+    among them, `unknown` are requests that the model backend does not know, `changed` says how the executable changed
+    during the probe (None: not checked).
     """
 
     contract: EngineContract
@@ -182,6 +187,7 @@ class Observations:
     stopped: dict[str, Obstacle] = field(default_factory=dict)
     absent: Obstacle | None = None
     hosts: set[str] | None = None
+    registries: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     changed: str | None = None
 
@@ -210,6 +216,7 @@ class Observations:
     def ended(self, end: CaseEnd) -> None:
         """Add the end of a case, and what was observed around it."""
         self.hosts = (self.hosts or set()) | end.hosts
+        self.registries |= end.registries
         self.unknown |= end.unknown
         if end.why_early is None:
             self.finished.add(end.case)

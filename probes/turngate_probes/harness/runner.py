@@ -19,6 +19,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
+from turngate_probes.harness.registry_hosts import is_registry
 from turngate_probes.harness.resource_usage import waiting_for
 from turngate_probes.harness.sandbox import Sandbox, claimed, sandbox, sweep
 from turngate_probes.harness.startup import Startups
@@ -131,7 +132,7 @@ class CaseRunner:
                 outcome.result()
 
     def _play(self, release: "_Release", case: Case, priority: int) -> None:
-        why, hosts, unknown = None, frozenset[str](), frozenset[str]()
+        why, hosts, unknown, registries = None, frozenset[str](), frozenset[str](), frozenset[str]()
         try:
             if not case.opens:
                 release.await_turn(case)
@@ -145,11 +146,14 @@ class CaseRunner:
                 try:
                     case.play(driver)
                 finally:
-                    hosts = frozenset(redact(tried.host) for tried in box.backend.egress())
+                    tried = {attempt.host for attempt in box.backend.egress()}
+                    hosts = frozenset(map(redact, tried))
+                    listed = release.contract.hermetic.egress
+                    registries = frozenset(map(redact, filter(is_registry, tried.difference(listed))))
                     unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
-        release.observer.ended(CaseEnd(case.name, why, hosts, unknown))
+        release.observer.ended(CaseEnd(case.name, why, hosts, unknown, registries))
 
     @contextmanager
     def _slot(self, release: "_Release", case: Case, priority: int) -> Iterator[Callable[[], None]]:

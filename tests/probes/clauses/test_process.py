@@ -88,6 +88,17 @@ def test_a_host_that_is_not_listed_fails() -> None:
     assert (finding.ok, finding.detail) == (False, "tried to reach telemetry.example")
 
 
+def test_a_package_registry_is_told_apart() -> None:
+    """A registry alone is a symptom of its own, with what to do; beside another host it has no symptom."""
+    hosts, registries = {"updates.example", "npm.acme.example"}, {"npm.acme.example"}
+    finding = t.check("network.loopback-only", hosts=hosts, registries=registries, contract=LISTED)
+    assert (finding.ok, finding.symptoms) == (False, ("package-registry",))
+    assert finding.detail.startswith("tried to reach the package registry npm.acme.example; no model traffic: install")
+    both = t.check("network.loopback-only", hosts=hosts, registries=registries)
+    assert (both.ok, both.symptoms) == (False, ())
+    assert both.detail.startswith("tried to reach updates.example; tried to reach the package registry npm.")
+
+
 def test_a_path_that_the_backend_does_not_know_fails() -> None:
     """A request to an unknown path of the model backend fails."""
     strange = t.exchange(method="GET", path="/v1/brand-new", protocol=None)

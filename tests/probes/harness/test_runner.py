@@ -1,5 +1,6 @@
 """Running cases on honest and lying fake engines: each lie is caught by its clause."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +10,12 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.clauses import Reason, Result
+from turngate.contract.structs import Deviation
 from turngate.process import Ended, execution
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness import cases, driver
@@ -104,6 +107,20 @@ def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
     played, clause = LIES[lie]
     results = engines.play(engines.install(tmp_path, lie), tmp_path, *played.split()).judged(EVERYTHING)
     assert clause in engines.failing(results), results.get(clause)
+
+
+def test_an_engine_that_fetches_a_plugin_has_a_symptom_of_its_own(tmp_path: Path) -> None:
+    """A contacted package registry is told apart from other hosts, and a contract may declare it."""
+    fetching, codex = engines.install(tmp_path, "fetches-a-plugin"), load.contract("codex").at("0.169.0")
+    deviation = Deviation("network.loopback-only", "package-registry", "install the plugin beforehand")
+    declared = replace(codex, deviations=(*codex.deviations, deviation))
+    failed, known = (
+        engines.play(fetching, tmp_path, "auto", contract=contract).judged(EVERYTHING)["network.loopback-only"]
+        for contract in (codex, declared)
+    )
+    assert (failed.result, known.result) == (Result.FAIL, Result.DEVIATES)
+    assert re.match(r"tried to reach the package registry \S+; no model traffic: install", failed.detail)
+    assert (failed.detail[-18:], known.action) == ("[package-registry]", "install the plugin beforehand")
 
 
 @pytest.mark.long
