@@ -93,14 +93,16 @@ class ArgumentSyntax(Struct, frozen=True):
     dashes: A value may begin with a dash.
     attached: `-mVALUE` is `-m VALUE`.
     camel_case: `--outputFormat` is `--output-format`.
-    words: What several words of a prompt are: refused, joined by spaces, or ignored after the first one.
+    words: What several words of a prompt are: refused, joined by spaces, or ignored after the first one. `none`: even a
+        single word is refused.
     spaced: How {argument}, a word with a space in it, reaches the model.
     both: The prompt if it is passed as {argument} and on {stdin}. Absent: standard input is ignored.
     input_wait: How many milliseconds an engine with a prompt as argument waits for standard input. Absent: it waits
         without a limit if a deviation of `stdin.open` says so, and else not at all.
-    working_directory, newest, settings, prompt_file, answer_file, existing_file: The options that choose a working
-        directory, resume the newest session, set `key=value`, name a file with the prompt or for the answer, and name a
-        file that must exist.
+    incidental: Options of the contract's start that have no effect on the form of the output.
+    working_directory, newest, new_session, settings, prompt_file, answer_file, existing_file: The options that choose a
+        working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
+        prompt or for the answer, and name a file that must exist.
     plain: Printed at the end of a turn without the options of the contract that choose the form of the output.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
@@ -118,12 +120,14 @@ class ArgumentSyntax(Struct, frozen=True):
     dashes: bool = False
     attached: bool = False
     camel_case: bool = False
-    words: Literal["refused", "joined", "first"] = "refused"
+    words: Literal["refused", "joined", "first", "none"] = "refused"
     spaced: Text = "{argument}"
     both: Text = ""
     input_wait: Annotated[int, Meta(ge=1)] | None = None
     working_directory: Flag | None = None
+    incidental: Texts = ()
     newest: Flag | None = None
+    new_session: Flag | None = None
     settings: Flag | None = None
     prompt_file: Flag | None = None
     answer_file: Flag | None = None

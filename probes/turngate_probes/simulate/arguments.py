@@ -117,8 +117,9 @@ def _prompt(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine)
     piped = next((channel for channel in channels if channel.via == "stdin"), channels[0])
     if not line.words or [*piped.tokens] == line.words:
         return None, piped
-    if line.words[1:] and syntax.words == "refused":
-        raise _extra(line.words[1])
+    refused = {"refused": line.words[1:], "none": line.words}.get(syntax.words)
+    if refused:
+        raise _extra(refused[0])
     words = line.words if syntax.words == "joined" else line.words[:1]
     spaced = [syntax.spaced.replace("{argument}", word) if " " in word else word for word in words]
     return " ".join(spaced), next((channel for channel in channels if channel.via == "argument"), channels[0])
@@ -126,7 +127,7 @@ def _prompt(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine)
 
 def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) -> bool:
     """Whether the output is text; EnvironmentFailed if it has a form that the simulation does not describe."""
-    needed = {required.option for required in syntax.required}
+    needed = {*syntax.incidental, *(required.option for required in syntax.required)}
     missing = [(n, v) for n, v in template_options(contract.launch.start) if n not in needed and not line.has(n, v)]
     for name, _ in missing:
         if (other := line.last(name)) and other not in _TEXT:

@@ -99,6 +99,10 @@ class HeadlessCall:
         handle = self.asked.handle
         if self.asked.newest and (sessions := self.store.sessions()):
             handle = max(sessions, key=lambda session: session.began_at).handle
+        chosen = self.asked.line.last(self.syntax.new_session)
+        if handle is None and chosen and self.store.find(chosen) is None:
+            return self._turn(Session(chosen, self.world.cwd, self.world.clock()))
+        handle = handle or chosen
         if handle is None:
             return self._turn(self._fresh())
         self.facts = self.facts - {"start"} | {"resume"}

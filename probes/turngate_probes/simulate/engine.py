@@ -20,12 +20,14 @@ from turngate_probes.simulate.sticky.start import read as read_start
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and return its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = printing.simulation(contract)
-    if argv == contract.version_query.argv:
+    spelled = [simulation.arguments.spellings.get(token, token) for token in takewhile(lambda t: t != "--", argv)]
+    # a user may leave out what the contract adds to every call
+    if {*contract.version_query.argv} - {*contract.launch.start} <= {*spelled} <= {*contract.version_query.argv}:
         said = fill(simulation.version, {"version": contract.version or "0.0.0"})
         world.write(contract.version_query.stream, f"{said}\n".encode())
         return 0
     for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
-        if {*page.argv} <= {*takewhile(lambda token: token != "--", argv)}:
+        if {*page.argv} <= {*spelled}:
             words = "".join(f"  {name}\n" for name in page.names)
             world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
             return 0

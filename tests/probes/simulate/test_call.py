@@ -269,6 +269,40 @@ def test_a_prompt_may_be_in_a_file(tmp_path: Path) -> None:
     assert refused.exit_code not in {0, None}
 
 
+def test_the_form_of_the_output_follows_the_options_about_it(tmp_path: Path) -> None:
+    """Without an option that has nothing to do with the form of the output, a turn still prints records, or text."""
+    copilot, machine = at_known_release("copilot"), SimulatedMachine(tmp_path)
+    assert machine.call(copilot, ["-p", "hi", "--output-format=json"]).session(copilot)
+    assert machine.call(copilot, ["-p", "hi"]).stdout == b"ok\n"
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--outputformat", "json"], "tip: a similar argument exists: '--output-format'"),
+        (["--output-format", "xml"], "error: invalid value 'xml' for '--output-format <format>'"),
+        (["-p"], "error: a value is required for '--prompt <text>' but none was supplied"),
+        (["hi"], "Error: Invalid command format."),
+        (["-p", "hi", "extra"], "Error: Invalid command format."),
+    ],
+)
+def test_copilot_refuses_arguments_in_its_own_words(argv: list[str], message: str, tmp_path: Path) -> None:
+    """A mistyped option, a wrong or missing value, and words outside of the prompt are refused as by 1.0.102."""
+    refused = SimulatedMachine(tmp_path).call(at_known_release("copilot"), argv)
+    assert (refused.exit_code, refused.requests) == (1, ())
+    assert message in refused.stderr.decode()
+
+
+def test_an_option_may_choose_the_id_of_a_session(tmp_path: Path) -> None:
+    """The id is that of a new session the first time, and resumes it the second time."""
+    copilot, machine = at_known_release("copilot"), SimulatedMachine(tmp_path)
+    chosen = "11111111-1111-4111-8111-111111111111"
+    argv = ["--output-format", "json", "--session-id", chosen, "-p"]
+    first, again = (machine.call(copilot, [*argv, prompt]) for prompt in ("one", "two"))
+    assert (first.session(copilot), again.session(copilot)) == (chosen, chosen)
+    assert _said(again) == ["one", "ok", "two"]
+
+
 def test_a_failing_request_is_sent_again_as_often_as_the_release_does(tmp_path: Path) -> None:
     """Each retry is a request and is numbered; if one of them succeeds, so does the turn."""
     pi, failed = at_known_release("pi"), Failed("500", "overloaded", 500)

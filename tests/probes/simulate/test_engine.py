@@ -22,6 +22,14 @@ def test_version_and_help_say_what_the_contract_reads(contract: EngineContract, 
         assert (shown.exit_code, shown.requests) == (0, ())
 
 
+def test_version_and_help_as_users_ask_for_them(tmp_path: Path) -> None:
+    """The short spellings, and the version without what the contract adds to every call, are understood."""
+    copilot, machine = at_known_release("copilot"), SimulatedMachine(tmp_path)
+    versions = {machine.call(copilot, argv).stdout for argv in (["-v"], ["--version"], copilot.version_query.argv)}
+    assert versions == {f"GitHub Copilot CLI {copilot.version}.\nRun 'copilot update' to check for updates.\n".encode()}
+    assert machine.call(copilot, ["-h"]).stdout == machine.call(copilot, ["--help"]).stdout != b""
+
+
 def test_wrong_arguments_end_without_a_turn(contract: EngineContract, tmp_path: Path) -> None:
     """Unknown arguments end with a failing exit code, a message on stderr, and no model request."""
     played = SimulatedMachine(tmp_path).call(contract, ["--no-such-option"])
