@@ -36,6 +36,30 @@ def _codex() -> Path:
     return engines.pinned_release("codex")[1]
 
 
+# takes the documented options of `podman run` and no others, and gives the engine only what they pass on
+PODMAN = """
+import argparse, os
+parser = argparse.ArgumentParser(allow_abbrev=False)
+for switch in ("--rm", "--interactive", "--init"):
+    parser.add_argument(switch, action="store_true", required=True)
+parser.add_argument("--network", choices=["host"], required=True)
+parser.add_argument("--userns", choices=["keep-id"], required=True)
+parser.add_argument("--env", action="append", required=True)
+parser.add_argument("--volume", action="append", required=True)
+parser.add_argument("--workdir", required=True)
+parser.add_argument("image", choices=["my-codex-image"])
+parser.add_argument("command", nargs=argparse.REMAINDER)
+assert sys.argv[1] == "run"
+asked = parser.parse_args(sys.argv[2:])
+assert asked.command[0] == "codex"
+binds = [word for volume in asked.volume for word in ("--bind", *volume.split(":"))]
+roots = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid")
+env = {name: os.environ[name] for name in asked.env} | {"PATH": os.environ["PATH"]}
+argv = ("bwrap", *roots, "--die-with-parent", *binds, "--chdir", asked.workdir, REAL, *asked.command[1:])
+os.execvpe("bwrap", argv, env)
+"""
+
+
 def wrapped(codex: Path, folder: Path, code: str) -> Path:
     """Create an executable that runs `code`, in which REAL is the real codex."""
     wrapper = folder / "codex"
@@ -113,12 +137,25 @@ def test_the_documented_npx_wrapper_passes(tmp_path: Path) -> None:
     assert engines.failing(judged(wrapper)) == set()
 
 
-@pytest.mark.skipif(
+_BUBBLEWRAP = pytest.mark.skipif(
     not shutil.which("bwrap"),
     reason="Bubblewrap is not installed; it exists only for Linux: apt-get install bubblewrap",
 )
+
+
+@_BUBBLEWRAP
 def test_the_documented_container_passes(codex: Path, tmp_path: Path) -> None:
     """Behind the documented container script nothing fails."""
     script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[2]
     wrapper = scripted(tmp_path, script.replace("/opt/codex/bin/codex", str(codex)))
+    assert engines.failing(judged(wrapper)) == set()
+
+
+@_BUBBLEWRAP
+def test_the_documented_podman_wrapper_passes(codex: Path, tmp_path: Path) -> None:
+    """Behind the documented script nothing fails, with Bubblewrap in place of Podman."""
+    script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[3]
+    (tmp_path / "podman").mkdir()
+    podman = wrapped(codex, tmp_path / "podman", PODMAN)
+    wrapper = scripted(tmp_path, script.replace("exec podman ", f"exec {podman} "))
     assert engines.failing(judged(wrapper)) == set()
