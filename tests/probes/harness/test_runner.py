@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
 from tests.probes import engines
 from turngate.contract import load
@@ -113,7 +113,7 @@ def test_an_engine_that_fetches_a_plugin_has_a_symptom_of_its_own(tmp_path: Path
     """A contacted package registry is told apart from other hosts, and a contract may declare it."""
     fetching, codex = engines.install(tmp_path, "fetches-a-plugin"), load.contract("codex").at("0.169.0")
     deviation = Deviation("network.loopback-only", "package-registry", "install the plugin beforehand")
-    declared = replace(codex, deviations=(*codex.deviations, deviation))
+    declared = structs.replace(codex, deviations=(*codex.deviations, deviation))
     failed, known = (
         engines.play(fetching, tmp_path, "auto", contract=contract).judged(EVERYTHING)["network.loopback-only"]
         for contract in (codex, declared)
