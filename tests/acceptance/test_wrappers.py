@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate.contract.clauses import Reason
+from turngate.contract.clauses import Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict, verdict
 from turngate.files import default_cache
 from turngate_probes.harness.interrupt import Obstacle
@@ -75,6 +75,13 @@ def judged(executable: Path) -> dict[str, ClauseResult]:
     return played.judged()
 
 
+def assert_passes(executable: Path) -> None:
+    """Check that nothing fails, and that the sessions were tested."""
+    results = judged(executable)
+    assert engines.failing(results) == set()
+    assert results["resume.context-carried"].result is Result.PASS
+
+
 def test_the_real_codex_as_it_is(codex: Path) -> None:
     """Without changes to the real codex nothing fails."""
     assert engines.failing(judged(codex)) == set()
@@ -134,7 +141,7 @@ def test_the_documented_npx_wrapper_passes(tmp_path: Path) -> None:
     cache = tmp_path / "npx-engines"
     subprocess.run(["/bin/sh", "-c", fill.replace("$HOME/.cache/npx-engines", str(cache))], check=True)
     wrapper = scripted(tmp_path, script.replace("/home/me/.cache/npx-engines", str(cache)))
-    assert engines.failing(judged(wrapper)) == set()
+    assert_passes(wrapper)
 
 
 _BUBBLEWRAP = pytest.mark.skipif(
@@ -148,7 +155,7 @@ def test_the_documented_container_passes(codex: Path, tmp_path: Path) -> None:
     """Behind the documented container script nothing fails."""
     script = re.findall(r"```sh[^\n]*\n(.*?)```", DOCS, re.DOTALL)[2]
     wrapper = scripted(tmp_path, script.replace("/opt/codex/bin/codex", str(codex)))
-    assert engines.failing(judged(wrapper)) == set()
+    assert_passes(wrapper)
 
 
 @_BUBBLEWRAP
@@ -158,4 +165,4 @@ def test_the_documented_podman_wrapper_passes(codex: Path, tmp_path: Path) -> No
     (tmp_path / "podman").mkdir()
     podman = wrapped(codex, tmp_path / "podman", PODMAN)
     wrapper = scripted(tmp_path, script.replace("exec podman ", f"exec {podman} "))
-    assert engines.failing(judged(wrapper)) == set()
+    assert_passes(wrapper)
