@@ -62,7 +62,7 @@ class Outcome:
         assert (self.texts is None) == (vector.prompt is None), self
         if self.texts is not None:
             assert self.texts[-1].strip() == vector.prompt, self
-            assert (REMEMBERED in self.texts[:-1]) == vector.resumes, self
+            assert (REMEMBERED in map(str.strip, self.texts[:-1])) == vector.resumes, self
         if vector.model is not None:
             assert (self.model or "").rpartition("/")[2] == vector.model, self
         if vector.message is not None:
