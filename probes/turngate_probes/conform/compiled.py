@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turngate import EngineContract
 from turngate.contract.simulation import Simulation
-from turngate.contract.structs import EngineContract
 from turngate_probes.conform.plan import Plan
 
 _FILE = "plan.pickle"

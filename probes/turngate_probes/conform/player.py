@@ -12,9 +12,9 @@ from typing import Never
 
 from msgspec.structs import replace
 
+from turngate import EngineContract, TurngateError
 from turngate.contract.launch import Stream
-from turngate.contract.structs import Deviation, EngineContract
-from turngate.errors import TurngateError
+from turngate.contract.structs import Deviation
 from turngate_probes.conform import compiled, model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
 from turngate_probes.conform.described import described, named

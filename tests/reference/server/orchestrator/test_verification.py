@@ -337,6 +337,6 @@ def test_the_real_command_verifies_with_low_priority(
     path.write_text(path.read_text().replace("import sys", noting, 1))
     engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
     assert ruled(tmp_path, engine).status.value == status
-    assert int(nice.read_text()) >= verification.NICENESS
+    assert int(nice.read_text()) >= min(19, os.nice(0) + verification.NICENESS)
     # another server finds the saved result
     assert Verifier(Verify.OFF, tmp_path, Stop()).status(engine).status.value == status
