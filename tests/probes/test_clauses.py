@@ -27,7 +27,7 @@ LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
 VERSION = t.page("static/version", "codex-cli 0.169.0")
 NO_ID = Obstacle("the previous turn reported no session id", by_engine=True)
-LOST = Obstacle("the run does not wait with a sticky process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
+LOST = Obstacle("the run does not wait for its user: failed: INTERACTION_PROCESS_LOST", by_engine=True)
 ABSENT = Obstacle("there is no recording of it", Reason.NO_RECORDING)
 FINISHED = {case.name for case in (*CASES, *SERVER_CASES)}
 BY_ENGINE = st.builds(Obstacle, st.just("the engine did something"), st.none(), st.just(value=True))

@@ -1,12 +1,14 @@
 """Checks of the whole loop through the reference server: its API responses, and the requests to the model."""
 
 import json
+import re
 from typing import Any
 
+from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
-from turngate_probes.clauses.registry import check, fail_if, passed, unmatched
+from turngate_probes.clauses.registry import SkippedError, check, fail_if, passed, unmatched
 from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import Call, NotSeenError, Observations, Turn
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
@@ -14,6 +16,8 @@ from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, 
 ACCEPTED, CONFLICT = 202, 409
 ASKED = json.loads(QUESTION)["interaction"]
 FINAL_DATA = json.loads(ANSWER)["final_data"]
+LIVING, NEW = "living_process", "new_process"
+_DELIVERED = re.compile(r'"delivery": ?"(\w+)"')
 
 
 @check("server.waits", "loop")
@@ -156,6 +160,31 @@ def one_reply(seen: Observations) -> Finding:
     )
 
 
+@check("server.warm-wait", "warm", blames=("server.waits",))
+def warm_wait(seen: Observations) -> Finding:
+    """A kept process got the second prompt; after its death others went on, each with all earlier prompts."""
+    sticky = seen.contract.sticky
+    if sticky.warm is None:
+        raise SkippedError("its contract doesn't show that headless turns can resume the sessions of a kept process")
+    turns = [seen.turn(f"warm/turn-{i}") for i in range(1, 6)]
+    ended, events = seen.call("warm/ended"), seen.call("warm/events")
+    check_state("succeeded", ended, ended, *turns)
+    wanted = [NEW, LIVING, NEW, LIVING if sticky.loads_headless else NEW]
+    delivered = _DELIVERED.findall(str(events.answer))
+    another = f"the server's turns went to {', '.join(delivered) or 'nothing'} instead of {', '.join(wanted)}"
+    fail_if(delivered != wanted, another, events, *turns)
+    sessions = {_session_of(seen.call(f"warm/{step}")) for step in ("asked-1", "asked-2", "asked-4", "ended")}
+    sessions.add(turns[2].session)
+    fail_if(len(sessions) > 1, f"the turns have the sessions {', '.join(map(str, sessions))}", ended, *turns)
+    for i, turn in enumerate(turns):
+        fail_if(not turn.carries(*turns[:i]), f"no request of turn {i + 1} contains all earlier prompts", *turns)
+        flags = auto_flags_in(turn.argv[1:], seen.contract)
+        fail_if(flags, f"turn {i + 1} was run with {', '.join(flags)}", turn)
+    left = turns[-1].leftovers
+    fail_if(left, f"the run has ended, but still running: {left_running(turns[-1])}", ended, turns[-1])
+    return passed(f"session {turns[2].session} in five turns: {', '.join(delivered)}, and one headless", ended, *turns)
+
+
 def check_state(state: str, call: Call, *shown: Turn | Call, when: str = "") -> None:
     """Check that the call returned the run in this state."""
     fail_if(call.state != state, f"{when}the run is {standing(call)}", *shown)
@@ -177,6 +206,10 @@ def standing(call: Call) -> str:
 
 def _turns(seen: Observations, case: str) -> list[Turn]:
     return [turn for turn in seen.turns.values() if turn.case == case]
+
+
+def _session_of(call: Call) -> str | None:
+    return (call.document.get("engine_session_handle") or {}).get("handle_value")
 
 
 def _check_starts(seen: Observations, case: str, wanted: int) -> None:

@@ -20,7 +20,7 @@ from turngate_probes.harness.observations import Call, Turn
 from turngate_probes.server_level.client import ServerClient
 from turngate_probes.server_level.server import ServerProcess, request
 from turngate_probes.server_level.shim import Shim, Start
-from turngate_probes.server_level.traces import alive, how_ended, printed, saved
+from turngate_probes.server_level.traces import alive, how_ended, printed, protocol, saved
 from turngate_probes.stub_model import Exchange, Reply, Rule
 
 TURN_LIMIT = 120
@@ -85,9 +85,10 @@ class ServerRun:
         self._asked, self._turns_noted = [], 0
         # of a server's callers it takes paths of the workspace alone
         options = [token.replace("{work}", ".").replace("{tmp}", ".") for token in contract.hermetic.options]
-        if self.sticky:
+        if self.sticky or "warm_wait_sec" in more:
             placed = read_options(contract, options)
             options = [token for p in placed if p.option.flag in contract.sticky.options for token in p.tokens]
+        if self.sticky:
             more["interactive_profile"] = "sticky_process"
         asked = ask(reply)
         self._script(asked)
@@ -114,7 +115,7 @@ class ServerRun:
         """Wait until the run waits for its user; CaseStoppedError if it does not."""
         self.follow(step)
         if self.run.get("state") != "waiting_user":
-            raise CaseStoppedError(f"the run does not wait with a sticky process: {self._standing()}", by_engine=True)
+            raise CaseStoppedError(f"the run does not wait for its user: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
         """Wait until the run has ended and its process is gone, or the deadline; return the seconds.
@@ -205,7 +206,7 @@ class ServerRun:
             os.kill(self.process.pid, signal.SIGKILL)
 
     def note_turn(self, step: str, seconds: float | None = None) -> None:
-        """Record the next turn of a sticky process, with its processes that run now."""
+        """Record the next turn of a process that is kept, with its processes that run now."""
         turns, number = self._turns(), self._turns_noted + 1
         said = turns[number - 1] if number <= len(turns) else {}
         if seconds is not None:
@@ -248,9 +249,9 @@ class ServerRun:
 
     def _starts(self) -> list[Start]:
         """Return the starts of the engine for this run, except checks of its configuration."""
-        stance = self.driver.contract.sticky.interactive
-        query = stance.query.argv if stance and stance.query else None
-        starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]
+        sticky = self.driver.contract.sticky
+        queries = [mode.query.argv for mode in (sticky.interactive, sticky.warm) if mode and mode.query]
+        starts = [start for start in self.shim.starts(self._workspace) if start.arguments not in queries]
         return starts[self._earlier_starts :]
 
     def _new_requests(self) -> tuple[Exchange, ...]:
@@ -259,6 +260,10 @@ class ServerRun:
         new, self._requests_seen = exchanges[self._requests_seen :], len(exchanges)
         return new
 
+    def _is_kept(self, _number: int) -> bool:
+        """Whether the process of a turn is kept for the next one."""
+        return self.sticky
+
     def _note(
         self, step: str, number: int, start: Start, asked: Ask, said: dict[str, Any], requests: tuple[Exchange, ...]
     ) -> None:
@@ -266,18 +271,19 @@ class ServerRun:
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
         session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
         stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
-        ended, code = how_ended(self.run, said, sticky=self.sticky), said.get("exit_code")
+        kept = self._is_kept(number)
+        ended, code = how_ended(self.run, said, sticky=kept), said.get("exit_code")
         reading = read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
         )
-        if self.sticky:  # its streams follow a protocol, whose result only the server knows
+        if kept:  # its streams follow a protocol, whose result only the server knows
             result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
             reading = structs.replace(reading, result=result, session=None)
-            stdout = printed(saved(self._data, run_id, 1, "protocol"))
+            stdout = printed(protocol(self._data, run_id, number))
         turn = Turn(
             name=f"{self.driver.case}/{step}", argv=(contract.executable, *start.arguments),
-            own_arguments=start.arguments if self.sticky else tuple(said.get("argv") or ()), cwd=start.cwd,
-            mode=Mode.INTERACTIVE, prompt=asked.prompt, nonce=asked.nonce, resumed=None if self.sticky else session,
+            own_arguments=start.arguments if kept else tuple(said.get("argv") or ()), cwd=start.cwd,
+            mode=Mode.INTERACTIVE, prompt=asked.prompt, nonce=asked.nonce, resumed=None if kept else session,
             scripted=asked.scripted, exit_code=code, ended=ended,
             finished_at=time.time(), seconds=said.get("seconds") or 0.0, cpu_seconds=0.0, stdout=stdout, stderr=stderr,
             leftovers=alive(start.tag), requests=requests, reading=reading, turn_index=number,

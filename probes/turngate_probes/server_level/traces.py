@@ -18,9 +18,15 @@ def saved(data: Path, run_id: str, number: int, stream: str) -> bytes:
     return b""
 
 
-def printed(protocol: bytes) -> bytes:
+def protocol(data: Path, run_id: str, number: int) -> bytes:
+    """Return the trace of the newest process that was kept, up to a turn; empty if none was."""
+    traces = (saved(data, run_id, earlier, "protocol") for earlier in range(number, 0, -1))
+    return next(filter(None, traces), b"")
+
+
+def printed(trace: bytes) -> bytes:
     """Return the output of a sticky process from the trace of its protocol."""
-    lines = (line.split(b" ", 2) for line in protocol.splitlines(keepends=True))
+    lines = (line.split(b" ", 2) for line in trace.splitlines(keepends=True))
     return b"".join(line[2] for line in lines if line[1:2] == [b"<"] and len(line) == _PARTS)
 
 

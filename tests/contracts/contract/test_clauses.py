@@ -94,6 +94,9 @@ STICKY = {
 }
 
 
+WARM = {"server.warm-wait"}
+
+
 INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 
 
@@ -140,7 +143,7 @@ def test_levels_of_the_fixed_clauses() -> None:
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
         (BREAKING | DEGRADED | INFORMATIVE) - STATIC - SERVER - CROSSED
     )
-    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | STICKY
+    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | STICKY | WARM
 
 
 def test_clauses_say_what_and_why() -> None:

@@ -17,7 +17,7 @@ from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES
+from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, WARM_CASE
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Exchange
 
@@ -47,7 +47,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="played", scope="module")
 def _played(folder: Path) -> engines.Spectator:
     """Run all cases on a simulated codex."""
-    return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES)
+    return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES, WARM_CASE)
 
 
 def test_every_clause_passes(played: engines.Spectator) -> None:
@@ -77,7 +77,7 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
     """Each start of the engine is a recorded turn, with its output and its model requests."""
-    planned = {f"{case.name}/turn-{i}" for case in RESUMED_CASES for i in range(1, case.steps + 1)}
+    planned = {f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.steps + 1)}
     assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
     assert set(played.seen.turns) == planned
     first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")

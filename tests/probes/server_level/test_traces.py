@@ -21,6 +21,15 @@ def test_a_saved_stream_is_that_of_its_turn(tmp_path: Path) -> None:
     assert traces.saved(tmp_path, "r1", 1, "stdout") == b""
 
 
+def test_a_kept_process_has_the_trace_of_the_turn_that_started_it(tmp_path: Path) -> None:
+    """The newest trace up to a turn counts, and later ones do not."""
+    for number in (1, 3):
+        folder = tmp_path / f"runs/r1/.turngate/attempt-{number:03}"
+        folder.mkdir(parents=True)
+        (folder / "protocol").write_text(str(number))
+    assert [traces.protocol(tmp_path, "r1", number) for number in range(5)] == [b"", b"1", b"1", b"3", b"3"]
+
+
 def test_only_what_the_process_said_is_printed() -> None:
     """Input to the process and unfinished lines are not part of its output."""
     protocol = b'12.1 > {"ask": 1}\n12.2 < {"answer": 1}\n12.3 <'
