@@ -83,7 +83,7 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
         return stdout
     error_code = re.search(r"^npm (?:ERR!|error) code (\S+)", stderr, re.MULTILINE)
     code = error_code[1] if error_code else ""
-    bare = (re.sub(r"^npm (?:ERR!|error)( network)? ?", "", line).strip() for line in stderr.splitlines())
+    bare = (re.sub(r"^npm (?:ERR!|error)( network| notarget)? ?", "", line).strip() for line in stderr.splitlines())
     telling = [line for line in bare if line and not line.startswith(_CHATTER)]
     for codes, what, hint in _CAUSES:
         if re.fullmatch(codes, code):
@@ -149,7 +149,7 @@ class NpmRegistry(Registry):
         if version == LATEST:
             version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), Path.cwd(), stop))
         if not Version.is_valid(version):
-            raise self._none(version, stop)
+            raise self._missing(version, stop)
         return version
 
     def promised(self, version: str) -> str | None:
@@ -197,7 +197,7 @@ class NpmRegistry(Registry):
             npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), folder, stop)
         except NpmFailed as failure:
             if failure.no_such_release():
-                raise self._none(version, stop) from failure
+                raise self._missing(version, stop, failure) from failure
             raise
         shutil.rmtree(folder / NPM_CACHE, ignore_errors=True)
         packages = json.loads(lock.read_text())["packages"]
@@ -211,8 +211,8 @@ class NpmRegistry(Registry):
         paths = (root / candidate.replace("{platform}", node_platform()) for candidate in self.executables)
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
-    def _none(self, version: str, stop: Stop | None) -> EnvironmentFailed:
-        """Return an error for a version that npm doesn't have, with the versions that it has."""
+    def _missing(self, version: str, stop: Stop | None, told: NpmFailed | None = None) -> EnvironmentFailed:
+        """Return an error that names what npm doesn't have: the package, the version, or a package that it needs."""
         try:
             published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
         except NpmFailed as failure:
@@ -220,6 +220,9 @@ class NpmRegistry(Registry):
                 return failure
             return EnvironmentFailed(f"there is no package {self.package}", "the vendor may have withdrawn it")
         versions = (published,) if isinstance(published, str) else tuple(published)
+        if told and version in versions:
+            what = f"{self.package} {version} needs a package that the registry doesn't have: {told.what}"
+            return EnvironmentFailed(what, "choose another version")
         return replace(self, versions=versions).no_such_version(version)
 
     def _lacks_build(self, root: Path) -> bool:

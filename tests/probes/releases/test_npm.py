@@ -268,6 +268,14 @@ def test_unknown_package_is_told_as_such(registry: PlayedRegistry) -> None:
         registry.install("1.0.0")
 
 
+def test_a_missing_dependency_is_told_as_such(registry: PlayedRegistry) -> None:
+    """If the registry has the release but not a package that it needs, npm's message about that package is shown."""
+    registry.fails("install", "npm error code ETARGET\nnpm error notarget No matching version found for helper@2.0.0.")
+    needs = "@vendor/engine 1.0.0 needs a package that the registry doesn't have: .*helper@2.0.0"
+    with pytest.raises(EnvironmentFailed, match=needs):
+        registry.install("1.0.0")
+
+
 def test_lock_without_checksum_is_refused(registry: PlayedRegistry) -> None:
     """A release is not installed if its lock lacks the sha512 of a package."""
     registry.lacks("integrity")
