@@ -173,7 +173,7 @@ def test_the_token_is_asked_for_once(tab: Browser, tmp_path: Path) -> None:
         tmp_path / "data", simulated(tmp_path, "codex@0.169.0"), "--token-file", str(tmp_path / "token")
     ) as server:
         tab.open(f"{server.url}/runs?state=failed")
-        assert tab.ask("document.activeElement.name") == "token"
+        tab.until("document.activeElement.name === 'token'")
         tab.type(TOKEN)
         tab.enter()
         assert tab.ask("location.pathname + location.search") == "/runs?state=failed"
