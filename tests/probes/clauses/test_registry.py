@@ -1,5 +1,7 @@
 """How checks of turns are evaluated."""
 
+from unittest.mock import patch
+
 import pytest
 
 from tests.probes import turns as t
@@ -9,7 +11,8 @@ from turngate_probes.clauses.registry import CHECKS, check, fail_if, how_it_ende
 from turngate_probes.harness.observations import Observations, Turn
 
 
-def test_a_check_ends_where_a_condition_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+@patch.dict(CHECKS)
+def test_a_check_ends_where_a_condition_fails() -> None:
     """The first failed condition ends the check and gives the detail, the symptom and the evidence."""
     turn = t.turn("main/first")
 
@@ -21,7 +24,6 @@ def test_a_check_ends_where_a_condition_fails(monkeypatch: pytest.MonkeyPatch) -
 
         return judge(t.seen(turn))
 
-    monkeypatch.delitem(CHECKS, "some.clause", raising=False)
     assert finding(fails=True) == Finding(False, "it hangs", ("hang",), ("main/first",))  # noqa: FBT003
     assert finding(fails=False) == Finding(True, "it ends", (), ("main/first",))  # noqa: FBT003
     assert (CHECKS["some.clause"].cases, CHECKS["some.clause"].blames) == (("main",), ("other.clause",))
