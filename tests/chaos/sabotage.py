@@ -7,6 +7,7 @@ from typing import Any
 
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import headless
+from turngate_reference.server.orchestrator.warm_turn import WarmTurn
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 
@@ -51,9 +52,21 @@ def _no_idempotency() -> None:
     IdempotentRequest.keep = lambda *_: None  # type: ignore[method-assign]
 
 
+def _no_fallback() -> None:
+    """Fail a turn whose kept process is gone, even if that has got nothing of the prompt."""
+    lost = WarmTurn._lost
+
+    def fails(turn: WarmTurn, delivery: Any, why: str) -> Any:
+        delivery.is_made = True
+        return lost(turn, delivery, why)
+
+    WarmTurn._lost = fails  # type: ignore[method-assign, assignment]
+
+
 SABOTAGES: dict[str, Callable[[], None]] = {
     "no-recovery": _no_recovery,
     "twice": _twice,
     "no-transactions": _no_transactions,
     "no-idempotency": _no_idempotency,
+    "no-fallback": _no_fallback,
 }

@@ -4,7 +4,8 @@
 Like the sticky fake it records each prompt in `prompts` next to the executable, one JSON text per line.
 Headless words: `say TEXT`, `exit CODE`, `hang`; both kinds also know `fork TEXT` and `vanish TEXT` (a process outlives
 the turn, with the run's environment or an empty one), `stubborn` (hang, deaf to SIGTERM) and `flood TEXT`. A headless
-engine with the model `deaf` never reads its prompt.
+engine with the model `deaf` never reads its prompt. After `crash TEXT` and `crashlate TEXT` a sticky engine kills
+itself, immediately or when the next message comes; a headless one answers as with `say TEXT`.
 """
 
 import os
@@ -59,11 +60,28 @@ def _outlive(environment: dict[str, str]) -> None:
 
 def _sticky(version: str, help_page: str) -> int:
     import re
+    import signal
+    from typing import Any
 
     from tests.fakes import sticky_engine
 
     class Chaotic(sticky_engine.FakeAppServer):
         """The sticky fake with the faults of the headless one."""
+
+        crash = ""
+
+        def thread(self, params: dict[str, Any]) -> str:
+            return str(params.get("threadId") or _session([]))
+
+        def hear(self, message: Any) -> None:
+            if self.crash == "crashlate":
+                os.kill(os.getpid(), signal.SIGKILL)
+            super().hear(message)
+
+        def end(self, text: str | None) -> None:
+            super().end(text)
+            if self.crash == "crash":
+                os.kill(os.getpid(), signal.SIGKILL)
 
         def act(self, word: str, rest: str) -> str | None:
             if not act(word, stdout=False):
@@ -72,8 +90,9 @@ def _sticky(version: str, help_page: str) -> int:
 
         def play(self, prompt: str) -> str | None:
             said = super().play(prompt)
-            order = re.search(r"^do: (?:fork|vanish|flood) (.*)$", prompt, re.MULTILINE)
-            return order[1] if order else said
+            order = re.search(r"^do: (fork|vanish|flood|crash|crashlate) (.*)$", prompt, re.MULTILINE)
+            self.crash = order[1] if order else ""
+            return order[2] if order else said
 
     sticky_engine.SPEAKERS["app-server"] = Chaotic
     sticky_engine.main(version, help_page)

@@ -241,22 +241,29 @@ class FakeAcp(Engine):
 class FakeAppServer(Engine):
     """The app server's protocol."""
 
+    session = SESSION
+
     def answer(self, message: Any) -> None:
         """Respond to one request of the client."""
         params = message.get("params") or {}
         if "id" not in message:
             return
         result: Message = {}
-        if message["method"] == "thread/start":
+        if message["method"] in ("thread/start", "thread/resume"):
+            self.session = self.thread(params)
             policy = "never" if "widened" in FLAWS else params["approvalPolicy"]
             sandbox = {"read-only": "readOnly", "workspace-write": "workspaceWrite"}[params["sandbox"]]
-            result = {"thread": {"id": SESSION}, "approvalPolicy": policy, "approvalsReviewer": "user"}
+            result = {"thread": {"id": self.session}, "approvalPolicy": policy, "approvalsReviewer": "user"}
             result["sandbox"] = {"type": sandbox}
         if message["method"] == "turn/start" and "news" in FLAWS:
             put({"method": "account/rateLimits/updated", "params": {"rateLimits": {}}})
         put({"id": message["id"], "result": result})
         if message["method"] == "turn/start":
             self.end(self.play(params["input"][0]["text"]))
+
+    def thread(self, params: Message) -> str:
+        """Return the id of the thread to continue, or of a new one."""
+        return str(params.get("threadId", SESSION))
 
     def end(self, text: str | None) -> None:
         """Report the text, and the end of the turn."""
@@ -270,11 +277,11 @@ class FakeAppServer(Engine):
 
     def tell(self, method: str, params: Message) -> None:
         """Send a notification of the thread."""
-        put({"method": method, "params": {"threadId": SESSION, **params}})
+        put({"method": method, "params": {"threadId": self.session, **params}})
 
     def send_ask(self, title: str) -> int | str:
         """Ask for permission."""
-        params = {"threadId": SESSION, "command": title, "availableDecisions": ["accept", "acceptForSession"]}
+        params = {"threadId": self.session, "command": title, "availableDecisions": ["accept", "acceptForSession"]}
         return self.send("item/commandExecution/requestApproval", params)
 
     def read_answer(self, message: Message) -> str:
