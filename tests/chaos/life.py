@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,8 @@ class Life:
                 for descriptor, number in ((output, 1), (log, 2)):
                     os.dup2(descriptor, number)
                 _serve(folder, planned, report, ready, broken)
+            except BaseException:  # noqa: BLE001 - os._exit would lose it
+                traceback.print_exc()
             finally:
                 os._exit(70)
         for descriptor in (report, output, ready, log):
