@@ -42,6 +42,7 @@ class Browser:
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)  # else only the newest tab may focus its fields
 
     def send(self, method: str, **params: Any) -> Any:
         """Send a command and wait for its result."""
@@ -87,11 +88,15 @@ class Browser:
         self._wait_for_load()
 
     def until(self, condition: str) -> None:
-        """Wait until a condition holds in the page, which may change but not be left."""
+        """Wait until a condition holds in the page, which may change but not be left.
+
+        It is checked at every change and in every frame, since a field is focused without a change.
+        """
         look = f"const look = () => {{ if ({condition}) done(true); }}"
         observe = "new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true})"
+        frame = "const frame = () => { look(); requestAnimationFrame(frame); }; frame()"
         waited = (
-            f"new Promise(done => {{ {look}; {observe}; setTimeout(() => done(false), {PATIENCE * 1000}); look(); }})"
+            f"new Promise(done => {{ {look}; {observe}; {frame}; setTimeout(() => done(false), {PATIENCE * 1000}); }})"
         )
         assert self.ask(waited), self.ask("document.body.innerText")
 
