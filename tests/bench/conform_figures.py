@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.bench import trivial_engine
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
 from turngate_probes.conform.catalogue import scenarios
@@ -27,23 +28,14 @@ ROWS = (
 )  # fmt: skip
 SHORT = ("--scenario", "two-turns")
 ORCHESTRATOR = Path(__file__).parents[1] / "conform/orchestrators/correct.py"
-SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 ANSWER = json.dumps({"final_data": {"answer": "red"}})
-ENGINE = f"""#!/bin/sh
-cat > /dev/null
-echo '{{"type": "thread.started", "thread_id": "{SESSION}"}}'
-echo '{json.dumps({"type": "item.completed", "item": {"type": "agent_message", "text": ANSWER}})}'
-echo '{{"type": "turn.completed"}}'
-"""
 
 
 def bench(*, short: bool) -> Iterator[Measured]:
     """Measure a scenario against the same orchestrator with a minimal engine, and the whole set beyond its waits."""
     runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
-        engine = Path(folder, "codex")
-        engine.write_text(ENGINE)
-        engine.chmod(0o755)
+        trivial_engine.install(folder, ANSWER)
         own = [_alone(folder) for _ in range(runs)]
     scenario = [_conform(*SHORT)["results"][0]["seconds"] for _ in range(runs)]
     yield measured("conform.scenario", [one * 1000 for one in scenario], [one * 1000 for one in own])

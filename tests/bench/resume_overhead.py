@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.bench import trivial_engine
 from tests.bench.cpu import cpu_times
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
@@ -23,23 +24,13 @@ ROWS = tuple(
     )
     for name in ("start", "resume")
 )
-SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
-ENGINE = f"""#!/bin/sh
-[ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
-cat > /dev/null
-echo '{{"type": "thread.started", "thread_id": "{SESSION}"}}'
-echo '{{"type": "item.completed", "item": {{"type": "agent_message", "text": "done"}}}}'
-echo '{{"type": "turn.completed"}}'
-"""
 
 
 def bench(*, short: bool) -> Iterator[Measured]:
     """Measure a minimal engine, run directly and by turngate, alternately."""
     runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
-        engine = Path(folder, "codex")
-        engine.write_text(ENGINE)
-        engine.chmod(0o755)
+        engine = trivial_engine.install(folder, "done")
         env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "TURNGATE_DATA_DIR": f"{folder}/data"}
         env["TURNGATE_CACHE_DIR"] = f"{folder}/cache"
         turngate = str(Path(sys.executable).with_name("turngate"))
@@ -48,7 +39,7 @@ def bench(*, short: bool) -> Iterator[Measured]:
         )
         handle = json.loads(begun.stdout)["handle"]
         commands = {
-            "the engine alone": [str(engine), "exec", "resume", SESSION, "-"],
+            "the engine alone": [str(engine), "exec", "resume", trivial_engine.SESSION, "-"],
             "start": [turngate, "start", "codex", "hello"],
             "resume": [turngate, "resume", handle, "hello"],
         }
