@@ -1,6 +1,13 @@
+import os
 import signal
 
 import pytest
+
+# what a terminal or a CI service sets would change what commands print
+for _name in [name for name in os.environ if name.startswith("GITHUB_")]:
+    del os.environ[_name]
+for _name in ("CI", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TURNGATE_DATA_DIR"):
+    os.environ.pop(_name, None)
 
 # a shell that starts this in the background has it ignore interrupts, and so would all processes that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

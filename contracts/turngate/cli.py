@@ -191,9 +191,6 @@ def _print_error(text: str) -> None:
 
 def main() -> Never:
     """Run the command line of this process and exit."""
-    gc.set_threshold(
-        20_000
-    )  # imports create much and leave no garbage: they would trigger a collection every 700 objects
     try:
         code = run(sys.argv[1:])
     except Exception:  # noqa: BLE001 - whatever it was, it must not end as a verdict

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from shlex import join
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -29,6 +28,8 @@ def bounded(text: str, limit: int) -> str:
 
 def command_line(argv: Iterable[str], longest_word: int) -> str:
     """Return an argv on one line, quoted for a shell."""
+    from shlex import join  # noqa: PLC0415 - seldom needed on the way to a turn
+
     return visible(join(bounded(word, longest_word) for word in argv))
 
 

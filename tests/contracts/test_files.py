@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import platformdirs
@@ -13,6 +14,7 @@ from turngate.files import (
     contract_files,
     default_cache,
     default_data,
+    keep_newest,
     locked,
     make_private,
     name_of,
@@ -161,6 +163,37 @@ def test_the_state_of_a_folder_changes_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     assert state_of(tmp_path, ".py") == states[2]
     assert len({*states}) == 4
+
+
+def test_the_files_written_last_are_kept(tmp_path: Path) -> None:
+    """The oldest files are removed, also hidden ones; folders and links are neither counted nor removed."""
+    for age, name in enumerate(("new", ".middle", "old", "oldest")):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    keep_newest(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", ".middle", "folder", "link"}
+    keep_newest(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", ".middle", "folder", "link"}
+
+
+def test_files_may_vanish_while_old_ones_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may remove the same files at the same time."""
+    for name in "abc":
+        (tmp_path / name).write_text("")
+    found = [*os.scandir(tmp_path)]
+    (tmp_path / "a").unlink()
+    unlink = Path.unlink
+
+    def unlinked_twice(path: Path, *, missing_ok: bool = False) -> None:
+        unlink(path)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlinked_twice)
+    monkeypatch.setattr(os, "scandir", lambda _: nullcontext(found))
+    keep_newest(tmp_path, 1)
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def test_only_an_own_short_file_is_read(tmp_path: Path) -> None:

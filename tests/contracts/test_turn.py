@@ -267,7 +267,27 @@ LINES = {
     ]
     for name in NDJSON
 }
-ODD = (b"\n", b"{}\n", b'{"type":7}\n', b'{"type":null}\n', b"[]\n", b"oops\n", b'{"type":"text"}\n', b'{"type":"x"')
+ODD = (
+    *(b"\n", b"{}\n", b'{"type":7}\n', b'{"type":null}\n', b"[]\n", b"oops\n", b'{"type":"text"}\n', b'{"type":"x"'),
+    *(b" ", b"\r\n", b"{", b"}", b'{"type":"\xff"}\n'),
+    *rb"""{"type":["text"]}
+{"type":{"text":1}}
+{"type":"7"}
+{"type":"text","part":[{"text":"a"}]}
+{"type":"text","part":"text"}
+{"type":"text","part":{"text":"\ud83d","messageID":"m"}}
+{"type":"text","part":{"text":"x","text":"y","messageID":"m"}}
+{"type":"text","part":{"text":"z","messageID":1}}
+{"type":"text","part":{"text":"z","messageID":true}}
+{"type":"text","part":{"text":"z","messageID":[]}}
+{"type":"text","part":{"messageID":"m"},"sessionID":"other"}
+{"type":"item.completed","item":"agent_message"}
+{"type":"item.completed","item":{"type":"agent_message","text":"\udc00"}}
+{"type":"step_finish","part":{"reason":["stop"]}}
+{"type":"result","session_id":7,"result":"\ud83d\ude00"}
+{"part":{"text":"a"}}
+""".splitlines(keepends=True),
+)
 
 
 def read_parts(contract: EngineContract, parts: list[bytes]) -> TurnReading:
@@ -285,7 +305,7 @@ def test_any_records_are_read_as_by_a_plain_reading(name: str, data: st.DataObje
     stdout = b"".join(data.draw(st.lists(st.sampled_from([*LINES[name], *ODD]), max_size=30)))
     size = data.draw(st.integers(1, 2000))
     reading = read_parts(contract, [stdout[start : start + size] for start in range(0, len(stdout), size)])
-    ids = [sighting.value for sighting in reading.handle.sightings]
+    ids = [(sighting.index, sighting.value) for sighting in reading.handle.sightings]
     seen = (reading.census, reading.ended, len(reading.failures), reading.final_text, ids)
     assert seen == plain(contract, stdout)
 

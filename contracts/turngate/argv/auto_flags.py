@@ -27,6 +27,8 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tu
     """List the tokens (with their values) that widen approval or sandbox; `tokens` must not contain prompts."""
     widening = []
     for i, token in enumerate(tokens):
+        if not token.startswith("-"):
+            continue
         following = tokens[i + 1] if i + 1 < len(tokens) else None
         for flag in contract.auto_flags:
             for value in _values_of(flag, token, following, contract):
@@ -40,12 +42,12 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tu
 def _values_of(
     flag: AutoFlag, token: str, following: str | None, contract: EngineContract | Flags
 ) -> Iterator[str | None]:
-    """Return the value (None: no value) of each occurrence of the flag in one token."""
+    """Return the value (None: no value) of each occurrence of the flag in one token, which starts with a dash."""
     names = {_plain(name) for name in (flag.flag, *flag.aliases)}
     name, equals, value = token.partition("=")
-    if token.startswith("-") and _plain(name) in names:
+    if _plain(name) in names:
         yield value if equals else following
-    elif token.startswith("-") and not token.startswith("--"):
+    elif not token.startswith("--"):
         yield from _clustered(token[1:], names, following, contract)
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.load import Document
 from turngate.contract.versions import Claim, Path_
+from turngate.decoding import convert
 from turngate.errors import ContractError
 
 _KINDS = ("values", "pattern", "path", "keys")
@@ -25,7 +24,7 @@ def interactive_errors(document: Document, option: Claim) -> Iterator[ContractEr
     elif len(kinds) != 1:
         message = f"has {' and '.join(kinds)}" if kinds else "does not say which values are allowed"
         yield document.error(at, message, f"write one of {', '.join(_KINDS)}")
-    flags = msgspec.convert(
+    flags = convert(
         {key: [claim.data for claim in document.meeting(key, option)] for key in ("auto_flags", "options")}, Flags
     )
     names = {name for flag in flags.auto_flags for name in (flag.flag, *flag.aliases)}

@@ -1,22 +1,23 @@
 """Contracts for single releases in the user's cache, so that a turn reads no YAML.
 
 A cached contract holds the whole source that it was made from, and the state of the code that made it. Where either
-differs, or the file is unreadable, damaged or not the user's own, it is made anew. A cache that can't be written only
-costs time.
+differs, where it is the contract of another release, or where the file is unreadable, damaged or not the user's own,
+it is made anew. A cache that can't be written only costs time.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-from msgspec import Raw, Struct, json
+from msgspec import Struct, json
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate.files import default_cache, is_packaged, name_of, read_own, state_of, write_atomically
+from turngate.decoding import decode
+from turngate.files import default_cache, is_packaged, keep_newest, name_of, read_own, state_of, write_atomically
 
-_MAX_BYTES = 8 * 2**20
+KEPT = 64  # files in a folder
+_MAX_BYTES = 2**20
 _UNUSABLE = (OSError, ValueError, RuntimeError)  # RuntimeError: there is no home, or the JSON is nested too deeply
 
 
@@ -25,7 +26,7 @@ class CachedContract(Struct, frozen=True):
 
     code: str
     source: str
-    contract: Raw
+    contract: EngineContract
 
 
 def cached_contract(engine: str, version: str | None = None) -> EngineContract:
@@ -33,26 +34,22 @@ def cached_contract(engine: str, version: str | None = None) -> EngineContract:
     file = load.contract_file(engine)
     source = file.read_text("utf-8")
     with suppress(*_UNUSABLE):
-        if cached := _read(_place(file, version), source):
-            return cached
+        cached = decode(read_own(_place(file, version), _MAX_BYTES), CachedContract)
+        asked = (_code(), source, engine, version)
+        if (cached.code, cached.source, cached.contract.engine, cached.contract.version) == asked:
+            return cached.contract
     contract = load.Contract(load.parse(source, name_of(file), ours=True))
     resolved = contract.at(version)
     with suppress(*_UNUSABLE):
-        _write(_place(file, version), source, contract.claims_at(version))
+        told = {"code": _code(), "source": source, "contract": contract.claims_at(version)}
+        _write(_place(file, version), json.encode(told))
     return resolved
 
 
-def _read(place: Path, source: str) -> EngineContract | None:
-    cached = json.decode(read_own(place, _MAX_BYTES), type=CachedContract)
-    if (cached.code, cached.source) != (_code(), source):
-        return None
-    return json.decode(cached.contract, type=EngineContract)
-
-
-def _write(place: Path, source: str, claims: Mapping[str, Any]) -> None:
-    if place.is_file() or not place.exists():  # writing to a pipe would block
-        cached = CachedContract(_code(), source, Raw(json.encode(claims)))
-        write_atomically(place, json.encode(cached).decode(), private=True)
+def _write(place: Path, data: bytes) -> None:
+    if len(data) <= _MAX_BYTES and (place.is_file() or not place.exists()):  # writing to a pipe would block
+        write_atomically(place, data.decode(), private=True)
+        keep_newest(place.parent, KEPT)
 
 
 def _place(file: Path, version: str | None) -> Path:
@@ -62,5 +59,6 @@ def _place(file: Path, version: str | None) -> Path:
     return default_cache() / folder / f"{file.stem}@{version or 'newest'}.json"
 
 
+@cache
 def _code() -> str:
     return state_of(Path(__file__).parent, ".py")

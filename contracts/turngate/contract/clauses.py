@@ -28,10 +28,11 @@ class Result(StrEnum):
 class Reason(StrEnum):
     """Why the environment prevented a clause from running. None of these says anything about the engine.
 
-    `no_executable`: the release has no executable, or can't be installed. `no_recording`: no recording covers it.
-    `contract`: the contract does not cover the release, or excludes the case. `machine`: the machine failed, for
-    example because its disk is full. `wrapper`: the executable is a wrapper that breaks the sandbox or needs a
-    package registry. `not_asked`: the probe ran on a version of turngate without this clause.
+    `no_executable`: the release has no executable, can't be installed, or needs a newer Node.js to start.
+    `no_recording`: no recording covers it. `contract`: the contract does not cover the release, or excludes the case.
+    `machine`: the machine failed, for example because its disk is full. `wrapper`: the executable is a wrapper that
+    breaks the sandbox or needs a package registry. `not_asked`: the probe ran on a version of turngate without this
+    clause.
     """
 
     NO_EXECUTABLE = "no_executable"

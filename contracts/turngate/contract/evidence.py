@@ -3,8 +3,9 @@
 from abc import ABC
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct, ValidationError
 
+from turngate.decoding import convert
 from turngate.model import Ended
 
 Text = Annotated[str, Meta(min_length=1)]

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
@@ -16,6 +15,7 @@ from turngate.contract.record_mistakes import record_errors
 from turngate.contract.session_ids import names_in, numbered_like
 from turngate.contract.sticky_mistakes import transport_errors
 from turngate.contract.versions import Claim, Path_
+from turngate.decoding import convert
 from turngate.errors import ContractError, did_you_mean
 from turngate.files import use_overlay
 
@@ -114,7 +114,7 @@ def _launch_errors(document: Document, launch: Claim) -> _Errors:
     A template without a slot would drop its value and could resume another session.
     """
     held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
-    flags = msgspec.convert(held, Flags)
+    flags = convert(held, Flags)
     for key, places in _PLACES.items():
         yield from _slot_errors(document, launch.at(key), launch.data[key], places)
         yield from _widening(document, launch.at(key), launch.data[key], flags)
@@ -164,7 +164,7 @@ def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
         if flag not in flags:
             message = f"{flag} isn't a declared option"
             yield document.error(sticky.at("options", j), message, "declare it under `options`")
-    modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto"))]
+    modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto", "warm"))]
     if any(mode.get("options") for mode in modes) and "{options}" not in sticky.data.get("argv", ()):
         yield document.error(sticky.at("argv"), "has no slot for options", "add {options} where they belong")
     yield from command_errors(document, sticky)

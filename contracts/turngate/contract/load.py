@@ -13,6 +13,7 @@ import msgspec
 from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
+from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
 from turngate.files import contract_files, name_of
 
@@ -83,7 +84,7 @@ class Contract(msgspec.Struct, frozen=True):
     def at(self, version: str | None = None) -> EngineContract:
         """Resolve the claims for one release (None: the newest); NotCoveredError if one does not cover it."""
         try:
-            return msgspec.convert(self.claims_at(version), EngineContract)
+            return convert(self.claims_at(version), EngineContract)
         except msgspec.ValidationError as wrong:
             usual = next(schema_errors(self.document, "engine"), None)
             raise usual or ContractError(str(wrong), self.document.file) from wrong
@@ -167,18 +168,12 @@ def catalogue() -> "Catalogue":
     from turngate.contract.clauses import Catalogue, Clause  # noqa: PLC0415 - not needed to run an engine
 
     listed = parse((_FOLDER / "clauses.yaml").read_text("utf-8"), "clauses.yaml").data["clauses"]
-    return Catalogue({clause.id: clause for clause in msgspec.convert(listed, tuple[Clause, ...])})
-
-
-def prepare() -> None:
-    """Make msgspec prepare the types that it converts to; doing so in several threads at once would crash."""
-    msgspec.json.Decoder(EngineContract)
-    catalogue()
+    return Catalogue({clause.id: clause for clause in convert(listed, tuple[Clause, ...])})
 
 
 def schema(name: str) -> dict[str, Any]:
     """Load a packaged JSON Schema by its file name without suffix."""
-    return msgspec.json.decode((_FOLDER / "schema" / f"{name}.json").read_bytes(), type=dict[str, Any])
+    return decode((_FOLDER / "schema" / f"{name}.json").read_bytes(), dict[str, Any])
 
 
 def read(file: Path, name: str = "") -> Document:

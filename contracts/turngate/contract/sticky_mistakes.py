@@ -8,13 +8,28 @@ from turngate.errors import ContractError
 
 # the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
 _MODE_KEYS = {"session": ("app_server",), "expect": ("app_server",), "mode": ("acp", "stream_json")}
+# the keys that nothing reads without a transport
+_OF_A_PROCESS = (
+    "argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time"
+)  # fmt: skip
+# the transports that can check whether a process still answers, and can load a session
+WARM_TRANSPORTS = ("acp", "app_server")
 
 
 def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
     """Find a transport that can't start, that can't set what the contract asks for, or that nothing uses."""
     transport = sticky.data["transport"]
     if transport == "none":
-        for key in ("argv", "options", "interactive", "auto", "warm", "permission_requests", "one_time"):
+        for key in (
+            "argv",
+            "options",
+            "interactive",
+            "auto",
+            "warm",
+            "loads_headless",
+            "permission_requests",
+            "one_time",
+        ):
             if key in sticky.data:
                 message = "is never used without a transport"
                 yield document.error(sticky.at(key), message, f"name the transport, or remove `{key}`", of_key=True)
@@ -23,6 +38,7 @@ def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractErro
         yield document.error(sticky.at(), f"{transport} has no `argv`", "add the arguments that start the process")
     yield from _mode_errors(document, sticky, transport)
     yield from _model_errors(document, sticky, transport)
+    yield from _warm_errors(document, sticky, transport)
 
 
 def _mode_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
@@ -40,3 +56,24 @@ def _model_errors(document: Document, sticky: Claim, transport: str) -> Iterator
         yield document.error(sticky.at("model"), f"{transport} chooses no model by request", "write `argument`")
     if by == "argument" and not takes_options and any(c.data["model"] for c in document.meeting("launch", sticky)):
         yield document.error(sticky.at("argv"), "has no slot for the model's option", "add {options} where it belongs")
+
+
+def _warm_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
+    """Find a kept process whose death could go unnoticed, and one whose sessions headless turns may not find."""
+    data = sticky.data
+    if "warm" not in data:
+        if data.get("loads_headless"):
+            hint = "describe the process under `warm`, or remove `loads_headless`"
+            yield document.error(sticky.at("loads_headless"), "is never used without `warm`", hint, of_key=True)
+        return
+    if transport not in WARM_TRANSPORTS:
+        message = f"{transport} can't check whether a kept process still answers"
+        yield document.error(
+            sticky.at("warm"), message, f"only {' and '.join(WARM_TRANSPORTS)} can: remove `warm`", of_key=True
+        )
+    if data.get("own_store"):
+        message = "can't work if the process stores its sessions elsewhere"
+        yield document.error(sticky.at("warm"), message, "correct `own_store`, or remove `warm`", of_key=True)
+    if "unverified" in data:
+        hint = "give it a change with evidence, or remove `warm`"
+        yield document.error(sticky.at("warm"), "is claimed without proof", hint, of_key=True)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from turngate.model import Ended
 from turngate.process.execution import EXIT_LIMIT, OnOutput, ProcessOutcome, ProcessRequest, Stdin, Stop, run
 from turngate.process.leftover import Leftover
-from turngate.process.session_store import session_exists
 from turngate.process.sessions import TAG
 from turngate.process.tree import ProcessTree
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXIT_LIMIT", "TAG", "Ended", "Leftover", "Noted", "OnOutput", "ProcessOutcome", "ProcessRequest", "ProcessTree",
-    "Stdin", "Stop", "end_orphans", "is_alive", "run", "session_exists", "start_time", "tagged",
+    "Stdin", "Stop", "end_orphans", "is_alive", "run", "start_time", "tagged",
 ]  # fmt: skip
 
 

@@ -128,14 +128,16 @@ def run(
     stop: Stop | None = None,
     on_output: OnOutput | None = None,
     on_start: Callable[[int], None] | None = None,
+    slow_exit: Callable[[], float] | None = None,
 ) -> ProcessOutcome:
     """Run `request` and return when the process and all its descendants have ended.
 
     `on_output` gets "stdout" or "stderr" and each chunk as it arrives, including dropped ones: from other threads, one
     call at a time. It returns True when the process has done its work. The process must then exit within `EXIT_LIMIT`,
-    unless a later call returns something else. It should be quick, since the process waits for it. An exception in it
-    ends the process and is raised here. `on_start` gets the process id, once, before any output is read. An exception
-    in it also ends the process. EnvironmentFailed explains why the process could not be started.
+    unless a later call returns something else. If `slow_exit` then returns more seconds than `EXIT_LIMIT`, these count.
+    `on_output` should be quick, since the process waits for it. An exception in it ends the process and is raised here.
+    `on_start` gets the process id, once, before any output is read. An exception in it also ends the process.
+    EnvironmentFailed explains why the process could not be started.
     """
     events: _Events = queue.SimpleQueue()
     stop = stop or Stop()
@@ -151,7 +153,7 @@ def run(
             if on_start:
                 on_start(process.pid)
             pipes.start()
-            ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout)
+            ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, slow_exit)
         except BaseException:
             tree.end()
             raise
@@ -181,7 +183,7 @@ def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
 
 
 def _watch(
-    tree: ProcessTree, events: _Events, deadline: float
+    tree: ProcessTree, events: _Events, deadline: float, slow_exit: Callable[[], float] | None
 ) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
     """Wait, then end the tree; return what ended it, when, the seconds since its work was done, and the leftovers."""
 
@@ -194,7 +196,7 @@ def _watch(
     event: float | Ended | Exception | bool = False
     while isinstance(event, bool):
         done_at = time.monotonic() if event else None
-        until = done_at + EXIT_LIMIT if done_at else deadline
+        until = done_at + max(EXIT_LIMIT, slow_exit() if slow_exit else 0) if done_at else deadline
         try:
             event = events.get(timeout=min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX))
         except queue.Empty:

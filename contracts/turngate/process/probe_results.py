@@ -8,13 +8,14 @@ import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from turngate.contract.verdict import Verdict
-from turngate.files import read_own, write_atomically
+from turngate.decoding import decode
+from turngate.files import keep_newest, read_own, write_atomically
 from turngate.model import EngineResumeCapability, ProfileKind
 from turngate.process.executable import identity
 from turngate.sanitize import bounded
@@ -55,8 +56,6 @@ class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, k
 
 
 _Result = TypeVar("_Result", ProbeResult, Verification)
-# created on import, since msgspec 0.22 crashes if two threads decode to a class for the first time at once
-_DECODERS: dict[type, Any] = {kind: msgspec.json.Decoder(kind) for kind in (ProbeResult, Verification)}
 _FOLDERS = {ProbeResult: "verdicts", Verification: "verifications"}
 
 
@@ -68,15 +67,13 @@ def save_result(result: ProbeResult | Verification, cache: Path) -> None:
     with suppress(OSError):
         path = _place(type(result), result.engine, Path(result.executable), cache)
         write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", private=True)
-        results = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-        for old in results[:-KEPT]:
-            old.unlink(missing_ok=True)
+        keep_newest(path.parent, KEPT)
 
 
 def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
     """Return the last result of an executable in its current state; None if there is no trustworthy one."""
     with suppress(OSError, ValueError, RecursionError):
-        result: _Result = _DECODERS[kind].decode(read_own(_place(kind, engine, executable, cache), _MAX_BYTES))
+        result = decode(read_own(_place(kind, engine, executable, cache), _MAX_BYTES), kind)
         about = (result.engine, result.executable, result.identity)
         if about == (engine, os.path.realpath(executable), identity(executable)):
             return result

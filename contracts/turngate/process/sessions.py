@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from pathlib import Path
 
 TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
 POLL = 0.005
@@ -32,6 +33,33 @@ def younger(before: AbstractSet[Process]) -> set[Process]:
     """
     older = {session for _, session in before}
     return {(pid, session) for pid, session in sessions() - before if session not in older}
+
+
+def is_unrelated(process: Process, leader: int, tag: str, platform: str = sys.platform) -> bool:
+    """Return whether a process certainly isn't in the tree of `leader`, whose processes carry `tag`.
+
+    False: it may be in it, or only `Family` can tell, which takes longer to import than this takes.
+    """
+    pid, session = process
+    if platform != "linux" or session == leader:
+        return False
+    if session in LEADERS:
+        return True
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        environment = _environment(pid)
+    except OSError:
+        return False  # it has ended, and may have left a child
+    parent = int(status.rpartition(b")")[2].split()[1])  # the name before it is in brackets, and may contain any
+    # while a process starts a program, its environment is empty
+    return environment != b"" and tag.encode() not in environment and parent != os.getpid()
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except PermissionError:
+        return b"another user's"
 
 
 def pids(platform: str = sys.platform) -> list[int]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from turngate.process.launch import launch
 from turngate.process.leftover import Leftover
 from turngate.process.orphans import reap_adopted
-from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, is_child, sessions, younger
+from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, is_child, is_unrelated, sessions, younger
 
 if TYPE_CHECKING:
     from turngate.process.family import Family
@@ -69,7 +69,8 @@ class ProcessTree:
 
     def settle(self) -> tuple[Leftover, ...]:
         """End and return the processes that outlived the exited main process, after a short grace period."""
-        if not younger(self._before) - {(self._pid, self._pid)}:
+        rest = younger(self._before) - {(self._pid, self._pid)}
+        if all(is_unrelated(process, self._pid, self._tag) for process in rest):
             return ()
         leftovers, self._cpu_of_rest = self._family().settle(SETTLE_GRACE)
         return leftovers

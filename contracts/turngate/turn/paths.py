@@ -18,25 +18,51 @@ def value_at(record: Any, path: str) -> Any:
 @cache
 def getter(path: str) -> Callable[[Any], Any]:
     """Return the function that follows a dotted path, as `value_at` does, in a record."""
-    step, *more = path.split(".")
+    steps = path.split(".")
 
     def get(record: Any) -> Any:
-        # parsing returns plain dicts only, and this runs for most lines of long transcripts
-        return record.get(step) if record.__class__ is dict else step_into(record, step)
+        for step in steps:
+            record = record.get(step) if record.__class__ is dict else step_into(record, step)
+        return record
 
-    if not more:
+    first, *more = steps
+    if more[1:] or any(map(is_index, steps)):
         return get
-    rest, next_step = getter(".".join(more)), more[0]
+    second = more[0] if more else ""
 
-    def get_below(record: Any) -> Any:
-        inner = record.get(step) if record.__class__ is dict else step_into(record, step)
-        return rest(inner)
+    # these run for most lines of long transcripts, whose objects nearly always have the keys
+    def get_first(record: Any) -> Any:
+        try:
+            return record[first]
+        except (KeyError, TypeError):
+            return None
 
     def get_second(record: Any) -> Any:
-        inner = record.get(step) if record.__class__ is dict else step_into(record, step)
-        return inner.get(next_step) if inner.__class__ is dict else step_into(inner, next_step)
+        try:
+            return record[first][second]
+        except (KeyError, TypeError):
+            return None
 
-    return get_below if more[1:] else get_second
+    return get_second if more else get_first
+
+
+def both(one: str, other: str, call: Callable[[Any, Any], None]) -> Callable[[Record, int], None]:
+    """Return an observer of records that calls a function with the values at two paths."""
+    get_one, get_other = getter(one), getter(other)
+    (shared, _, key), (before, _, other_key) = one.rpartition("."), other.rpartition(".")
+
+    def observe(record: Record, _index: int) -> None:
+        call(get_one(record), get_other(record))
+
+    def observe_inner(record: Record, _index: int) -> None:
+        try:
+            inner = record[shared]
+            value, other_value = inner[key], inner[other_key]
+        except (KeyError, TypeError):
+            value, other_value = get_one(record), get_other(record)
+        call(value, other_value)
+
+    return observe_inner if shared == before and shared and "." not in shared else observe
 
 
 def step_into(value: Any, step: str) -> Any:
@@ -55,17 +81,7 @@ def is_index(step: str) -> bool:
 
 def matches(record: Record, match: Match | None) -> bool:
     """Return whether the record has every value that `match` asks for (None matches every record)."""
-    return match is None or matcher(match)(record)
-
-
-def matcher(match: Match) -> Callable[[Record], bool]:
-    """Return the function that tells whether a record has every value that `match` asks for."""
-    wanted = [(getter(path), value) for path, value in match.items()]
-    if len(wanted) == 1:
-        [(get_only, only)] = wanted
-        return lambda record: get_only(record) == only
-
-    return lambda record: all(get(record) == value for get, value in wanted)
+    return match is None or all(value_at(record, path) == value for path, value in match.items())
 
 
 def unmatched(path: str, records: int, where: str = "", *, obstacle: str, text: bool = False) -> str:

@@ -16,7 +16,7 @@ from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, 
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.final_text import FinalText
 from turngate.turn.framing import Framer, framer
-from turngate.turn.paths import Record, getter, matches, obstacle_at, value_at
+from turngate.turn.paths import Record, matches, obstacle_at, value_at
 from turngate.turn.records import RecordDispatch, RecordHandler, shown
 from turngate.turn.rule_watch import RuleWatches
 from turngate.turn.session_id import HandleFinder, HandleReading
@@ -25,7 +25,6 @@ MAX_STDERR = 64 * 2**10
 PART = 64 * 2**10
 MAX_FAILURES = 100
 MAX_REASON = 1000
-_GROUPS = (str, int)
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
@@ -89,8 +88,6 @@ class TurnReader:
         self._on_text = on_text
         self._failures: list[str] = []
         self._answer = FinalText()
-        self._text_of = getter(contract.final.field or "")
-        self._group_of = getter(contract.final.group) if contract.final.group else None
         self._ended = False
         self._last_word: tuple[Stream, int] | None = None
         self._rules = RuleWatches(contract)
@@ -117,6 +114,7 @@ class TurnReader:
         # a recording comes whole: its records are taken a part at a time
         for at in range(0, len(chunk), PART):
             see(feed(chunk[at : at + PART]))
+            self._answer.join()
 
     @property
     def over(self) -> bool:
@@ -160,17 +158,20 @@ class TurnReader:
         """Register the observers of a stream's records."""
         contract = self._contract
         place, final = contract.handle, contract.final
+        repeated = self._handle.repeated if stream == place.stream else None
         # an id that every record must hold is also expected in records that don't match
-        looks = [RecordHandler(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
+        match = None if place.record == "every" else place.match
+        looks = [] if repeated else [RecordHandler(match, partial(self._handle.see, stream))]
         looks += [
             RecordHandler(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream
         ]
         if contract.end.stream == stream:
             looks.append(RecordHandler(contract.end.match, self._end))
         if final.stream == stream and final.field:
-            looks.append(RecordHandler(final.match, self._take_text))
+            looks.append(RecordHandler(final.match, self._answer.observer(final.field, final.group, self._on_text)))
         looks += self._rules.handlers(stream)
-        return RecordDispatch(looks, contract.events.field, counted=contract.events.stream == stream)
+        counted = contract.events.stream == stream
+        return RecordDispatch(looks, contract.events.field, counted=counted, repeated=repeated)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
         """Return whether the one record of a stream ends the turn, successfully or not."""
@@ -191,16 +192,6 @@ class TurnReader:
         if len(self._failures) < MAX_FAILURES:
             unsaid = f"no reason given{_without(record, sign.message)}"
             self._failures.append(shown(said)[:MAX_REASON] if said is not None else unsaid)
-
-    def _take_text(self, record: Record, _index: int) -> None:
-        """Keep the last text, joined with those before it that belong to the same answer."""
-        text = self._text_of(record)
-        if not isinstance(text, str):
-            return
-        if self._on_text:
-            self._on_text(text)
-        group = self._group_of(record) if self._group_of else None
-        self._answer.take(text, group if isinstance(group, _GROUPS) else None)
 
     def _final_text(self) -> str | None:
         """Return the agent's last text; if that is the whole stream, pass it to `on_text` now."""

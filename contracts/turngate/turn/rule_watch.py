@@ -8,8 +8,8 @@ from msgspec import Struct
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
 from turngate.contract.values import Match
-from turngate.turn.paths import Record, obstacle_at, unmatched, value_at
-from turngate.turn.records import RecordDispatch, RecordHandler
+from turngate.turn.paths import Record, getter, obstacle_at, unmatched, value_at
+from turngate.turn.records import Call, RecordDispatch, RecordHandler
 
 
 class Wanted(Enum):
@@ -78,6 +78,19 @@ class RuleWatch:
         self._conditions = [_Condition(path, wanted) for path, wanted in (*values.items(), *fields.items())]
         self._seen, self._applied = False, False
 
+    def observer(self) -> Call:
+        """Return an observer of records, which does as `see`."""
+        if not self._conditions:
+            return self.see
+        first, see = self._conditions[0], self.see
+        get, wanted = getter(first.path), first.wanted
+
+        def observe(record: Record, index: int) -> bool:
+            # once a record has another value, only accepted records are counted
+            return not (first.has_other_value and get(record) != wanted) and see(record, index)
+
+        return observe
+
     def see(self, record: Record, _index: int) -> bool:
         """Take the next record, and return whether the rule has applied, so that no more are needed."""
         self._seen = True
@@ -121,7 +134,7 @@ class RuleWatches:
 
     def handlers(self, stream: Stream) -> list[RecordHandler]:
         """Return the observers of a stream's records."""
-        return [RecordHandler(rule.condition, rule.see) for of, rule in self._rules.values() if of == stream]
+        return [RecordHandler(rule.condition, rule.observer()) for of, rule in self._rules.values() if of == stream]
 
     def unmatched(self, streams: Mapping[Stream, RecordDispatch]) -> dict[str, str]:
         """Name the path that matched no record, by section, also for `events`; streams without records don't count."""

@@ -2,13 +2,14 @@
 
 import re
 from enum import StrEnum
+from functools import partial
 
 from msgspec import Struct
 
 from turngate.contract.launch import Stream
 from turngate.contract.structs import HandlePlace
 from turngate.turn.paths import Record, getter, matches
-from turngate.turn.records import shown
+from turngate.turn.records import NO_VALUE, Repeated, shown
 
 MAX_SIGHTINGS = 50
 MAX_VALUE = 1024
@@ -53,6 +54,13 @@ class HandleFinder:
         # the latest sighting: equal ones on the same stream are seen once
         self._stream: Stream | None = None
         self._value: object = None
+        self._repeated = Repeated(place.field, partial(self.see, place.stream))
+
+    @property
+    def repeated(self) -> Repeated | None:
+        """What every record of the expected stream repeats, instead of `see`; None if that is no single key of all."""
+        place = self._place
+        return self._repeated if place.record == "every" and "." not in place.field else None
 
     def see(self, stream: Stream, record: Record, index: int) -> None:
         """Take a record that the place's `match` accepts (any record if all must contain the id), with its index."""
@@ -67,6 +75,7 @@ class HandleFinder:
             kept = _bounded(value)
             if kept != self._value or stream != self._stream:
                 self._stream, self._value = stream, kept
+                self._repeated.value = kept if stream == place.stream else NO_VALUE
                 self._sightings.append(Sighting(stream, index, kept))
 
     def reading(self, records: int, unmatched: str | None = None) -> HandleReading:

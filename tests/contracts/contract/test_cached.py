@@ -60,6 +60,57 @@ def test_each_release_has_its_own_claims(parsed: list[str]) -> None:
     assert len(parsed) == 3
 
 
+@pytest.mark.parametrize("asked, found", [("0.169.0", "0.140.0"), ("0.169.0", None), (None, "0.169.0")])
+def test_the_contract_of_another_release_is_ignored(
+    asked: str | None, found: str | None, cache: Path, parsed: list[str]
+) -> None:
+    """A file that holds another release than its name says is ignored and replaced."""
+    right, _ = cached_contract("codex", asked), cached_contract("codex", found)
+    for _ in range(2):
+        file, other = (cache / f"contracts/codex@{version or 'newest'}.json" for version in (asked, found))
+        file.write_bytes(other.read_bytes())
+        assert cached_contract("codex", asked) == right
+    assert cached_contract("codex", asked) == right
+    assert len(parsed) == 4
+
+
+def test_the_contract_of_another_engine_is_ignored(cache: Path, parsed: list[str]) -> None:
+    """A file that holds the contract of another engine is ignored, even if it names the right source."""
+    codex, gemini = cached_contract("codex"), cached_contract("gemini")
+    file, other = (json.loads((cache / f"contracts/{name}@newest.json").read_text()) for name in ("codex", "gemini"))
+    (cache / "contracts/codex@newest.json").write_text(json.dumps(file | {"contract": other["contract"]}))
+    assert (cached_contract("codex"), cached_contract("gemini")) == (codex, gemini)
+    assert parsed == [f"engines/{name}.yaml" for name in ("codex", "gemini", "codex")]
+
+
+def test_the_newest_contract_is_not_that_of_a_release_called_newest(cache: Path) -> None:
+    """What is no version is the usual error, even where a file has its name."""
+    cached_contract("codex")
+    with pytest.raises(NotCoveredError):
+        cached_contract("codex", "newest")
+
+
+def test_old_files_are_removed(cache: Path, monkeypatch: pytest.MonkeyPatch, parsed: list[str]) -> None:
+    """Only the files written last are kept; what a killed writer left counts as well."""
+    monkeypatch.setattr(cached, "KEPT", 2)
+    cached_contract("codex", "0.140.0")
+    left = _only_file(cache).with_name(".codex@0.140.0.json.1-1.part")
+    left.write_text("{")
+    os.utime(left, (0, 0))
+    for version in ("0.150.0", "0.169.0"):
+        cached_contract("codex", version)
+    assert {file.name for file in cache.glob("*/*")} == {"codex@0.150.0.json", "codex@0.169.0.json"}
+    cached_contract("codex", "0.140.0")
+    assert len(parsed) == 4
+
+
+def test_what_is_too_long_is_not_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contract that would be too long to be read from the cache isn't written to it."""
+    monkeypatch.setattr(cached, "_MAX_BYTES", 1000)
+    assert cached_contract("codex") == load.load_contract("codex")
+    assert not cache.exists()
+
+
 def test_the_cache_is_private(cache: Path) -> None:
     """Only the user can read it or write to it."""
     cached_contract("codex")
@@ -127,7 +178,7 @@ def test_a_damaged_file_is_replaced(cache: Path, parsed: list[str]) -> None:
 def test_another_turngate_makes_its_own(monkeypatch: pytest.MonkeyPatch, parsed: list[str]) -> None:
     """A contract that other code has cached is made anew."""
     cached_contract("codex")
-    monkeypatch.setattr(cached, "state_of", lambda *_: "another")
+    monkeypatch.setattr(cached, "_code", lambda: "another")
     cached_contract("codex")
     assert len(parsed) == 2
 

@@ -1,6 +1,4 @@
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -54,24 +52,6 @@ def test_release_that_is_no_version_is_reported(version: str) -> None:
 def test_optional_section_may_be_absent() -> None:
     """A contract without a store is valid; session ids can't be looked up then."""
     assert small().at().store is None
-
-
-LEARNED = """
-from unittest.mock import patch
-from turngate.contract import load
-load.prepare()
-data = load.contract("codex")
-# how msgspec reads what a class holds
-with patch("typing._eval_type", side_effect=AssertionError("a class was learned late")):
-    data.at()
-    load.catalogue.__wrapped__()
-"""
-
-
-def test_classes_are_learned_by_prepare() -> None:
-    """After `prepare` no conversion inspects a class, which would not be thread-safe."""
-    done = subprocess.run((sys.executable, "-c", LEARNED), check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_error_points_at_the_innermost_part_that_is_there() -> None:

@@ -38,6 +38,17 @@ def test_an_engine_is_found_on_path(codex: Path) -> None:
     assert find_executable(NEWEST["codex"]) == codex
 
 
+def test_only_an_executable_file_is_an_engine(codex: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, a file without permission and a missing folder on PATH are passed over."""
+    for name in ("folder", "text", "missing"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder/codex").mkdir()
+    (tmp_path / "text/codex").write_text("#!/bin/sh\n")
+    (tmp_path / "missing").rmdir()
+    monkeypatch.setenv("PATH", ":".join(f"{tmp_path}/{name}" for name in ("folder", "text", "missing", ".")))
+    assert find_executable(NEWEST["codex"]).samefile(codex)
+
+
 def test_an_engine_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path, codex: Path) -> None:
     """The hint says to install the engine from npm or put it on PATH."""
     codex.unlink()

@@ -26,12 +26,32 @@ from turngate.process import (
 )
 
 MEBI = 2**20
+BURNT = 0.36  # seconds of CPU time that `burn` uses at least, as the kernel rounds user and system time down
 ENV = {"PATH": os.defpath}
 
 
 def shell(script: str, *arguments: str, **options: object) -> ProcessRequest:
     """Return the request that runs a shell command."""
     return ProcessRequest(("sh", "-c", script, "sh", *arguments), Path("/"), ENV, **options)  # type: ignore[arg-type]
+
+
+class Clock:
+    """A stand-in for the module `time` of a run, which a test sets forward instead of waiting."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return the seconds of the real clock, and those by which this one was set forward."""
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture(name="clock")
+def _clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let runs read a clock that a test can set forward."""
+    clock = Clock()
+    monkeypatch.setattr(execution, "time", clock)
+    return clock
 
 
 def run_until_ready(request: ProcessRequest) -> ProcessOutcome:
@@ -123,24 +143,45 @@ def test_process_that_stays_after_its_work_is_ended(monkeypatch: pytest.MonkeyPa
     assert 0.3 <= outcome.exit_seconds < 10
 
 
-def test_process_that_exits_after_its_work_is_timed() -> None:
+@pytest.mark.parametrize("limit, slow_exit", [(0.0, 60.0), (60.0, 0.0)])
+def test_exit_may_take_longer_where_everything_is_slow(
+    monkeypatch: pytest.MonkeyPatch, limit: float, slow_exit: float
+) -> None:
+    """The exit limit, or what the caller allows for a slow exit, counts, whichever is more."""
+    monkeypatch.setattr(execution, "EXIT_LIMIT", limit)
+    outcome = run(shell("echo done; sleep 0.2"), on_output=lambda *_: True, slow_exit=lambda: slow_exit)
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
+
+
+def test_process_that_exits_after_its_work_is_timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit limit replaces even a deadline that would come first."""
-    outcome = run(shell("echo done; sleep 0.4", timeout=0.2), on_output=lambda *_: True)
+
+    def heard(*_: object) -> bool:
+        clock.ahead = 200.0
+        return True
+
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 60.0)
+    outcome = run(shell("echo done; sleep 0.2", timeout=100.0), on_output=heard)
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
     assert outcome.exit_seconds is not None
-    assert 0.3 < outcome.exit_seconds < 10
+    assert 0.1 < outcome.exit_seconds < 60
 
 
-def test_process_whose_work_goes_on_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_whose_work_goes_on_is_not_ended(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the listener takes back that the work is done, the deadline applies again and the exit isn't timed."""
     said: list[bytes] = []
 
     def heard(_stream: str, chunk: bytes) -> bool:
         said.append(chunk)
+        if len(said) > 1:
+            clock.ahead = 100.0
+        (tmp_path / "heard").touch()
         return len(said) == 1
 
-    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
-    outcome = run(shell("echo done; sleep 0.1; echo more; sleep 0.5"), on_output=heard)
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 60.0)
+    script = 'echo done; until [ -e "$1" ]; do sleep 0.01; done; echo more; sleep 0.2'
+    outcome = run(shell(script, str(tmp_path / "heard"), timeout=500.0), on_output=heard)
+    assert said == [b"done\n", b"more\n"]
     assert (outcome.ended, outcome.exit_code, outcome.exit_seconds) == (Ended.EXIT, 0, None)
 
 
@@ -296,22 +337,22 @@ def test_nothing_is_kept_open(stdin: Stdin | bytes) -> None:
 
 def test_cpu_time_of_reaped_children_counts() -> None:
     """CPU time includes that of children that the process reaped."""
-    assert run(unruly("burn-in-child", "reap")).cpu_seconds >= 0.2
+    assert run(unruly("burn-in-child", "reap")).cpu_seconds >= BURNT
 
 
 def test_cpu_time_of_ended_children_counts() -> None:
     """CPU time includes that of children ended together with the process."""
-    assert run_until_ready(unruly("keep", "warm-child")).cpu_seconds >= 0.2
+    assert run_until_ready(unruly("keep", "warm-child")).cpu_seconds >= BURNT
 
 
 def test_cpu_time_of_children_counts_once() -> None:
     """CPU time of a child that was seen alive, and then reaped by the process, is counted once."""
-    assert 0.2 <= run_until_ready(unruly("burn-in-child", "keep")).cpu_seconds < 0.39
+    assert BURNT <= run_until_ready(unruly("burn-in-child", "keep")).cpu_seconds < 2 * BURNT
 
 
 def test_cpu_time_of_leftovers_counts() -> None:
     """CPU time includes that of children that outlived the process."""
-    assert run(unruly("leave", "warm-child")).cpu_seconds >= 0.2
+    assert run(unruly("leave", "warm-child")).cpu_seconds >= BURNT
 
 
 REQUEST = ProcessRequest(("engine", "exec"), Path("/"), {}, stdin=b"prompt")

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from tests.patience import PATIENCE
 from turngate.process.signals import heard
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
-PATIENCE = 30
 
 
 class Ear:

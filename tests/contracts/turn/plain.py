@@ -1,5 +1,7 @@
 """A plain reading of a turn that prints a record per line: it parses every line and follows every path."""
 
+import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -23,19 +25,41 @@ def at(record: Any, path: str) -> Any:
     return record
 
 
-def plain(contract: EngineContract, stdout: bytes) -> tuple[dict[str, int], bool, int, str | None, list[object]]:
-    """Return the census, whether the turn ended, the number of failures, the answer, and the session ids."""
-    census, ended, failures, ids = Counter[str](), False, 0, list[object]()
+def records(stdout: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects that stand on a line each, and how many lines have something else on them."""
+    found, problems = [], 0
+    for line in stdout.split(b"\n"):
+        record = parsed(line)
+        if isinstance(record, dict):
+            found.append(record)
+        bare = isinstance(record, dict) and line.startswith(b"{") and line.endswith(b"}")
+        problems += bool(line.strip()) and not bare
+    return found, problems
+
+
+def parsed(line: bytes) -> Any:
+    """Parse a line, with a replacement for each half of a surrogate pair; None if it isn't JSON."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if b"\\ud" not in line.lower():
+            return None
+    try:
+        value = json.loads(line.decode())
+    except ValueError:
+        return None
+    return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
+
+
+def plain(
+    contract: EngineContract, stdout: bytes
+) -> tuple[dict[str, int], bool, int, str | None, list[tuple[int, object]]]:
+    """Return the census, whether the turn ended, the number of failures, the answer, and the ids with their indexes."""
+    census, ended, failures, ids = Counter[str](), False, 0, list[tuple[int, object]]()
     answer: str | None = None
     group: object = NONE
     field, final = contract.events.field or "", contract.final
-    for line in stdout.split(b"\n"):
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if not isinstance(record, dict):
-            continue
+    for index, record in enumerate(records(stdout)[0]):
 
         def holds(match: Match | None, record: Any = record) -> bool:
             return all(at(record, path) == value for path, value in (match or {}).items())
@@ -44,10 +68,11 @@ def plain(contract: EngineContract, stdout: bytes) -> tuple[dict[str, int], bool
         ended |= holds(contract.end.match)
         failures += any(holds(sign.match) and (not sign.has or at(record, sign.has)) for sign in contract.failures)
         value = at(record, contract.handle.field) if holds(contract.handle.match) else None
-        if value is not None and value not in ids[-1:]:
-            ids.append(value)
+        if value is not None and value not in [known for _, known in ids[-1:]]:
+            ids.append((index, value))
         text = at(record, final.field or "") if holds(final.match) else None
         if isinstance(text, str):
             before, group = group, at(record, final.group) if final.group else None
+            group = group if isinstance(group, str | int) else None
             answer = (answer or "") + text if group is not None and group == before else text
     return dict(census), ended, failures, answer, ids

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turngate.turn import final_text
 
@@ -28,3 +30,54 @@ def test_an_answer_is_bounded_in_bytes(
         assert collected.text is not None
     assert collected.text == kept
     assert len(collected._joined or b"") <= 7
+
+
+class Counted(str):
+    """A text that counts the characters copied when it is joined to others."""
+
+    __slots__ = ()
+    touched = 0
+
+    def __radd__(self, before: str) -> str:
+        """Join it to a text, and count the characters copied."""
+        Counted.touched += len(before) + len(self)
+        return str(before) + str(self)
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        """Return its own bytes."""
+        Counted.touched += len(self)
+        return super().encode(encoding, errors)
+
+
+def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining parts takes linear time: what is joined is never copied, however often parts are joined."""
+    monkeypatch.setattr(Counted, "touched", 0)
+    collected, joined = final_text.FinalText(), set[int]()
+    for number in range(2000):
+        collected.take(Counted("some words"), "m")
+        if number % 10 == 9:
+            collected.join()
+            joined.add(id(collected._joined))
+    assert collected.text == "some words" * 2000
+    assert Counted.touched <= 2000 * len("some words")
+    assert len(joined) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(("a", "b", "é", 7, None)), st.sampled_from(("m", "n", 1, True, 1.5, None)))))
+def test_an_observer_takes_texts_as_their_paths_say(said: list[tuple[object, object]]) -> None:
+    """Texts of records with the same group in a row are joined; another group, or none, begins a new answer."""
+    heard: list[str] = []
+    collected, expected, before = final_text.FinalText(), "", None
+    observe = collected.observer("part.text", "part.group", heard.append)
+    alone, last = final_text.FinalText(), None
+    observe_alone = alone.observer("part.text", None, None)
+    for index, (text, group) in enumerate(said):
+        record = {"part": {"text": text, "group": group}}
+        observe(record, index)
+        observe_alone(record, index)
+        if isinstance(text, str):
+            expected = expected + text if group == before and isinstance(group, str | int) else text
+            before, last = group if isinstance(group, str | int) else None, text
+    assert heard == [text for text, _ in said if isinstance(text, str)]
+    assert collected.text == (expected if heard else None)
+    assert alone.text == last

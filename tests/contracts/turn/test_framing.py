@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contracts.turn.plain import records
 from turngate.contract.structs import Framed
 from turngate.turn import framing
 from turngate.turn.framing import framer
@@ -20,6 +21,9 @@ FRAMINGS = st.sampled_from((NDJSON, NOISY, DOCUMENT, Framed("json_document", noi
 PIECES = st.sampled_from(
     (
         b'{"a":1}',
+        b'{"a":1}\n',
+        b'{"a":"',
+        b'"}\n',
         b"{",
         b"}",
         b"\n",
@@ -75,6 +79,14 @@ def test_ndjson_gives_every_object(objects: list[Record], last: bool) -> None:  
     """Objects on one line each are read back, with or without the last newline."""
     stream = b"\n".join(json.dumps(record, ensure_ascii=False).encode() for record in objects) + b"\n" * last
     assert read(NDJSON, stream) == (objects, [], "")
+
+
+@given(STREAMS, st.integers(1, 60))
+def test_ndjson_is_read_as_line_by_line(stream: bytes, size: int) -> None:
+    """Any bytes give the records and the number of problems that a plain reading of each line gives."""
+    made = framer(NDJSON)
+    read = [record for at in range(0, len(stream), size) for record in made.feed(stream[at : at + size])]
+    assert ([*read, *made.finish()], made.problems.count) == records(stream)
 
 
 @pytest.mark.parametrize("framed", [NDJSON, DOCUMENT, BLOCK, TEXT])

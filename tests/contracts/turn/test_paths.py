@@ -1,8 +1,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from turngate.turn.paths import matches, obstacle_at, unmatched, value_at
+from tests.contracts.turn.plain import at
+from turngate.turn.paths import Record, both, getter, matches, obstacle_at, unmatched, value_at
 
 RECORD: dict[str, Any] = {
     "type": "message",
@@ -37,6 +40,25 @@ RECORD: dict[str, Any] = {
 def test_a_path_leads_through_objects_and_lists(path: str, value: object) -> None:
     """A number is an index from 0 in a list, and a key in an object; text has no parts."""
     assert value_at(RECORD, path) == value
+
+
+STEPS = st.sampled_from(("a", "b", "0", "1", "-1"))
+PATHS = st.lists(STEPS, min_size=1, max_size=4).map(".".join)
+VALUES = st.recursive(
+    st.sampled_from((None, True, 0, 1.5, "", "text")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(STEPS, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(STEPS, VALUES, max_size=4), PATHS, PATHS)
+def test_any_path_leads_where_its_steps_lead(record: Record, one: str, other: str) -> None:
+    """The value at a path is that of following it step by step, alone or with a second path."""
+    seen: list[tuple[object, object]] = []
+    both(one, other, lambda first, second: seen.append((first, second)))(record, 0)
+    wanted = at(record, one), at(record, other)
+    assert (getter(one)(record), getter(other)(record)) == wanted
+    assert seen == [wanted]
 
 
 def test_a_match_may_ask_for_a_value_in_a_list() -> None:

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import pytest
 
@@ -343,36 +344,21 @@ def test_empty_answer_is_an_answer() -> None:
 PARTS = 200_000
 
 
-class Counted(str):
-    """A text that counts the characters copied when it is joined to others."""
-
-    __slots__ = ()
-    touched = 0
-
-    def __radd__(self, before: str) -> str:
-        """Join it to a text, and count the characters copied."""
-        Counted.touched += len(before) + len(self)
-        return str(before) + str(self)
-
-    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """Return its own bytes."""
-        Counted.touched += len(self)
-        return super().encode(encoding, errors)
-
-
 def part(text: str, message: str = "m") -> dict[str, object]:
     """Return an OpenCode record with a part of a message."""
     return {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": message, "text": text}}
 
 
-def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joining parts takes linear time."""
-    monkeypatch.setattr(Counted, "touched", 0)
+def test_small_parts_take_no_more_space_than_one() -> None:
+    """Of twenty thousand parts that come at once, only the joined text is kept."""
+    printed = lines(*(part(f"{number:06}") for number in range(20000))).encode()
     reader = TurnReader(NEWEST["opencode"], Mode.AUTO)
-    for number in range(2000):
-        reader._take_text(part(Counted("some words")), number)
-    assert reader.finish(0).final_text == "some words" * 2000
-    assert Counted.touched == 2000 * len("some words")
+    tracemalloc.start()
+    reader.feed("stdout", printed)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 3 * 6 * 20000
+    assert peak < 10 * 6 * 20000
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@ import pytest
 from turngate.contract.values import Match
 from turngate.turn import records as watch
 from turngate.turn.paths import Record
-from turngate.turn.records import RecordDispatch, RecordHandler
+from turngate.turn.records import RecordDispatch, RecordHandler, Repeated
 
 Seen = list[tuple[int, Record]]
 
@@ -87,3 +87,17 @@ def test_census_of_endless_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     _, made = looked(None, [{"a": 1, "b" * 101: 1, "c": 1, "d": 1}, {"a": 1}], field=None, counted=True)
     assert made.census == {"a": 2, "b" * 100 + "…": 1, "…": 2}
+
+
+@pytest.mark.parametrize("field, counted", [("type", True), ("type", False), (None, True)])
+def test_records_with_another_value_are_always_passed_on(field: str | None, *, counted: bool) -> None:
+    """A record that lacks the repeated value, or has another one, is passed on with its index, before its handlers."""
+    seen: list[tuple[str, int]] = []
+    repeated = Repeated("id", lambda _record, index: seen.append(("repeated", index)))
+    handler = RecordHandler({"type": "a"}, lambda _record, index: seen.append(("handler", index)))
+    made = RecordDispatch([handler], field, counted=counted, repeated=repeated)
+    made.see([{"id": None}])
+    repeated.value = "x"
+    made.see([{"id": "x", "type": "b"}, {"type": "a"}, {"id": "y", "type": "a"}])
+    passed = [("repeated", 0), ("repeated", 2), ("handler", 2), ("repeated", 3), ("handler", 3)]
+    assert [found for found in seen if found != ("repeated", 1)] == passed

@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -10,7 +11,10 @@ from tests.contracts.releases import CODEX_ID
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import numbered_like
 from turngate.contract.structs import HandlePlace
-from turngate.turn.paths import Record, matches
+from turngate.contract.values import Match
+from turngate.turn.paths import Record
+from turngate.turn.read import STREAMS
+from turngate.turn.records import RecordDispatch, RecordHandler
 from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 
 FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
@@ -25,12 +29,15 @@ Seen = tuple[Stream, Record]
 
 def look(place: HandlePlace, *seen: Seen) -> HandleReading:
     """Pass records of streams to a finder, as a turn's reader does, and return its reading."""
-    finder, count = HandleFinder(place), Counter[Stream]()
+    finder, streams = HandleFinder(place), dict[Stream, RecordDispatch]()
+    for stream in STREAMS:
+        repeated = finder.repeated if stream == place.stream else None
+        match = None if place.record == "every" else place.match
+        looks = [] if repeated else [RecordHandler(match, partial(finder.see, stream))]
+        streams[stream] = RecordDispatch(looks, "type", counted=True, repeated=repeated)
     for stream, record in seen:
-        if place.record == "every" or matches(record, place.match):
-            finder.see(stream, record, count[stream])
-        count[stream] += 1
-    return finder.reading(count[place.stream])
+        streams[stream].see([record])
+    return finder.reading(streams[place.stream].seen)
 
 
 def _said(record: Record) -> Seen:
@@ -133,6 +140,28 @@ def test_an_id_of_many_values_is_none() -> None:
         reading = look(EVERY, _said({"id": odd}))
         assert reading.problem is HandleProblem.SHAPE
         assert len(str(reading.sightings)) < 1200
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(STREAMS),
+            st.dictionaries(
+                st.sampled_from(("id", "type")),
+                st.sampled_from((CODEX_ID, OTHER, "started", 1, True, None, "s" * 2000)),
+            ),
+        )
+    )
+)
+@pytest.mark.parametrize("match", [None, {"type": "started"}])
+def test_records_that_repeat_the_id_may_be_skipped(match: Match | None, seen: list[Seen]) -> None:
+    """Of records that must all hold the id, those that repeat it change nothing, whatever the other stream holds."""
+    place = replace(EVERY, match=match)
+    finder, count = HandleFinder(place), Counter[Stream]()
+    for stream, record in seen:
+        finder.see(stream, record, count[stream])
+        count[stream] += 1
+    assert look(place, *seen) == finder.reading(count["stdout"])
 
 
 @given(
