@@ -11,20 +11,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
 
 from msgspec import UNSET
 
 from turngate import EnvironmentFailed, TurngateError, load_contract
-from turngate.contract.clauses import Level, Reason
-from turngate.contract.verdict import ClauseResult, FailOn, Verdict, capability, profile, verdict
+from turngate.contract.clauses import Reason
+from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
 from turngate.process.probe_results import ProbeResult, save_result
-from turngate_probes.clauses import CHECKS, judge_all, with_needs
+from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
-from turngate_probes.harness.cases import CASES, Case
+from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 from turngate_probes.harness.observations import Call, CaseEnd, Observation, Observations
 from turngate_probes.harness.resource_usage import machine
@@ -33,46 +32,11 @@ from turngate_probes.harness.sandbox import Sandbox, save_streams
 from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal
 from turngate_probes.journal.seen import seen_event
+from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.record import replay
-from turngate_probes.releases.source import Release, ReleaseSource, Target, UnfitWrapperError
+from turngate_probes.releases.source import Release, ReleaseSource, UnfitWrapperError
+from turngate_probes.releases.target import Target
 from turngate_probes.server_level.cases import SERVER_CASES
-
-KEPT_JOURNALS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
-    """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
-
-    `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases.
-    """
-
-    level: Level
-    jobs: int
-    sandboxes: Path
-    keep: bool = False
-    fail_on: FailOn = FailOn.BROKEN
-    clauses: tuple[str, ...] = ()
-    more: tuple[Case, ...] = ()
-
-    def asked(self) -> frozenset[str] | None:
-        """Return the clauses that are judged, None for all."""
-        return with_needs(self.clauses) if self.clauses else None
-
-    def cases(self) -> list[Case]:
-        """List the cases to run."""
-        if self.level == "live":
-            return list(self.more)  # judged as in a hermetic probe, though with a real model
-        cases = [case for case in (*CASES, *SERVER_CASES, *self.more) if case.level in LEVELS[self.level]]
-        asked = self.asked()
-        if asked is None:
-            return cases
-        wanted = {name for clause_id in asked for name in CHECKS[clause_id].cases}
-        if EVERYTHING in wanted:
-            return cases
-        asked_for = [case for case in cases if case.name in wanted]
-        runs_turns = any(case.level != "static" for case in asked_for)
-        return [case for case in cases if case in asked_for or (case.opens and runs_turns)]
 
 
 class Probe:
@@ -270,23 +234,3 @@ class ReleaseProbe:
             seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
             unverified=tuple(self.release.contract.unverified),
         )  # fmt: skip
-
-
-def default_jobs() -> int:
-    """Return CPU count + 1, because engines often wait."""
-    return (os.cpu_count() or 1) + 1
-
-
-def sandboxes_path(keep: Path | None) -> Path:
-    """Return the folder of sandboxes, outside the system's temporary directory, which some engines distrust."""
-    return keep.absolute() if keep else default_cache() / "sandboxes"
-
-
-def journal_path(keep: Path | None) -> Path:
-    """Return the path of a new journal; only the newest ones in the cache are kept."""
-    if keep:
-        return keep.absolute() / "probe.ndjson"
-    folder = default_cache() / "probes"
-    for path in sorted(folder.glob("*.ndjson"))[:-KEPT_JOURNALS]:
-        path.unlink(missing_ok=True)
-    return folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.ndjson"

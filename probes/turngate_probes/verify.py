@@ -22,7 +22,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.probe import sandboxes_path
+from turngate_probes.probe_settings import sandboxes_path
 from turngate_probes.releases.source import Release
 
 DEADLINE = 180.0

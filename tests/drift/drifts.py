@@ -11,9 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from turngate.contract import load
+from turngate.decoding import convert
 
 CORPUS = Path(__file__).parent / "corpus"
 Change = Mapping[str, Any]
@@ -51,4 +50,4 @@ def _read(path: Path) -> Drift:
         raise ValueError(f"{path.name}: needs `changes`, or else a `fault`")
     if strange := set(fields) - set(Drift.__slots__):
         raise ValueError(f"{path.name}: unknown {', '.join(sorted(strange))}")
-    return msgspec.convert({"name": path.stem, **fields}, Drift)
+    return convert({"name": path.stem, **fields}, Drift)

@@ -5,9 +5,9 @@ A file `lies` next to the executable lists the faults to show:
 
 - session id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
 - resume: `forgets` (starts fresh but reports the requested id), `new-id` (resumes but reports another),
-  `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `forgets-elsewhere`, `forgets-the-second`,
-  `moves-store` (where older releases don't look), `loses-model`, `shares-sessions` (all in one directory),
-  `one-slot` (a new session ends the others)
+  `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `hangs-on-the-dead`, `forgets-elsewhere`,
+  `forgets-the-second`, `moves-store` (where older releases don't look), `loses-model`, `shares-sessions`
+  (all in one directory), `one-slot` (a new session ends the others)
 - output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text in addition to the event)
 - prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, in any case)
 - exit: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
@@ -90,6 +90,8 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
     if asked and ("refuses-resume" in LIES or not store(asked).exists()) and "resumes-the-dead" not in LIES:
         if "sends-the-dead" in LIES:
             ask(options, [prompt])
+        if "hangs-on-the-dead" in LIES:
+            signal.pause()
         sys.exit("Error: thread/resume failed: no such session")
     session, said, history = session_of(asked)
     history.append(prompt[:100_000] if "cuts-prompt" in LIES else prompt)

@@ -17,7 +17,8 @@ from turngate_probes.harness.observations import CaseEnd, Observation, Observati
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import ReleaseSource, Target
+from turngate_probes.releases.source import ReleaseSource
+from turngate_probes.releases.target import Target
 
 
 def pinned_release(engine: str) -> tuple[EngineContract, Path]:

@@ -1,7 +1,6 @@
-"""Probing: what the journal says of releases, in which order, and where files go."""
+"""Probing: what the journal says of releases, and in which order."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -14,25 +13,16 @@ from tests.probes import engines
 from tests.probes.report import samples
 from turngate.contract import load
 from turngate.contract.clauses import Level, Result
-from turngate.contract.load import catalogue, first_error
+from turngate.contract.load import first_error
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.files import default_cache
 from turngate.process.probe_results import ProbeResult, last_result
-from turngate_probes.clauses.registry import LEVELS
-from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.probe import (
-    KEPT_JOURNALS,
-    Probe,
-    ProbeSettings,
-    ReleaseProbe,
-    default_jobs,
-    journal_path,
-    sandboxes_path,
-)
-from turngate_probes.releases.source import parse_target
+from turngate_probes.probe import Probe, ReleaseProbe
+from turngate_probes.probe_settings import ProbeSettings
+from turngate_probes.releases.target import parse_target
 from turngate_probes.report.build import build
 
 Play = Callable[..., None]
@@ -155,40 +145,6 @@ def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyP
         probed(folder, f"codex={engines.install(folder)}")
 
 
-def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
-    """Sandboxes and journal are in the cache, or both in the folder of `--keep`."""
-    assert sandboxes_path(None) == folder / "cache/sandboxes"
-    assert journal_path(None).parent == folder / "cache/probes"
-    assert sandboxes_path(folder / "kept") == folder / "kept"
-    assert journal_path(folder / "kept") == folder / "kept/probe.ndjson"
-
-
-def test_only_the_newest_journals_stay(folder: Path) -> None:
-    """Only the newest journals stay in the cache, ordered by name."""
-    probes = folder / "cache/probes"
-    probes.mkdir(parents=True)
-    names = [f"20260101T0000{i:02}Z-1.ndjson" for i in range(KEPT_JOURNALS + 5)]
-    for name in names:
-        (probes / name).touch()
-    journal_path(None)
-    assert sorted(path.name for path in probes.iterdir()) == names[5:]
-
-
-def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the number of cores is unknown, it counts as one."""
-    for cores, jobs in ((8, 9), (1, 2), (None, 2)):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        assert default_jobs() == jobs
-
-
-def test_every_level_is_one_of_the_catalogue() -> None:
-    """A higher level includes all clauses of lower ones."""
-    assert set(LEVELS["static"]) < set(LEVELS["hermetic"])
-    assert {level for levels in LEVELS.values() for level in levels} == {
-        clause.level for clause in catalogue().values()
-    }
-
-
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """A selected clause runs only with its prerequisites and their cases; nothing else is reported."""
     settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))
@@ -209,13 +165,6 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 4, 1)
     assert report["clauses"] == sorted(settings.asked() or ())
     assert first_error("probe-report", report) is None
-
-
-def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
-    """A clause about all turns runs all cases, as does a probe without selected clauses."""
-    for clauses in (("process.clean-exit",), ()):
-        settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
-        assert settings.cases() == list(CASES)
 
 
 @pytest.fixture(name="executable")

@@ -130,7 +130,8 @@ def conform(  # noqa: PLR0913 - as it has options
 def _release(target: str, interrupt: "Interrupt") -> "Iterator[Release]":
     """Provide a release with its executable, installed if necessary; EnvironmentFailed if there is none."""
     from turngate import EnvironmentFailed
-    from turngate_probes.releases.source import ReleaseSource, parse_target
+    from turngate_probes.releases.source import ReleaseSource
+    from turngate_probes.releases.target import parse_target
 
     with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
         if release.executable is None:
@@ -142,7 +143,7 @@ def _contract(target: str) -> "EngineContract":
     from turngate import EnvironmentFailed, load_contract
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.pins import pinned_version
-    from turngate_probes.releases.source import parse_target
+    from turngate_probes.releases.target import parse_target
 
     asked = parse_target(target)
     if asked.path:

@@ -18,7 +18,7 @@ from turngate_probes.draft.contract import Engine, draft
 from turngate_probes.draft.trial import Command, attempt
 from turngate_probes.harness.interrupt import Interrupt, interruptible
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.probe import sandboxes_path
+from turngate_probes.probe_settings import sandboxes_path
 from turngate_probes.releases.cache import in_use
 from turngate_probes.releases.npm import NpmRegistry
 from turngate_probes.releases.pypi import PypiRegistry

@@ -70,7 +70,7 @@ def options(target: str, mode: str, as_json: bool) -> None:
 
     from turngate.argv.allowed import allowed
     from turngate.contract import load
-    from turngate_probes.releases.source import parse_target
+    from turngate_probes.releases.target import parse_target
 
     asked = parse_target(target)
     contract = load.contract(asked.engine).at(asked.version)

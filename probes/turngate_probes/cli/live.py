@@ -13,7 +13,8 @@ from turngate.sanitize import command_line
 from turngate_probes.cli.options import say
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import Ask, EngineDriver
-from turngate_probes.releases.source import Release, ReleaseSource, Target
+from turngate_probes.releases.source import Release, ReleaseSource
+from turngate_probes.releases.target import Target
 from turngate_probes.stub_model import Text
 
 CLAUSES = (

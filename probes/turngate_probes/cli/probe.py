@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import Target
+    from turngate_probes.releases.target import Target
 
 
 @click.command()
@@ -60,9 +60,11 @@ def probe(
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner
     from turngate_probes.journal.journal import Journal, read
-    from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
+    from turngate_probes.probe import Probe
+    from turngate_probes.probe_settings import ProbeSettings, default_jobs, journal_path, sandboxes_path
     from turngate_probes.releases.selection import known_clauses
-    from turngate_probes.releases.source import Release, Target, parse_target
+    from turngate_probes.releases.source import Release
+    from turngate_probes.releases.target import Target, parse_target
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
     from turngate_probes.report.publish import publish
@@ -94,7 +96,8 @@ def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[S
     """Return every engine that can be probed here, and print and return the others; EnvironmentFailed if none can."""
     from turngate import EnvironmentFailed, engine_names
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import Target, obstacle
+    from turngate_probes.releases.source import obstacle
+    from turngate_probes.releases.target import Target
 
     obstacles = {engine: obstacle(engine, recordings=level != "server") for engine in engine_names()}
     skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)

@@ -37,10 +37,11 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     from turngate_probes.harness.cases import RECORDED
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner
-    from turngate_probes.probe import default_jobs, sandboxes_path
+    from turngate_probes.probe_settings import default_jobs, sandboxes_path
     from turngate_probes.record.recorder import record as record_release
     from turngate_probes.releases import recorded_releases
-    from turngate_probes.releases.source import ReleaseSource, parse_target
+    from turngate_probes.releases.source import ReleaseSource
+    from turngate_probes.releases.target import parse_target
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"unknown case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")

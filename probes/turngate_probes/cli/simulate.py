@@ -40,7 +40,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     from turngate import load_contract
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.pins import pinned_version
-    from turngate_probes.releases.source import parse_target
+    from turngate_probes.releases.target import parse_target
     from turngate_probes.simulate import process
 
     asked = parse_target(target)

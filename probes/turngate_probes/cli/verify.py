@@ -34,7 +34,8 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
 
     from turngate.process.signals import heard
     from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
-    from turngate_probes.releases.source import ReleaseSource, parse_target
+    from turngate_probes.releases.source import ReleaseSource
+    from turngate_probes.releases.target import parse_target
     from turngate_probes.verify import verify as verified
 
     interrupt = Interrupt()

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
+from turngate.decoding import convert
 from turngate.errors import did_you_mean
 from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.conform.judge import Breach
@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[ExpectedBreach, ...]:
     wrong = next(load.schema_errors(document, BASELINE_SCHEMA), None)
     if wrong:
         raise wrong
-    entries = msgspec.convert(document.data or (), tuple[ExpectedBreach, ...])
+    entries = convert(document.data or (), tuple[ExpectedBreach, ...])
     for i, entry in enumerate(entries):
         for key, value, known in (("rule", entry.rule, rules()), ("scenario", entry.scenario, scenarios())):
             if value is not None and value not in known:

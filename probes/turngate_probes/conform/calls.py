@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+
+from turngate.decoding import decode
 
 CALLS = "calls"
 MAX_KEPT = 64 * 2**20
@@ -128,8 +130,8 @@ def _call(folder: Path) -> Call:
     ended = folder / "end.json"
     return Call(
         number=int(folder.name),
-        started=msgspec.json.decode((folder / "call.json").read_bytes(), type=Started),
-        ended=msgspec.json.decode(ended.read_bytes(), type=Ended) if ended.exists() else None,
+        started=decode((folder / "call.json").read_bytes(), Started),
+        ended=decode(ended.read_bytes(), Ended) if ended.exists() else None,
         stdin=_kept(folder / "stdin"),
         stdin_closed=(folder / "closed").exists(),
         stdout=_kept(folder / "stdout"),
@@ -142,7 +144,7 @@ def _strings(said: str) -> Iterator[str]:
     """Yield every string in the messages to a process for several turns, which are lines of JSON."""
     for line in said.splitlines():
         with suppress(msgspec.DecodeError):
-            values = [msgspec.json.decode(line)]
+            values = [decode(line, Any)]
             while values:
                 value = values.pop()
                 if isinstance(value, str):

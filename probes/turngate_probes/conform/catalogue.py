@@ -3,10 +3,9 @@
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from turngate import EngineContract
 from turngate.contract import load
+from turngate.decoding import convert
 from turngate_probes.conform.plan import Play
 from turngate_probes.conform.structs import Rule, Scenario
 
@@ -17,13 +16,13 @@ _MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
 @cache
 def rules() -> dict[str, Rule]:
     """Return every rule by its id, in the order of reports."""
-    return {rule.id: rule for rule in msgspec.convert(_rows("rules"), tuple[Rule, ...])}
+    return {rule.id: rule for rule in convert(_rows("rules"), tuple[Rule, ...])}
 
 
 @cache
 def scenarios() -> dict[str, Scenario]:
     """Return every scenario by its id, in the order in which they run."""
-    return {one.id: one for one in msgspec.convert(_rows("scenarios"), tuple[Scenario, ...], strict=False)}
+    return {one.id: one for one in convert(_rows("scenarios"), tuple[Scenario, ...], strict=False)}
 
 
 def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:

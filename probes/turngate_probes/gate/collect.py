@@ -18,11 +18,14 @@ from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, 
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import ANSWERED
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
-from turngate_probes.probe import Probe, ProbeSettings
+from turngate_probes.probe import Probe
+from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.registries import default_registry, published
 from turngate_probes.releases.registry import LATEST, Registry, RegistryName
 from turngate_probes.releases.selection import chosen
-from turngate_probes.releases.source import Release, ReleaseSource, Target, default_registry, published
+from turngate_probes.releases.source import Release, ReleaseSource
+from turngate_probes.releases.target import Target
 from turngate_probes.report.build import build
 from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport

@@ -8,7 +8,6 @@ from rich.console import Console
 from semver import Version
 
 from turngate import EnvironmentFailed
-from turngate.contract import load
 from turngate.contract.verdict import FailOn
 from turngate_probes.gate import baseline as baselines
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
@@ -18,7 +17,7 @@ from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.registry import LATEST, RegistryName
 from turngate_probes.releases.selection import known_clauses
-from turngate_probes.releases.source import Target, parse_target
+from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.progress import live
 
@@ -54,7 +53,6 @@ def question(  # noqa: PLR0913 - as it has options
 def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport:
     """Collect the results and compare them."""
     started = time.monotonic()
-    load.prepare()
     with live(console, interrupt) as listener:
         collected = Collecting(question, listener, interrupt).run()
     return gate_report(

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import UNSET, convert
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import verdict
+from turngate.decoding import convert
 from turngate_probes.gate.actions import actions
 from turngate_probes.gate.baseline import concerning
 from turngate_probes.gate.claims import claim_differences

@@ -79,8 +79,10 @@ def _later_minute(driver: EngineDriver) -> None:
 
 def _bad_handles(driver: EngineDriver) -> None:
     driver.start("first", ask(ASK))
-    driver.resume("dead", driver.contract.handle.nonexistent_id, ask(FINAL, turn_index=2))
-    driver.resume("malformed", MALFORMED, replace(ask(FINAL, turn_index=2), check_shape=False))
+    dead = _may_hang(driver, "resume.dead-handle", ask(FINAL, turn_index=2))
+    driver.resume("dead", driver.contract.handle.nonexistent_id, dead)
+    malformed = _may_hang(driver, "resume.malformed-handle", replace(ask(FINAL, turn_index=2), check_shape=False))
+    driver.resume("malformed", MALFORMED, malformed)
 
 
 def _auto(driver: EngineDriver) -> None:
@@ -154,6 +156,11 @@ def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> 
     nonce = new_nonce()
     said = "Ask me which colour I like." if turn_index == 1 else "blue"
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
+
+
+def _may_hang(driver: EngineDriver, clause_id: str, asked: Ask) -> Ask:
+    """Return the turn with the deadline of a clause if the contract declares that it hangs, else as it is."""
+    return replace(asked, patience=_deadline(clause_id), hangs=True) if _hangs(driver, clause_id) else asked
 
 
 def _hangs(driver: EngineDriver, clause_id: str, symptom: str = "hang") -> bool:

@@ -22,9 +22,7 @@ from turngate import (
     process_request,
     read_turn,
     resumed_turn,
-    run_turn,
 )
-from turngate.contract.launch import Stream
 from turngate.process import Stdin, run
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
@@ -67,6 +65,11 @@ class Ask:
     def scripted(self) -> str:
         """The model's reply, if that is a text."""
         return self.reply.text if isinstance(self.reply, Text) else ""
+
+    @property
+    def mostly_waits(self) -> bool:
+        """Whether the engine mostly waits after its first request: for the model, for a tool, or because it hangs."""
+        return self.hangs or self.tool_call is not None or not isinstance(self.reply, Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class EngineDriver:
         assert self.first is not None  # noqa: S101 - only a case that opens the others has it
         env = self.sandbox.env(self.contract.hermetic, cwd)
         wanted = {name: env[name] for name in ("HOME", *self.contract.hermetic.env)}
-        return FirstTurnCheck(self.first, self.sandbox, request.argv[1:], ask.nonce, wanted)
+        return FirstTurnCheck(self.first, self.sandbox, request.argv, ask.nonce, wanted)
 
     def _acted(self, ask: Ask, cwd: Path) -> bool | None:
         """Return whether the tool that the model asked for has created its file, and remove the file."""
@@ -196,7 +199,7 @@ class EngineDriver:
         """Run the command of a turn, and remove secrets from its output.
 
         If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
-        the exit counts. A turn that may miss its deadline needs no slot while it waits for that.
+        the exit counts, or the slowest start if that took longer. A turn needs no slot while it mostly waits.
         """
         sandbox, patience = self.sandbox, ask.patience
         quiet = ask.stdin_open or sandbox.model_url != sandbox.backend.url
@@ -209,14 +212,17 @@ class EngineDriver:
             self.startups.observing(mid_turn),
         ):
 
-            def heard(_stream: Stream, _chunk: bytes) -> None:
+            def heard(stream: str, chunk: bytes) -> bool:
+                # its reading is not used, because it still has secrets
+                reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
                 if reader.over:
                     mid_turn.over()
+                return reader.over
 
             def started(pid: int) -> None:
                 if quiet:
                     free_slot()
-                else:
+                elif not ask.hangs:  # it may never make a request, and must not extend its own time for that
                     self.startups.begin(mid_turn)
                 mid_turn.started(pid)
                 if check:
@@ -224,7 +230,7 @@ class EngineDriver:
 
             def requested(exchange: Exchange) -> None:
                 self.startups.called(mid_turn)
-                if patience is not None:
+                if ask.mostly_waits:
                     free_slot()
                 mid_turn.requested(exchange)
 
@@ -232,8 +238,7 @@ class EngineDriver:
             if check:
                 sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
             request = structs.replace(request, timeout=limit)
-            # its reading is not used, because it still has secrets
-            done = run_turn(request, reader, stop=stop, on_output=heard, on_start=started).process
+            done = run(request, stop=stop, on_output=heard, on_start=started, slow_exit=self.startups.slowest)
         return self._proven(done)
 
     def _proven(self, done: ProcessOutcome) -> ProcessOutcome:

@@ -3,17 +3,21 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.engine_watch import EngineWatch
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
+from turngate_probes.harness.node_needed import newer_node_needed
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.registry_hosts import refused_registry
+from turngate_probes.harness.resource_usage import node_version
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange
 
 PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see docs/wrappers.md"
 INSTALL = "install the engine and pass its own command, or let the wrapper run offline: see docs/wrappers.md"
+UPDATE = "update Node.js on PATH, or probe an older release"
 
 
 @dataclass(slots=True)
@@ -49,21 +53,21 @@ class FirstTurn:
 
 @dataclass(slots=True)
 class FirstTurnCheck:
-    """Observes the first turn of a release: `arguments` are those of its engine, `nonce` is in its prompt.
+    """Observes the first turn of a release: `argv` starts its executable, `nonce` is in its prompt.
 
     `wanted` are the variables that the engine must get.
     """
 
     first: FirstTurn
     sandbox: Sandbox
-    arguments: tuple[str, ...]
+    argv: tuple[str, ...]
     nonce: str
     wanted: Mapping[str, str]
     watch: EngineWatch = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare to watch the engine."""
-        self.watch = EngineWatch(self.arguments, self.sandbox)
+        self.watch = EngineWatch(self.argv[1:], self.sandbox)
 
     def requested(self, request: Exchange, stop: Callable[[], None]) -> None:
         """Let the other cases run once the engine has sent its prompt from the right directory, else `stop` it."""
@@ -93,5 +97,8 @@ class FirstTurnCheck:
             what = f"the executable doesn't pass on {', '.join(lost)}, so its engine can't find the model"
             return Obstacle(what, Reason.WRAPPER, hint=PASS_ON)
         said = turn.reading.failures or tuple(turn.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
+        if least := newer_node_needed(Path(self.argv[0])):
+            what = f"the release needs Node.js {least} or newer, and doesn't start with {node_version()}"
+            return Obstacle(": ".join((what, *said[:1])), Reason.NO_EXECUTABLE, hint=UPDATE)
         how = "it hung" if turn.hung else ": ".join([f"exit code {turn.exit_code}", *said[:1]])
         return Obstacle(f"{turn.name} sent no request to the model ({how})", by_engine=True, at_first=True)

@@ -93,8 +93,13 @@ def machine() -> Machine:
     """Describe this machine."""
     memory_gb = round(psutil.virtual_memory().total / 2**30, 1)
     about = (platform.system(), platform.release(), platform.machine(), os.cpu_count() or 1, memory_gb)
+    return Machine(*about, platform.python_version(), node_version())
+
+
+def node_version() -> str | None:
+    """Return the version of the Node.js on PATH as it prints it, such as v20.1.0; None without one that starts."""
     node = shutil.which("node")
-    return Machine(*about, platform.python_version(), _version_of(node) if node else None)
+    return _version_of(node) if node else None
 
 
 @cache

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from turngate import EngineContract, TurngateError
-from turngate.contract import load
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver
@@ -100,7 +99,6 @@ class CaseRunner:
         """
         if not keep:
             sweep(sandboxes)
-        load.prepare()  # here, because cases read contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting_for(os.cpu_count() or 1)), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:

@@ -82,6 +82,8 @@ class Sandbox:
 
     def fill(self, text: str) -> str:
         """Fill the slots of a text."""
+        if "{" not in text:
+            return text
         slots = {
             "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
             "shared": self.shared, "canary": self.canary,

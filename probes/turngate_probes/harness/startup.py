@@ -1,4 +1,4 @@
-"""Measures how long the turns of a release take to their first request, to bound the start of turns that make none."""
+"""Measures how long the turns of a release take to their first request, to bound starts and exits on a slow machine."""
 
 import threading
 import time
@@ -34,13 +34,19 @@ class Startups:
             with self._lock:
                 self._starting.pop(turn, None)
 
-    def allowance(self, most: float) -> float:
-        """Return the seconds that a turn may take to its first request: twice the slowest start so far.
+    def slowest(self) -> float:
+        """Return the seconds of the slowest start so far: 0 until a turn has made a request.
 
-        It grows while other turns are still starting, so that it follows the load of the machine. It is `most` until a
-        turn has made a request, and never longer.
+        It grows while other turns are still starting, so that it follows the load of the machine.
         """
         with self._lock:
             now = time.monotonic()
-            slowest = max([self._slowest, *(now - began for began in self._starting.values())])
-            return min(most, FACTOR * slowest) if self._slowest else most
+            starts = [self._slowest, *(now - began for began in self._starting.values())]
+            return max(starts) if self._slowest else 0.0
+
+    def allowance(self, most: float) -> float:
+        """Return the seconds that a turn may take to its first request: twice the slowest start so far.
+
+        It is `most` until a turn has made a request, and never longer.
+        """
+        return min(most, FACTOR * self.slowest() or most)

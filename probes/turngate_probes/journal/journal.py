@@ -14,12 +14,11 @@ import msgspec
 
 from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
+from turngate.decoding import decode
 from turngate.sanitize import bounded, redact
 from turngate_probes.journal.events import Event, ReleaseFailed
 
 LONGEST_TEXT = 8000
-# created on import, because msgspec 0.22 crashes if two threads are the first to decode to a class
-_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=decode_hook)
 
 
 class Journal:
@@ -57,7 +56,7 @@ class Journal:
             except OSError as error:
                 raise _unwritable(self.path, error) from error
             for listener in self._listeners:
-                listener(_EVENT.decode(line))
+                listener(decode(line, Event, dec_hook=decode_hook))
 
     def close(self) -> None:
         """Close the journal; closing it twice is allowed."""
@@ -76,7 +75,7 @@ def read(path: Path) -> Iterator[Event]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    yield _EVENT.decode(line)
+                    yield decode(line, Event, dec_hook=decode_hook)
                 except (ValueError, RecursionError) as wrong:
                     if line.endswith(b"\n"):
                         what = f"{path}, line {number} is not an event: {wrong}"

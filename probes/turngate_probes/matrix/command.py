@@ -11,9 +11,10 @@ from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.results import joined, plans
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
+from turngate_probes.releases.registries import published
 from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, parse_shard
-from turngate_probes.releases.source import parse_target, published
+from turngate_probes.releases.target import parse_target
 from turngate_probes.report.output import Output
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import publish, write_reports

@@ -23,6 +23,7 @@ from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn
+from turngate.decoding import decode
 from turngate.files import locked, write_atomically
 from turngate_probes.harness.resource_usage import Machine, machine
 from turngate_probes.journal import events as journal_events
@@ -131,7 +132,7 @@ def plans(folder: Path) -> list[Plan]:
 
 def _read(path: Path) -> Plan:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+        return decode(path.read_bytes(), Plan)
     except (OSError, ValueError) as error:
         hint = "run that shard again, or merge with the turngate that made it"
         raise EnvironmentFailed(f"can't read the plan {path}: {error}", hint) from error

@@ -21,10 +21,12 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import ANSWERED, FAILED, PART, Plan, Totals, alone, joined
-from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
+from turngate_probes.probe import Probe
+from turngate_probes.probe_settings import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry, RegistryName
-from turngate_probes.releases.source import Release, ReleaseSource, Target
+from turngate_probes.releases.source import Release, ReleaseSource
+from turngate_probes.releases.target import Target
 from turngate_probes.report.build import bugs, build, standing
 from turngate_probes.report.structs import ProbeReport
 

@@ -21,8 +21,9 @@ from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
-from turngate_probes.releases.source import Target, parse_target
+from turngate_probes.probe import Probe
+from turngate_probes.probe_settings import ProbeSettings, default_jobs, sandboxes_path
+from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.build import build
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.judgement import JudgedCase, probe_cases

@@ -6,12 +6,11 @@ A recording is one turn, or one page such as a help text: a folder `<engine>/<ve
 
 from pathlib import Path
 
-import msgspec
-
 from turngate import EngineContract, read_turn
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.load import Document
+from turngate.decoding import convert
 from turngate.process import Leftover
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import CommandOutput, Observations, Turn
@@ -45,12 +44,12 @@ def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
     if not is_page:
         return _turn(contract, document, case, stdout, stderr)
-    page = msgspec.convert(document.data, RecordedPage)
+    page = convert(document.data, RecordedPage)
     return CommandOutput(page.page, page.argv, page.exit_code, page.ended, stdout, stderr)
 
 
 def _turn(contract: EngineContract, document: Document, case: Path, stdout: bytes, stderr: bytes) -> Turn:
-    turn = msgspec.convert(document.data, Recording)
+    turn = convert(document.data, Recording)
     arguments = turn.argv[1:]
     if any(i >= len(arguments) for i in turn.prompt_at):
         raise document.error(("prompt_at",), "points beyond argv")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from turngate import ContractError, EngineContract
+from turngate.decoding import decode
 from turngate.sanitize import bounded
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.harness.observations import Turn
@@ -93,7 +94,7 @@ def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:
     requests = []
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            requests.append(msgspec.json.decode(line, type=RecordedRequest))
+            requests.append(decode(line, RecordedRequest))
         except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
             raise ContractError(str(wrong), str(file), number, 1, hint=HINT) from None
     return tuple(requests)

@@ -106,20 +106,6 @@ def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
             raise EnvironmentFailed(f"{name} is not the pinned one", "tell the maintainers of turngate")
 
 
-def check_node(wanted: str, stop: Stop | None) -> None:
-    """Raise EnvironmentFailed if a package wants a newer Node.js than the one on PATH; only `>=VERSION` is compared."""
-    least, node = re.fullmatch(r"\s*>=\s*v?([0-9.]+)\s*", wanted), shutil.which("node")
-    if least is None or node is None:
-        return
-    _, said, _ = run_manager("node", (node, "--version"), "--version", Path.cwd(), stop)
-    if (here := re.match(r"v([0-9.]+)", said)) and _numbers(here[1]) < _numbers(least[1]):
-        raise EnvironmentFailed(f"the release needs Node.js {least[1]} or newer, and {here[1]} is on PATH", "update it")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part)
-
-
 class NpmRegistry(Registry):
     """The npm package of an engine; the integrity of a pin takes precedence over that of the registry."""
 
@@ -202,7 +188,6 @@ class NpmRegistry(Registry):
         shutil.rmtree(folder / NPM_CACHE, ignore_errors=True)
         packages = json.loads(lock.read_text())["packages"]
         check_integrity(packages, pinned or {})
-        check_node(str(packages[f"node_modules/{self.package}"].get("engines", {}).get("node", "")), stop)
         return str(packages[f"node_modules/{self.package}"]["integrity"])
 
     def _executable(self, root: Path) -> Path | None:

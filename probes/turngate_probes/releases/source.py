@@ -1,7 +1,6 @@
-"""Converts targets (`codex`, `codex@0.169.0`, `codex=/path`) to releases that are ready to be probed."""
+"""Converts targets to releases that are ready to be probed."""
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,11 +15,9 @@ from turngate import (
     EnvironmentFailed,
     NoVersionError,
     Stop,
-    engine_names,
     load_contract,
 )
 from turngate.contract import load
-from turngate.errors import did_you_mean
 from turngate.process.executable import is_simulated, query_version
 from turngate_probes.harness.first_turn import INSTALL
 from turngate_probes.harness.registry_hosts import is_registry
@@ -28,26 +25,13 @@ from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
-from turngate_probes.releases.npm import NO_NPM, NpmRegistry
+from turngate_probes.releases.npm import NO_NPM
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.pypi import PypiRegistry
+from turngate_probes.releases.registries import default_registry
 from turngate_probes.releases.registry import Registry, RegistryName
+from turngate_probes.releases.target import Target
 
-_TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
 _NAME_IT = "pass an executable as ENGINE=PATH"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A target: an engine, and at most one of a version and an executable."""
-
-    engine: str
-    version: str | None = None
-    path: Path | None = None
-
-    def __str__(self) -> str:
-        """Return the target as users write it."""
-        return self.engine + (f"@{self.version}" if self.version else f"={self.path}" if self.path else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,53 +65,6 @@ class UnfitWrapperError(EnvironmentFailed):
     """The executable is a wrapper that can't run its engine in a sandbox."""
 
 
-def parse_target(text: str) -> Target:
-    """Read a target; EnvironmentFailed describes valid targets."""
-    target, known = _TARGET.fullmatch(text), engine_names()
-    if not target or target["engine"] not in known:
-        name, hint = (
-            re.split("[@=]", text)[0],
-            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}",
-        )
-        if text == "-" or text.endswith(".json"):
-            name, hint = "", "--json takes no value; write files with --report FILE"
-        raise EnvironmentFailed(
-            f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint)
-        )
-    return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
-
-
-def registries(engine: str) -> dict[str, Registry]:
-    """Return the registries that have an engine's releases, by their names, without querying them."""
-    contract, wheels = load_contract(engine), load.contract(engine).document.data["published"].get("pypi")
-    return {
-        **({"npm": NpmRegistry(engine, contract.npm.package, contract.npm.executables)} if contract.npm else {}),
-        **({"pypi": PypiRegistry(engine, wheels["package"], (contract.executable,))} if wheels else {}),
-    }
-
-
-def default_registry(engine: str) -> Registry | None:
-    """Return the registry that an engine's releases come from if none is named: npm if it is there, else PyPI."""
-    return next(iter(registries(engine).values()), None)
-
-
-def published(engine: str, name: RegistryName | None = None, stop: Stop | None = None) -> Registry:
-    """Query a registry for the releases of an engine; None is its default one.
-
-    EnvironmentFailed if it has none or can't be reached.
-    """
-    known = registries(engine)
-    if not known:
-        note = load_contract(engine).lifecycle.note or "pass an executable: ENGINE=/path/to/executable"
-        raise EnvironmentFailed(f"no release of {engine} is published", note)
-    name = name or next(iter(known.values())).name
-    if name not in known:
-        raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
-    if name == "npm" and "pypi" in known and not shutil.which("npm"):
-        raise EnvironmentFailed(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
-    return known[name].listed(stop)
-
-
 class ReleaseSource:
     """Provides every release that is probed, and protects it from eviction while it is in use.
 
@@ -150,13 +87,14 @@ class ReleaseSource:
         Without version and path, that is the executable on PATH, else the pinned release, or the newest recordings of
         an engine that was withdrawn. EnvironmentFailed: it is not available; NotCoveredError: no contract covers it.
         """
-        contract = load_contract(target.engine)
+        whole = load.contract(target.engine)
+        contract = whole.at()
         if target.path is not None:
             if not target.path.is_file() or not os.access(target.path, os.X_OK):
                 raise _no_executable(target.path)
             yield _of_path(contract, target.path.absolute(), "the given executable", stop)
         elif target.version is not None:
-            with self._installed(contract, target.version, "installed on request", say, stop) as release:
+            with self._installed(whole, target.version, "installed on request", say, stop) as release:
                 yield release
         elif on_path := shutil.which(contract.executable):
             yield _of_path(contract, Path(on_path), "found on PATH", stop)
@@ -165,18 +103,18 @@ class ReleaseSource:
         elif (pinned := pinned_version(target.engine)) is None:
             raise EnvironmentFailed(f"{contract.executable} is not on PATH", f"install it, or {_NAME_IT}")
         else:
-            with self._installed(contract, pinned, "not on PATH: the pinned release", say, stop) as release:
+            with self._installed(whole, pinned, "not on PATH: the pinned release", say, stop) as release:
                 yield release
 
     @contextmanager
     def _installed(
-        self, contract: EngineContract, version: str, note: str, say: Say, stop: Stop | None
+        self, contract: load.Contract, version: str, note: str, say: Say, stop: Stop | None
     ) -> Iterator[Release]:
         registry = self.registry or default_registry(contract.engine)
         if registry is None:
-            raise _unpublished(contract, version)
+            raise _unpublished(contract.at(), version)
         version = registry.exact(version, stop)
-        exact, root = load_contract(contract.engine, version), registry.root(version)
+        exact, root = contract.at(version), registry.root(version)
         with ExitStack() as holding:
             try:
                 if self._limit:

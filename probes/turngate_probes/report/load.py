@@ -13,6 +13,7 @@ from turngate import EnvironmentFailed
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import FailOn, Verdict
+from turngate.decoding import convert
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build, code_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
@@ -28,7 +29,7 @@ def load_report(path: Path) -> ProbeReport:
         if path.suffix.lower() != ".json":
             report = build(read(_bounded(path)))
         else:
-            report = msgspec.convert(_json(path), ProbeReport, dec_hook=decode_hook)
+            report = convert(_json(path), ProbeReport, dec_hook=decode_hook)
         wrong = told_otherwise(report)
     if wrong:
         raise EnvironmentFailed(f"{path} is not a valid report: {wrong}", HINT)

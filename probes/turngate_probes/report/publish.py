@@ -11,11 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert, to_builtins
+from msgspec import ValidationError, to_builtins
 from rich.text import Text
 
 from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
+from turngate.decoding import convert
 from turngate.files import write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport

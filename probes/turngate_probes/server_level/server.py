@@ -25,7 +25,7 @@ _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 # outlives the server, so that the server's end does not end the process tree of its engines
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
 # with the current interpreter, because its `turngate` may not be on PATH
-_COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()", "serve")
+_COMMAND = (sys.executable, "-P", "-c", "from turngate.entry import main; main()", "serve")
 
 
 def request(

@@ -3,11 +3,10 @@
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from turngate.contract import load
 from turngate.contract.simulation import Simulation
 from turngate.contract.versions import bare
+from turngate.decoding import convert
 from turngate.files import simulation_files
 
 
@@ -21,4 +20,4 @@ def covering(engine: str, version: str | None) -> Simulation | None:
 def _read(file: Path, version: str | None) -> Simulation | None:
     claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims()
     claim = next((claim for claim in claims if claim.range.covers(version)), None)
-    return msgspec.convert(bare(claim.data), Simulation) if claim else None
+    return convert(bare(claim.data), Simulation) if claim else None

@@ -10,6 +10,7 @@ from turngate.contract.clauses import Reason, Result
 from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
+from turngate.decoding import convert
 from turngate_probes.gate.compare import ReleaseSurface, Side
 from turngate_probes.report.structs import ReleaseReport
 
@@ -32,7 +33,7 @@ def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
     listed = [given.pop(result.id, result) for result in usually]
     (usual,) = samples.plain(samples.of(samples.whole(release=name, source="npm")))["releases"]
     usual |= {"clauses": msgspec.to_builtins([*listed, *given.values()])} | more
-    return msgspec.convert(usual, ReleaseReport, dec_hook=decode_hook)
+    return convert(usual, ReleaseReport, dec_hook=decode_hook)
 
 
 def old(*clauses: ClauseResult, surface: ReleaseSurface = EMPTY, **more: Any) -> Side:

@@ -16,7 +16,7 @@ from turngate_probes.harness.cases import CASES
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Installed
-from turngate_probes.releases.source import Target
+from turngate_probes.releases.target import Target
 
 OURS = contract_files()["codex"]
 

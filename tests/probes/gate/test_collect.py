@@ -12,7 +12,7 @@ from turngate_probes.gate.collect import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import Target
+from turngate_probes.releases.target import Target
 
 
 def crossed(report: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from msgspec import structs
 from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.model import Mode, Outcome
-from turngate.process import Ended, ProcessRequest
+from turngate.process import Ended, ProcessRequest, execution
 from turngate.process.turn_run import process_request
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.cases import ANSWER, FINAL
@@ -23,7 +23,8 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.stub_model import Hang, Refuse, new_nonce
+from turngate_probes.harness.startup import Startups
+from turngate_probes.stub_model import Hang, Refuse, ToolCall, new_nonce
 
 
 @pytest.fixture(name="played")
@@ -130,10 +131,35 @@ def test_a_declared_hang_is_confirmed_at_its_limit(played: EngineDriver, tmp_pat
     assert silent.seconds < lab_module.STARTUP_ALLOWANCE / 2
 
 
+def test_a_declared_hang_without_a_request_does_not_extend_its_own_time(played: EngineDriver, tmp_path: Path) -> None:
+    """A turn that is declared to hang does not count as another one that is still starting."""
+    assert played.start("first", ask()).watched
+    engines.install(tmp_path, "hangs-on-the-dead")
+    dead = played.contract.handle.nonexistent_id
+    silent = played.resume("dead", dead, ask(turn_index=2, patience=0.1, hangs=True))
+    assert (silent.ended, silent.watched, silent.hung) == (Ended.STOPPED, (), True)
+    assert silent.seconds < lab_module.STARTUP_ALLOWANCE / 2
+
+
 def test_a_declared_hang_that_is_gone_is_no_hang(played: EngineDriver) -> None:
     """A turn that makes its request in time has its whole deadline after that."""
     assert played.start("first", ask()).watched
     turn = played.start("second", ask(via="argument", stdin_open=True, patience=30.0, hangs=True))
+    assert (turn.ended, turn.exit_code) == (Ended.EXIT, 0)
+
+
+class SlowStarts(Startups):
+    """The starts of a release whose slowest took a minute."""
+
+    def slowest(self) -> float:
+        """Return that minute."""
+        return 60.0
+
+
+def test_an_engine_may_exit_as_slowly_as_it_starts(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the slowest start took longer than the limit for an exit, an engine has as long to exit."""
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.0)
+    turn = replace(played, startups=SlowStarts()).start("first", ask())
     assert (turn.ended, turn.exit_code) == (Ended.EXIT, 0)
 
 
@@ -154,17 +180,26 @@ class OneSlot:
     "changes, events",
     [
         ({}, ["request", "end"]),
-        ({"patience": 30.0}, ["request", "freed", "end"]),
-        ({"patience": 30.0, "via": "argument", "stdin_open": True}, ["freed", "request", "freed", "end"]),
+        ({"patience": 30.0}, ["request", "end"]),
+        ({"patience": 30.0, "hangs": True}, ["request", "freed", "end"]),
+        ({"patience": 30.0, "reply": Refuse(401)}, ["request", "freed", "end"]),
+        (
+            {"patience": 30.0, "tool_call": ToolCall("exec_command", {})},
+            ["request", "freed", "request", "freed", "end"],
+        ),
+        ({"patience": 30.0, "via": "argument", "stdin_open": True}, ["freed", "request", "end"]),
     ],
 )
-def test_a_turn_with_a_deadline_frees_its_slot_when_it_only_waits(
+def test_a_turn_frees_its_slot_when_it_mostly_waits(
     played: EngineDriver, changes: dict[str, Any], events: list[str]
 ) -> None:
-    """A turn with a deadline frees its slot at its first request, or at its start if it may make none."""
+    """A turn that waits for the model or a tool, or hangs, frees its slot at its first request; others hold it.
+
+    A turn that may make no request frees its slot at its start.
+    """
     slot = OneSlot()
     played.sandbox.backend.on_exchange(lambda _: slot.events.append("request"))
-    assert replace(played, slot=slot.held).start("first", ask(**changes)).exit_code == 0
+    assert replace(played, slot=slot.held).start("first", ask(**changes)).ended is Ended.EXIT
     assert slot.events == events
 
 

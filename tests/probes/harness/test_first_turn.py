@@ -7,7 +7,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract.clauses import Reason, Result
-from turngate_probes.harness import first_turn
+from turngate_probes.harness import first_turn, node_needed
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 
@@ -65,6 +65,22 @@ def test_an_engine_that_sends_nothing_is_broken_after_one_turn(tmp_path: Path) -
     assert results["auto.flags-accepted"].needs == ("turn.terminal-event",)
     assert results["handle.present"].result is Result.NOT_RUN
     assert results["version.readable"].detail.startswith("the version query exited with 3")
+
+
+@pytest.mark.parametrize("does", ["", 'exec ENGINE "$@"'])
+def test_a_newer_node_is_wanted_only_by_a_release_that_sends_nothing(
+    does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its package asks for a newer Node.js than the one here: that stops everything, unless the release runs."""
+    monkeypatch.setattr(node_needed, "node_version", lambda: "v20.20.2")
+    (tmp_path / "package.json").write_text('{"engines": {"node": ">=22.19.0"}}')
+    executable = wrapped(tmp_path, does, "echo no such builtin >&2; exit 1")
+    stopped = engines.play(executable, tmp_path, "main", "auto", "static").seen.stopped
+    assert {why.reason for why in stopped.values()} == (set() if does else {Reason.NO_EXECUTABLE})
+    if not does:
+        assert stopped["main"].text.startswith("the release needs Node.js 22.19.0 or newer, and doesn't start with")
+        assert stopped["main"].text.endswith("no such builtin")
+        assert "update Node.js" in stopped["main"].hint
 
 
 def test_only_the_first_word_counts() -> None:

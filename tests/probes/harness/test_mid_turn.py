@@ -5,11 +5,36 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from unittest.mock import patch
+from types import SimpleNamespace
 
 import pytest
 
+from turngate_probes.harness import mid_turn
 from turngate_probes.harness.mid_turn import MidTurn
+
+
+class Timers:
+    """Timers that a test fires, on a clock that stands still otherwise."""
+
+    def __init__(self) -> None:
+        self.now, self.started = 0.0, list[threading.Timer]()
+
+    def fire(self) -> None:
+        """Let the newest timer's seconds pass."""
+        self.now += self.started[-1].interval
+        self.started[-1].function()
+
+
+@pytest.fixture(name="timers")
+def _timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    timers = Timers()
+
+    def keep(timer: threading.Timer) -> None:
+        timers.started.append(timer)
+
+    monkeypatch.setattr(threading.Timer, "start", keep)
+    monkeypatch.setattr(mid_turn, "time", SimpleNamespace(monotonic=lambda: timers.now))
+    return timers
 
 
 def test_it_gives_up_after_its_seconds() -> None:
@@ -18,7 +43,7 @@ def test_it_gives_up_after_its_seconds() -> None:
     started = time.monotonic()
     with MidTurn(None, 0.05, gave_up.set) as turn:
         turn.requested()
-        assert gave_up.wait(10)
+        assert gave_up.wait(60)
     assert time.monotonic() - started >= 0.05
 
 
@@ -34,7 +59,7 @@ def test_it_counts_from_the_first_beginning() -> None:
     with MidTurn(None, 0.05, give_up) as turn:
         for _ in range(3):
             turn.requested()
-        assert gave_up.wait(10)
+        assert gave_up.wait(60)
     assert called == [1]
 
 
@@ -45,12 +70,13 @@ def test_it_never_begins_by_itself() -> None:
         assert not gave_up.wait(0.05)
 
 
-def test_it_is_over_with_its_block() -> None:
+def test_it_is_over_with_its_block(timers: Timers) -> None:
     """A turn that ends in time is not given up afterwards."""
-    gave_up = threading.Event()
-    with MidTurn(None, 0.05, gave_up.set) as turn:
+    with MidTurn(None, 5.0, lambda: None) as turn:
         turn.requested()
-    assert not gave_up.wait(0.1)
+        (timer,) = timers.started
+        assert not timer.finished.is_set()
+    assert timer.finished.is_set()
 
 
 def test_without_a_request_it_gives_up_after_the_start_and_its_seconds() -> None:
@@ -59,38 +85,34 @@ def test_without_a_request_it_gives_up_after_the_start_and_its_seconds() -> None
     with MidTurn(None, 0.05, gave_up.set, lambda: 0.05) as turn:
         began = time.monotonic()
         turn.started(0)
-        assert gave_up.wait(10)
+        assert gave_up.wait(60)
     assert time.monotonic() - began >= 0.1
 
 
-def test_a_longer_start_is_waited_for() -> None:
+def test_a_longer_start_is_waited_for(timers: Timers) -> None:
     """If the limit for the start has grown when it is reached, the wait continues."""
-    limits, gave_up = [0.01, 0.1, 0.1], threading.Event()
-    with MidTurn(None, 0.01, gave_up.set, lambda: limits.pop(0)) as turn:
-        began = time.monotonic()
+    limits, gave_up = [10.0, 30.0, 30.0], list[int]()
+    with MidTurn(None, 5.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
         turn.started(0)
-        assert gave_up.wait(10)
-    assert time.monotonic() - began >= 0.11
-    assert limits == []
+        for _ in range(2):
+            assert gave_up == []
+            timers.fire()
+    assert [timer.interval for timer in timers.started] == [15.0, 20.0]
+    assert (gave_up, limits) == ([1], [])
 
 
 @pytest.mark.parametrize("act", [MidTurn.requested, MidTurn.over])
-def test_a_request_or_the_end_of_the_turn_ends_the_wait_for_a_start(act: Callable[[MidTurn], None]) -> None:
+def test_a_request_or_the_end_of_the_turn_ends_the_wait_for_a_start(
+    timers: Timers, act: Callable[[MidTurn], None]
+) -> None:
     """After a first request its own seconds count, and after the end of the turn nothing does."""
-    timers, limits, gave_up = list[threading.Timer](), [30.0, -100.0], list[int]()
-
-    def keep(timer: threading.Timer) -> None:
-        timers.append(timer)
-
-    with (
-        patch.object(threading.Timer, "start", keep),
-        MidTurn(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn,
-    ):
+    limits, gave_up = [30.0, -100.0], list[int]()
+    with MidTurn(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
         turn.started(0)
         act(turn)
-        (of_start, *others) = timers
+        (of_start, *others) = timers.started
         of_start.function()  # as if it had fired before it was canceled
-    assert 80 < of_start.interval <= 90
+    assert of_start.interval == 90.0
     assert of_start.finished.is_set()
     assert [timer.interval for timer in others] == ([60.0] if act is MidTurn.requested else [])
     assert gave_up == []
@@ -103,7 +125,7 @@ def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
             turn.started(process.pid)
             assert process.poll() is None
             turn.requested()
-        assert process.wait(10) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
 
 
 def test_a_request_after_the_turn_is_ignored() -> None:

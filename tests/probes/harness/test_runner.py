@@ -31,14 +31,6 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 
-def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A runner loads contracts and the catalogue before threads use them."""
-    prepared: list[None] = []
-    monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
-    CaseRunner.of(tmp_path, 1, Interrupt())
-    assert prepared == [None]
-
-
 def test_the_cases_of_a_probe_share_a_folder(tmp_path: Path) -> None:
     """All cases of a probe see the same shared folder, and it is gone afterwards."""
     folders = dict[str, Path]()

@@ -21,7 +21,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_without_a_request_the_most_is_allowed(clock: SimpleNamespace) -> None:
     """Nothing is known until a turn has made a request, also if another one is starting or is over."""
     starts = Startups()
-    assert starts.allowance(MOST) == MOST
+    assert (starts.slowest(), starts.allowance(MOST)) == (0, MOST)
     with starts.observing("first"):
         starts.begin("first")
         clock.now += 1
@@ -39,7 +39,7 @@ def test_the_slowest_start_counts(clock: SimpleNamespace) -> None:
             starts.called(turn)
             clock.now += 50
             starts.called(turn)
-    assert starts.allowance(MOST) == FACTOR * 5
+    assert (starts.slowest(), starts.allowance(MOST)) == (5, FACTOR * 5)
 
 
 def test_a_turn_that_is_still_starting_counts_until_it_is_over(clock: SimpleNamespace) -> None:

@@ -7,6 +7,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
+from turngate.decoding import decode
 from turngate_probes.journal.events import ClauseEvent, Event, InstallProgress, ProbeFinished, TurnEvent
 from turngate_probes.journal.seen import seen_event
 
@@ -28,7 +29,7 @@ def test_each_event_is_read_as_its_kind() -> None:
         ProbeFinished(seconds=1.0, engine_seconds=0.5, interrupted=False),
     ]  # fmt: skip
     for event in events:
-        decoded = msgspec.json.decode(msgspec.json.encode(event), type=Event, dec_hook=decode_hook)
+        decoded = decode(msgspec.json.encode(event), Event, dec_hook=decode_hook)
         assert (type(decoded), decoded) == (type(event), event)
     assert isinstance(turn, TurnEvent)
     assert turn.name == "main/first"

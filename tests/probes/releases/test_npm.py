@@ -2,13 +2,11 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -310,7 +308,7 @@ def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: p
     """Commands of npm have a time limit."""
     registry.waits("install")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="npm install did not finish within 0 s"):
+    with pytest.raises(EnvironmentFailed, match=r"npm install did not finish within \d+ s"):
         registry.install("1.0.0")
 
 
@@ -325,17 +323,3 @@ def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypat
 def test_engine_without_a_pin_has_no_pinned_version() -> None:
     """An engine without a pin has no pinned version, and that is no error."""
     assert pinned_version("no-such-engine") is None
-
-
-@pytest.mark.parametrize("wanted, least", [(">=22.19.0", "22.19.0"), (">= 20", ""), ("^20 || >=22", ""), ("", "")])
-def test_a_release_that_needs_a_newer_node_is_refused(
-    wanted: str, least: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would only fail to start; ranges of another form are left to it."""
-    node = tmp_path / "node"
-    node.write_text("#!/bin/sh\necho v20.20.2\n")
-    node.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
-    refusal = pytest.raises(EnvironmentFailed, match=f"needs Node.js {re.escape(least)} or newer, and 20.20.2 is on")
-    with refusal if least else nullcontext():
-        releases.check_node(wanted, None)

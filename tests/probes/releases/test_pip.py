@@ -67,5 +67,5 @@ def test_pip_is_bounded_in_time(python: Path, monkeypatch: pytest.MonkeyPatch) -
     """Commands of pip have a time limit."""
     python.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(registry, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="pip index did not finish within 0 s"):
+    with pytest.raises(EnvironmentFailed, match=r"pip index did not finish within \d+ s"):
         pip(("index", "versions", "x"), python.parent)

@@ -15,7 +15,7 @@ from turngate.process.executable import difference, fingerprint
 from turngate_probes.releases import pip
 from turngate_probes.releases.pins import REQUIREMENTS, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
-from turngate_probes.releases.source import published
+from turngate_probes.releases.registries import published
 
 RELEASES = PypiRegistry("codex", wheels.PACKAGE, ("codex",))
 
@@ -170,10 +170,3 @@ def test_an_engine_on_npm_comes_from_pypi_on_request_alone(index: Path, monkeypa
     assert (registry.name, registry.versions) == ("pypi", ("1.0.0",))
     assert registry.identity("1.0.0") == "pypi:openai-codex-cli-bin==1.0.0"
     assert registry.with_integrity(["1.0.5"], None) is registry
-
-
-def test_an_engine_that_pypi_does_not_have() -> None:
-    """For an engine that PyPI lacks, the error names the registry that has it."""
-    with pytest.raises(EnvironmentFailed, match="gemini is not published on pypi") as missing:
-        published("gemini", "pypi")
-    assert missing.value.hint == "use --registry npm"

@@ -1,12 +1,11 @@
-"""Targets: their syntax, and how the release behind one is obtained."""
+"""How the release behind a target is obtained."""
 
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.probes import engines, fake_npm
@@ -17,7 +16,9 @@ from turngate.process import Stop
 from turngate_probes.releases import recorded_releases, source
 from turngate_probes.releases.cache import evict, home_of
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import Release, ReleaseSource, Target, obstacle, parse_target
+from turngate_probes.releases.registries import published
+from turngate_probes.releases.source import Release, ReleaseSource, obstacle
+from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.simulate.process import install
 
 
@@ -49,58 +50,6 @@ def obtained(text: str, stop: Stop | None = None) -> Release:
     """Return the release of a target, and ignore messages."""
     with ReleaseSource().held(parse_target(text), lambda _: None, stop) as release:
         return release
-
-
-@pytest.mark.parametrize(
-    "text, target",
-    [
-        ("codex", Target("codex")),
-        ("codex@0.169.0", Target("codex", version="0.169.0")),
-        ("codex@latest", Target("codex", version="latest")),
-        ("codex=./bin/codex", Target("codex", path=Path("bin/codex"))),
-        ("codex=/a b@1/c=d", Target("codex", path=Path("/a b@1/c=d"))),
-    ],
-)
-def test_a_target_is_read(text: str, target: Target) -> None:
-    """Engine, version and executable are read; a path may contain the separators."""
-    assert parse_target(text) == target
-
-
-def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`~` in a path is the user's home, since shells don't expand it after `=`."""
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
-
-
-@pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
-def test_what_is_no_target_is_refused(text: str) -> None:
-    """An invalid target is rejected; the error quotes it and lists the known engines."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
-        parse_target(text)
-    assert repr(text) in refused.value.what
-    assert all(engine in refused.value.hint for engine in load.engine_names())
-
-
-@pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
-def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
-    """A mistyped engine gets the nearest name as a suggestion, whatever follows it."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
-        parse_target(text)
-    assert refused.value.hint == "did you mean codex?"
-
-
-@pytest.mark.parametrize("text", ["-", "report.json"])
-def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
-    """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
-        parse_target(text)
-    assert refused.value.hint == "--json takes no value; write files with --report FILE"
-
-
-@given(st.sampled_from(load.engine_names()), st.from_regex(r"[^=@]+", fullmatch=True))
-def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
-    """The text of a target is the text it was read from."""
-    assert str(parse_target(f"{engine}@{version}")) == f"{engine}@{version}"
 
 
 def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
@@ -178,6 +127,16 @@ def test_a_release_that_was_asked_for_is_installed(path: Path, npm: Path) -> Non
     engines.install(path)
     release = obtained("codex@0.147.0")
     assert (release.version, release.source, release.contract.version) == ("0.147.0", "npm", "0.147.0")
+
+
+def test_a_release_of_a_known_registry_reads_its_contract_once(npm: Path) -> None:
+    """With a registry that was queried, each release reads the contract file once, though it needs two contracts."""
+    registry = published("codex")
+    with (
+        patch.object(load, "parse", wraps=load.parse) as read,
+        ReleaseSource(registry).held(Target("codex", "0.147.0"), lambda _: None) as release,
+    ):
+        assert (release.version, read.call_count) == ("0.147.0", 1)
 
 
 def test_a_version_that_is_none(npm: Path) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
+from turngate.decoding import convert
 from turngate_probes.journal.events import Event
 from turngate_probes.journal.journal import Journal
 
@@ -154,4 +153,4 @@ def _event(kind: str, fields: Mapping[str, Any]) -> Any:
 
 def read(event: Any) -> Any:
     """Read an event as if from a journal."""
-    return msgspec.convert(event, Event, dec_hook=decode_hook)
+    return convert(event, Event, dec_hook=decode_hook)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from tests.probes.report import journals as j
 from turngate.contract.evidence import decode_hook
+from turngate.decoding import convert
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build
 from turngate_probes.report.publish import checked, json_text
@@ -102,7 +102,7 @@ def plain(report: ProbeReport) -> Any:
 
 def read(report: Any) -> ProbeReport:
     """Read a report, as from a file."""
-    return msgspec.convert(report, ProbeReport, dec_hook=decode_hook)
+    return convert(report, ProbeReport, dec_hook=decode_hook)
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any]]:

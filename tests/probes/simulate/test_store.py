@@ -9,7 +9,7 @@ from turngate.contract.launch import StoreCheck
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
-from turngate.process import session_exists
+from turngate.process.session_store import session_exists
 from turngate_probes.simulate.store import Session, store
 
 

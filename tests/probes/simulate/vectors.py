@@ -11,6 +11,7 @@ import yaml
 
 from turngate.argv import build
 from turngate.contract.structs import EngineContract
+from turngate.decoding import convert
 from turngate.model import Mode
 from turngate.turn.read import read_turn
 from turngate_probes.harness.sandbox import Sandbox
@@ -74,7 +75,7 @@ class Outcome:
 def vectors() -> Mapping[str, list[Vector]]:
     """Return the vectors of each engine."""
     files = sorted(FOLDER.glob("*.yaml"))
-    return {file.stem: msgspec.convert(yaml.safe_load(file.read_text("utf-8")), list[Vector]) for file in files}
+    return {file.stem: convert(yaml.safe_load(file.read_text("utf-8")), list[Vector]) for file in files}
 
 
 def run(contract: EngineContract, executable: Path, box: Sandbox, chosen: Iterable[Vector]) -> list[Outcome]:

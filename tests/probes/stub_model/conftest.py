@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.patience import PATIENCE
 from turngate_probes.stub_model import StubBackend
-
-_PATIENCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def ask(backend: StubBackend) -> Ask:
 
     def send(method: str, path: str, document: object = None, **options: Any) -> Answered:
         body = json.dumps(document).encode() if document is not None else options.pop("body", None)
-        connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=PATIENCE)
         try:
             connection.request(method, path, body=body, **options)
             answer = connection.getresponse()
@@ -70,7 +69,7 @@ def dial(backend: StubBackend) -> Iterator[Dial]:
 
     def connect() -> socket.socket:
         address = urlsplit(backend.url)
-        opened.append(socket.create_connection((address.hostname, address.port), timeout=_PATIENCE))
+        opened.append(socket.create_connection((address.hostname, address.port), timeout=PATIENCE))
         return opened[-1]
 
     yield connect

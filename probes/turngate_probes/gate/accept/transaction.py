@@ -12,9 +12,10 @@ from turngate.files import write_atomically
 from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.probe import ProbeSettings
+from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.record.recorder import RecordingSummary, put_in_place, record
-from turngate_probes.releases.source import ReleaseSource, Target
+from turngate_probes.releases.source import ReleaseSource
+from turngate_probes.releases.target import Target
 
 
 @contextmanager

@@ -1,0 +1,72 @@
+"""What a probe is asked to do, and where it keeps its sandboxes and its journal."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate.contract.clauses import Level
+from turngate.contract.verdict import FailOn
+from turngate.files import default_cache
+from turngate_probes.clauses import CHECKS, with_needs
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.cases import CASES, Case
+from turngate_probes.server_level.cases import SERVER_CASES
+
+KEPT_JOURNALS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
+
+    `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases.
+    """
+
+    level: Level
+    jobs: int
+    sandboxes: Path
+    keep: bool = False
+    fail_on: FailOn = FailOn.BROKEN
+    clauses: tuple[str, ...] = ()
+    more: tuple[Case, ...] = ()
+
+    def asked(self) -> frozenset[str] | None:
+        """Return the clauses that are judged, None for all."""
+        return with_needs(self.clauses) if self.clauses else None
+
+    def cases(self) -> list[Case]:
+        """List the cases to run."""
+        if self.level == "live":
+            return list(self.more)  # judged as in a hermetic probe, though with a real model
+        cases = [case for case in (*CASES, *SERVER_CASES, *self.more) if case.level in LEVELS[self.level]]
+        asked = self.asked()
+        if asked is None:
+            return cases
+        wanted = {name for clause_id in asked for name in CHECKS[clause_id].cases}
+        if EVERYTHING in wanted:
+            return cases
+        asked_for = [case for case in cases if case.name in wanted]
+        runs_turns = any(case.level != "static" for case in asked_for)
+        return [case for case in cases if case in asked_for or (case.opens and runs_turns)]
+
+
+def default_jobs() -> int:
+    """Return CPU count + 1, because engines often wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+def sandboxes_path(keep: Path | None) -> Path:
+    """Return the folder of sandboxes, outside the system's temporary directory, which some engines distrust."""
+    return keep.absolute() if keep else default_cache() / "sandboxes"
+
+
+def journal_path(keep: Path | None) -> Path:
+    """Return the path of a new journal; only the newest ones in the cache are kept."""
+    if keep:
+        return keep.absolute() / "probe.ndjson"
+    folder = default_cache() / "probes"
+    for path in sorted(folder.glob("*.ndjson"))[:-KEPT_JOURNALS]:
+        path.unlink(missing_ok=True)
+    return folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.ndjson"

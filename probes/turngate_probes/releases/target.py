@@ -1,0 +1,39 @@
+"""What users write to name a release: `codex`, `codex@0.169.0` or `codex=/path`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate import EnvironmentFailed, engine_names
+from turngate.errors import did_you_mean
+
+_TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target: an engine, and at most one of a version and an executable."""
+
+    engine: str
+    version: str | None = None
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        """Return the target as users write it."""
+        return self.engine + (f"@{self.version}" if self.version else f"={self.path}" if self.path else "")
+
+
+def parse_target(text: str) -> Target:
+    """Read a target; EnvironmentFailed describes valid targets."""
+    target, known = _TARGET.fullmatch(text), engine_names()
+    if not target or target["engine"] not in known:
+        name, hint = (
+            re.split("[@=]", text)[0],
+            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}",
+        )
+        if text == "-" or text.endswith(".json"):
+            name, hint = "", "--json takes no value; write files with --report FILE"
+        raise EnvironmentFailed(
+            f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint)
+        )
+    return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)

@@ -1,0 +1,63 @@
+"""Targets: what users write."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.contract import load
+from turngate.errors import EnvironmentFailed
+from turngate_probes.releases.target import Target, parse_target
+
+
+@pytest.mark.parametrize(
+    "text, target",
+    [
+        ("codex", Target("codex")),
+        ("codex@0.169.0", Target("codex", version="0.169.0")),
+        ("codex@latest", Target("codex", version="latest")),
+        ("codex=./bin/codex", Target("codex", path=Path("bin/codex"))),
+        ("codex=/a b@1/c=d", Target("codex", path=Path("/a b@1/c=d"))),
+    ],
+)
+def test_a_target_is_read(text: str, target: Target) -> None:
+    """Engine, version and executable are read; a path may contain the separators."""
+    assert parse_target(text) == target
+
+
+def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` in a path is the user's home, since shells don't expand it after `=`."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
+
+
+@pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
+def test_what_is_no_target_is_refused(text: str) -> None:
+    """An invalid target is rejected; the error quotes it and lists the known engines."""
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+        parse_target(text)
+    assert repr(text) in refused.value.what
+    assert all(engine in refused.value.hint for engine in load.engine_names())
+
+
+@pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
+def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
+    """A mistyped engine gets the nearest name as a suggestion, whatever follows it."""
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+        parse_target(text)
+    assert refused.value.hint == "did you mean codex?"
+
+
+@pytest.mark.parametrize("text", ["-", "report.json"])
+def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
+    """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+        parse_target(text)
+    assert refused.value.hint == "--json takes no value; write files with --report FILE"
+
+
+@given(st.sampled_from(load.engine_names()), st.from_regex(r"[^=@]+", fullmatch=True))
+def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
+    """The text of a target is the text it was read from."""
+    assert str(parse_target(f"{engine}@{version}")) == f"{engine}@{version}"

@@ -1,0 +1,59 @@
+"""The settings of a probe: which cases it plays, and where files go."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from turngate.contract.load import catalogue
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.cases import CASES
+from turngate_probes.probe_settings import KEPT_JOURNALS, ProbeSettings, default_jobs, journal_path, sandboxes_path
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use an empty cache."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
+    """Sandboxes and journal are in the cache, or both in the folder of `--keep`."""
+    assert sandboxes_path(None) == folder / "cache/sandboxes"
+    assert journal_path(None).parent == folder / "cache/probes"
+    assert sandboxes_path(folder / "kept") == folder / "kept"
+    assert journal_path(folder / "kept") == folder / "kept/probe.ndjson"
+
+
+def test_only_the_newest_journals_stay(folder: Path) -> None:
+    """Only the newest journals stay in the cache, ordered by name."""
+    probes = folder / "cache/probes"
+    probes.mkdir(parents=True)
+    names = [f"20260101T0000{i:02}Z-1.ndjson" for i in range(KEPT_JOURNALS + 5)]
+    for name in names:
+        (probes / name).touch()
+    journal_path(None)
+    assert sorted(path.name for path in probes.iterdir()) == names[5:]
+
+
+def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the number of cores is unknown, it counts as one."""
+    for cores, jobs in ((8, 9), (1, 2), (None, 2)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert default_jobs() == jobs
+
+
+def test_every_level_is_one_of_the_catalogue() -> None:
+    """A higher level includes all clauses of lower ones."""
+    assert set(LEVELS["static"]) < set(LEVELS["hermetic"])
+    assert {level for levels in LEVELS.values() for level in levels} == {
+        clause.level for clause in catalogue().values()
+    }
+
+
+def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
+    """A clause about all turns runs all cases, as does a probe without selected clauses."""
+    for clauses in (("process.clean-exit",), ()):
+        settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
+        assert settings.cases() == list(CASES)
