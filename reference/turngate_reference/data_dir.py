@@ -22,9 +22,13 @@ _TELLING = frozenset(("turngate.db", "server.lock", "versions.json", "handles"))
 
 
 class DataDir(Struct, frozen=True):
-    """The folders below one data directory; they are made when something is first written."""
+    """The folders below one data directory; they are made when something is first written.
+
+    `named` says that the command line named it, so that commands in hints must name it, too.
+    """
 
     root: Path
+    named: bool = False
 
     @property
     def runs(self) -> Path:
@@ -50,6 +54,14 @@ class DataDir(Struct, frozen=True):
     def versions(self) -> Path:
         """The release that each executable was last seen to be."""
         return self.root / "versions.json"
+
+    def command(self, words: str) -> str:
+        """Return a command of turngate that uses this directory, for a hint."""
+        if not self.named:
+            return f"turngate {words}"
+        from shlex import quote  # noqa: PLC0415 - seldom needed
+
+        return f"turngate {words} --data-dir {quote(str(self.root))}"
 
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.
@@ -105,7 +117,7 @@ class DataDir(Struct, frozen=True):
             hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
             raise EnvironmentFailed(f"{self.root} can't be written: {error.strerror}", hint) from error
         raise EnvironmentFailed(
-            "no unused handle was available", "remove old ones: turngate handles prune --older-than 30d"
+            "no unused handle was available", f"remove old ones: {self.command('handles')} prune --older-than 30d"
         )
 
 
@@ -119,7 +131,7 @@ def data_dir(asked: Path | None) -> DataDir:
     """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's."""
     chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
     # by its real path, since the directories in records are compared with real paths
-    return DataDir((Path(chosen).expanduser() if chosen else files.default_data()).resolve())
+    return DataDir((Path(chosen).expanduser() if chosen else files.default_data()).resolve(), named=bool(asked))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from turngate import EnvironmentFailed, Mode
 from turngate.contract.values import Rule
+from turngate.decoding import convert
 from turngate.files import read_regular, write_atomically
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
@@ -158,9 +159,11 @@ def as_text(record: HandleRecord) -> str:
 
 def find(data: DataDir, prefix: str) -> HandleRecord:
     """Return the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
+    if len(prefix) == HANDLE_LENGTH and {*prefix} <= {*ALPHABET} and data.record(prefix).exists():
+        return read(data.record(prefix))  # without listing what may be thousands
     names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
-        raise EnvironmentFailed(f"no handle {prefix!r} in {data.handles}", "list them: turngate handles")
+        raise EnvironmentFailed(f"no handle {prefix!r} in {data.handles}", f"list them: {data.command('handles')}")
     if len(names) > 1 and prefix not in names:
         raise EnvironmentFailed(f"{prefix!r} is ambiguous: {', '.join(names)}", "use more characters")
     return read(data.record(prefix if prefix in names else names[0]))
@@ -183,7 +186,7 @@ def read(path: Path) -> HandleRecord:
         data = json.loads(read_regular(path))
         if data["schema"] != SCHEMA:
             raise UnreadableRecordError(path, f"its format is {data['schema']}, but this version reads only {SCHEMA}")
-        return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
+        return _checked(convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
         raise UnreadableRecordError(path, error.strerror or "it can't be opened") from error
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:

@@ -144,7 +144,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1), help="rounds at the same time")
     parser.add_argument("--keep-going", action="store_true", help="go on after a broken round")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds in which all runs must come to rest")
+    parser.add_argument("--patience", type=float, default=180.0, help="seconds in which all runs must come to rest")
     parser.add_argument("--only", type=int, metavar="ROUND", help="play this round alone")
     parser.add_argument("--step", help="interrupt at this step, as the summary names it")
     parser.add_argument("--nth", type=int, default=1, help="when the step comes for the n-th time")

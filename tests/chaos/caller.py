@@ -9,6 +9,7 @@ from typing import Any
 from tests.chaos.client import RunStream, ServerGoneError, StreamedEvent, ask
 from tests.chaos.life import Life
 from tests.chaos.plan import PlannedRun, Round
+from tests.patience import PATIENCE
 
 ENDED = frozenset(("succeeded", "failed", "canceled"))
 RETRY = 0.1
@@ -85,7 +86,7 @@ class ChaosCaller:
                         self._act(life.port, run, finish=finish)
                 self._listen()
         except TimeoutError:
-            self.broken.append("every request is answered: one was not, within 40 s")
+            self.broken.append(f"every request is answered: one was not, within {PATIENCE:.0f} s")
         finally:
             self._leave()
         return not life.is_gone

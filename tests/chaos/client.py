@@ -5,7 +5,7 @@ import json
 import socket
 from typing import Any, NamedTuple
 
-PATIENCE = 40.0  # seconds; a server that answers nothing for so long is stuck
+from tests.patience import PATIENCE
 
 
 class ServerGoneError(Exception):

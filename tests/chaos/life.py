@@ -17,10 +17,9 @@ from pathlib import Path
 from tests.chaos import faults, sabotage
 from tests.chaos.plan import Round
 from tests.chaos.steps import Steps
+from tests.patience import PATIENCE
 from turngate import cli
 from turngate_reference.server import cli as _preloaded  # noqa: F401 - so that no server imports it
-
-STARTS, ENDS = 30.0, 30.0  # seconds after which a start or an end counts as hanging
 
 
 class Life:
@@ -67,7 +66,7 @@ class Life:
 
     def wait(self) -> bool:
         """Wait for an exit that the process has a reason for; False if it hangs, and is killed."""
-        last = time.monotonic() + ENDS
+        last = time.monotonic() + PATIENCE
         while not self.is_gone and time.monotonic() < last:
             time.sleep(0.005)
         hangs = not self.is_gone
@@ -86,7 +85,7 @@ class Life:
 
     def _listening(self, out: int) -> int:
         """Wait for the line with the listening address; 0 if the server ended before."""
-        said, last = b"", time.monotonic() + STARTS
+        said, last = b"", time.monotonic() + PATIENCE
         while select.select([out], [], [], max(0.0, last - time.monotonic()))[0]:
             if not (data := os.read(out, 4096)):
                 break

@@ -72,7 +72,7 @@ class Round(Struct, frozen=True):
     interruption: Interruption = ""
     interrupted_after: float | None = None
     target: StepTarget | None = None
-    patience: float = 60.0
+    patience: float = 180.0
 
 
 def plan(seed: int, number: int) -> Round:

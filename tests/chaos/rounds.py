@@ -19,11 +19,11 @@ from tests.chaos.client import ServerGoneError, ask
 from tests.chaos.life import Life
 from tests.chaos.plan import Round
 from tests.fakes.executables import chaotic
+from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from turngate.contract import load
 
 LIVES = 3
-BALANCE = 15.0  # seconds within which a slot must be freed after its run has ended
 _HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
 
 
@@ -108,9 +108,9 @@ class _Playing:
                 if planned.target is not None:
                     kind = signal.SIGTERM  # the steps of a normal shutdown may be the target
                 if not life.end(kind):
-                    self.broken.append("a server ends when it is told to: it did not within 30 s")
+                    self.broken.append(f"a server ends when it is told to: it did not within {PATIENCE:.0f} s")
         if not life.wait():
-            self.broken.append("a server starts or ends: it hung for 30 s")
+            self.broken.append(f"a server starts or ends: it hung for {PATIENCE:.0f} s")
         steps, visited = life.steps()
         self.steps += steps
         self.visited = self.visited or visited
@@ -119,7 +119,7 @@ class _Playing:
 
     def _check_slots(self, port: int) -> None:
         """Check that every slot is free again after all runs have ended."""
-        last, held = time.monotonic() + BALANCE, "?"
+        last, held = time.monotonic() + PATIENCE, "?"
         while time.monotonic() < last:
             with suppress(ServerGoneError):
                 held = re.findall(r"^turngate_slots_held (.*)$", ask(port, "GET", "/metrics")[1], re.MULTILINE)[0]

@@ -77,9 +77,10 @@ def waits_when_killed(planned: Round) -> bool:
 
 
 def loses_its_process(planned: Round) -> bool:
-    """Whether the kept process of a waiting run is killed before anything is interrupted."""
+    """Whether a kept process, which gives way to no other run, ends when it gets a reply, before any interruption."""
     runs = (run for run in planned.runs if run.warm and not run.left and not run.cancel)
-    return planned.interrupted_after is None and any(run.turns[0].startswith("crash") for run in runs)
+    uninterrupted = planned.interrupted_after is None and planned.slots >= len(planned.runs)
+    return uninterrupted and any(run.turns[0].startswith("crashlate") for run in runs)
 
 
 @pytest.mark.long
@@ -95,7 +96,9 @@ def loses_its_process(planned: Round) -> bool:
 def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callable[[Round], bool]) -> None:
     """The exit code is 1, and the output names the promise, the seed and how to repeat the round."""
     number = first(wanted)
-    with chaos("--sabotage", sabotage, "--only", number, "--patience", "25") as process:
+    # a run that is stuck takes all of its time; any other has enough on a busy machine
+    patience = ("--patience", "25") if broken == "no run is stuck" else ()
+    with chaos("--sabotage", sabotage, "--only", number, *patience) as process:
         said, _ = process.communicate()
     assert process.returncode == 1
     assert said.startswith("seed 7, 1 rounds")

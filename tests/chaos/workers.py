@@ -10,8 +10,7 @@ from typing import Self, cast
 
 from tests.chaos.plan import Round
 from tests.chaos.rounds import RoundResult, play
-
-ENDS = 20.0  # seconds that a process has to end what it started
+from tests.patience import PATIENCE
 
 
 class Workers:
@@ -36,7 +35,7 @@ class Workers:
             with suppress(OSError):
                 process.terminate()
         for process in self._workers.values():
-            process.join(ENDS)
+            process.join(PATIENCE)
 
     def play(self, draw: Callable[[], Round | None]) -> Iterator[RoundResult]:
         """Run the rounds that `draw` returns until it returns None; yield results as they arrive.

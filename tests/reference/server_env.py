@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import DataDir
@@ -16,7 +17,6 @@ from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.rows import Run, StoredQuestion
 
-PATIENCE = 30.0
 ASK = json.dumps(
     {
         "outcome": "ask_user",

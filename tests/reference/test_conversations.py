@@ -19,6 +19,7 @@ from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from tests.contracts.test_process import each_recorded_release
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
 from turngate import Ended, ProcessRequest, Stop, TurnReader, TurnRun, run_turn
@@ -179,12 +180,10 @@ def state_of(turn: Turn) -> str:
     return "asked" if isinstance(envelope, Envelope) and envelope.interaction else "answered"
 
 
-PATIENCE = 60
-
 HEAVY = {
     "asyncio", "email", "flask", "hashlib", "http", "jinja2", "jsonschema", "logging", "platformdirs",
-    "prometheus_client", "random", "referencing", "rich", "ruamel", "secrets", "semver", "sqlite3", "ssl",
-    "tempfile", "turngate_probes", "turngate_reference.server", "waitress", "werkzeug", "yaml", "zstandard",
+    "prometheus_client", "random", "referencing", "rich", "ruamel", "secrets", "semver", "shlex", "shutil", "sqlite3",
+    "ssl", "tempfile", "turngate_probes", "turngate_reference.server", "waitress", "werkzeug", "yaml", "zstandard",
 }  # fmt: skip
 LEAN = """
 import sys

@@ -67,6 +67,12 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert data_dir(None).root == Path("/platform/turngate")
 
 
+def test_commands_in_hints_name_the_directory_that_was_asked_for(tmp_path: Path) -> None:
+    """A directory from the command line is repeated, quoted if needed; another one is found without it."""
+    assert data_dir(None).command("runs") == "turngate runs"
+    assert data_dir(tmp_path / "x y").command("runs") == f"turngate runs --data-dir '{tmp_path}/x y'"
+
+
 def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     """If the run directory can't be created, the error says what to do."""
     (tmp_path / "file").touch()

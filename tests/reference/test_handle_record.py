@@ -159,6 +159,14 @@ def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> No
     assert "turngate.handle-record/99, but this version reads only turngate.handle-record/1" in said.err
 
 
+def test_a_whole_handle_is_found_without_a_list(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of other records don't slow a whole handle down; only a prefix needs their names."""
+    data = DataDir(cli_env.data)
+    assert handle_record.find(data, handle[:4]).handle == handle
+    monkeypatch.setattr(handle_record, "_paths", None)
+    assert handle_record.find(data, handle).handle == handle
+
+
 def test_the_schema_refuses_half_a_session(cli_env: CliEnv, handle: str) -> None:
     """The session's field and value must both be set or both be null."""
     record = cli_env.record(handle)

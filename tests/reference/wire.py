@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tests.patience import PATIENCE
 from tests.reference.caller import Answer, Caller
 from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.listener import WebListener, bound
 
-PATIENCE = 30.0
 MANY = 10_000
 _LIMITS = Limits()
 

@@ -47,7 +47,7 @@ class Conversations(Struct, frozen=True):
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
         built = first_turn(installed.contract, prompt, mode, options=args, model=model, workspace=workspace)
-        with self.data.new_run(engine) as (handle, directory), _naming(handle):
+        with self.data.new_run(engine) as (handle, directory), _naming(self.data, handle):
             launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
             record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
             return self._attempt(record, installed, built)
@@ -72,24 +72,34 @@ class Conversations(Struct, frozen=True):
 
     def _continue(self, record: HandleRecord, message: str) -> Attempted:
         """Resume the session that a record names; the caller holds its lock."""
-        handle, launch, session = record.handle, record.launch, record.session.value
-        if session is None:
-            raise EnvironmentFailed(
-                f"{handle} has no session to resume: no attempt reported a session id",
-                f"see {record.run_directory}, then start again: turngate start {record.engine} …",
-            )
+        handle, launch = record.handle, record.launch
         for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
-                hint = f"restore it, or start again: turngate start {record.engine} …"
+                hint = f"restore it, or start again: {self._start(record)}"
                 raise EnvironmentFailed(f"directory {directory} of {handle} doesn't exist any more", hint)
-        end_earlier(record)
+        if record.state == "unfinished":  # turngate was killed in the last attempt
+            from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
+
+            record = killed.settled(record, find_engine(record.engine, self.data, self.stop).contract)
+        session = self._session(record)
         installed = find_engine(record.engine, self.data, self.stop)
         built = resumed_turn(
             installed.contract, message, launch.mode, session,
             options=launch.args, model=launch.model, workspace=launch.cwd,
         )  # fmt: skip
-        with _naming(handle):
+        with _naming(self.data, handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built)
+
+    def _session(self, record: HandleRecord) -> str:
+        if record.session.value is not None:
+            return record.session.value
+        killed = "turngate was killed before the engine reported a session id"
+        why = killed if record.state == "unfinished" else "no attempt reported a session id"
+        what = f"{record.handle} has no session to resume: {why}"
+        raise EnvironmentFailed(what, f"see {record.run_directory}, then start again: {self._start(record)}")
+
+    def _start(self, record: HandleRecord) -> str:
+        return f"{self.data.command(f'start {record.engine}')} …"
 
     def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
         """Run one attempt; its record says `unfinished` until it has the result."""
@@ -116,28 +126,14 @@ class Conversations(Struct, frozen=True):
         return Attempted(record, done, other_session)
 
 
-def end_earlier(record: HandleRecord) -> None:
-    """End the engine of an attempt whose turngate was killed: two engines must never run on one session.
-
-    EnvironmentFailed if that fails. The caller holds the lock of the handle.
-    """
-    if record.state != "unfinished":
-        return
-    from turngate.process.scan import Noted, end_orphans  # noqa: PLC0415 - slow to import, and seldom needed
-
-    if left := end_orphans([Noted(record.run_id)]):
-        what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be stopped"
-        raise EnvironmentFailed(what, "end it, then try again")
-
-
 @contextmanager
-def _naming(handle: str) -> Iterator[None]:
+def _naming(data: DataDir, handle: str) -> Iterator[None]:
     """Add the handle of the new conversation to errors from here on."""
     try:
         yield
     except EnvironmentFailed as failed:
         hint = f"{failed.hint}; the handle is {handle}" if failed.hint else f"the handle is {handle}"
-        raise EnvironmentFailed(failed.what, f"{hint}: turngate handles show {handle}") from failed
+        raise EnvironmentFailed(failed.what, f"{hint}: {data.command('handles')} show {handle}") from failed
 
 
 def _reported(done: Attempt) -> str | None:

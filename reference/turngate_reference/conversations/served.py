@@ -30,7 +30,6 @@ from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 WATCH_SECONDS = 0.5
-_SEE = "list its state: turngate handles"
 _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
 
@@ -69,7 +68,9 @@ class ServedRun:
             raise EnvironmentFailed(str(early), hint) from early
         claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
         if claimed is None:
-            raise EnvironmentFailed(f"the question of {self.run.handle} was already answered or closed", _SEE)
+            raise EnvironmentFailed(
+                f"the question of {self.run.handle} was already answered or closed", _see(self.records.data)
+            )
         self.records.keep(claimed, State.RUNNING, claimed.session)
         add_event, done = text_events(outbox, claimed), None
 
@@ -80,7 +81,7 @@ class ServedRun:
         def play() -> tuple[Decision, TurnResult]:
             nonlocal done
             # a session has one process at a time
-            end_orphans(noted_processes(self.run.process or {}))
+            end_orphans(noted_processes(self.run.process))
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
             with self._ended_from_elsewhere(stop):
                 done = claimed_turn.play(built, stop)
@@ -90,7 +91,7 @@ class ServedRun:
             complete(outbox, self.records, claimed, play, stop.wait)
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
-            raise EnvironmentFailed(_news(ended), _SEE)
+            raise EnvironmentFailed(_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended)
 
     @contextmanager
@@ -125,7 +126,7 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
         if run is None:
             raise EnvironmentFailed(f"{data.database} has no run {record.run_id}", "was it created by another server?")
         if why := _reason_against(store, run):
-            raise EnvironmentFailed(f"{run.handle} can't be continued: {why}", _SEE)
+            raise EnvironmentFailed(f"{run.handle} can't be continued: {why}", _see(data))
         yield ServedRun(store, records, run)
 
 
@@ -142,6 +143,10 @@ def _reason_against(store: Store, run: Run) -> str:
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} is using {run.workspace}"
     return lost_workspace(run) or ""
+
+
+def _see(data: DataDir) -> str:
+    return f"list its state: {data.command('handles')}"
 
 
 def _news(run: Run) -> str:

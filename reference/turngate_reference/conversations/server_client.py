@@ -6,10 +6,10 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from turngate import EnvironmentFailed
+from turngate.decoding import convert
 from turngate_reference.data_dir import DataDir, server_url
 
 TIMEOUT = 60.0
@@ -108,7 +108,7 @@ def find_server(asked: str | None, data: DataDir) -> ServerClient:
 
 def info(run: dict[str, Any]) -> ServedRunInfo:
     """Parse the server's description of a run."""
-    return msgspec.convert(run, ServedRunInfo)
+    return convert(run, ServedRunInfo)
 
 
 def _refused(problem: Any) -> EnvironmentFailed:

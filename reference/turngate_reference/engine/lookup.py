@@ -10,6 +10,7 @@ from msgspec import Struct, json
 from turngate import EngineContract, NotCoveredError, Stop, engine_version, find_executable
 from turngate.contract import load
 from turngate.contract.cached import cached_contract
+from turngate.decoding import decode
 from turngate.files import read_regular, write_atomically
 from turngate.process.executable import identity
 from turngate_reference.data_dir import DataDir
@@ -75,5 +76,5 @@ def covering(contract: load.Contract, newest: EngineContract, version: str | Non
 def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
     """Return the cached identity and version of executables; empty if the cache can't be read."""
     with suppress(OSError, ValueError):
-        return json.decode(read_regular(data.versions), type=dict[str, tuple[str, str]])
+        return decode(read_regular(data.versions), dict[str, tuple[str, str]])
     return {}

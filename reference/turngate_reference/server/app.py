@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
-from turngate.contract import load
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.commands import Commands
@@ -23,7 +22,9 @@ from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
+from turngate_reference.server.states import State
 from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4
@@ -62,7 +63,6 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         """Lock the data directory and recover what an earlier server left; EnvironmentFailed if it can't be used."""
-        load.prepare()  # here, since turns and requests read contracts on many threads
         self._stop = Stop()
         self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
@@ -90,7 +90,9 @@ class Server:
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
         self.results = SchemaChecker(DATA_SECONDS)
         host = StickyHost()
-        self.warm = WarmProcesses(host, self._process_gone, self.dispatcher.kick, settings.warm_memory)
+        self.warm = WarmProcesses(
+            host, self._process_gone, self.dispatcher.kick, settings.warm_memory, has_reply=self._is_queued
+        )
         self._sticky = StickyRuns(
             self.store, self._records, host, self.dispatcher.release, settings.observe, self.results.data_flaw
         )  # fmt: skip
@@ -116,7 +118,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.warm.has_room)
+        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.warm.has_room, self.warm.end)
         self._watch.start()
         self._started = True
 
@@ -141,6 +143,10 @@ class Server:
         with self.store.writing() as connection:
             transitions.forget_process(connection, run_id, tag)
 
+    def _is_queued(self, run_id: str) -> bool:
+        run = runs.find(self.store, run_id)
+        return run is not None and run.state is State.QUEUED
+
     @property
     def ready(self) -> bool:
         """Whether the server accepts and works on runs."""
@@ -153,6 +159,7 @@ class Server:
         self._runner.closing.set()
         self.schemas.close()
         self.results.close()
+        self.warm.end_all()  # first, since turns that end may wait for the store
         self.dispatcher.close()
         self.warm.close()
         self._sticky.close()

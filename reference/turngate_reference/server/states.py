@@ -24,6 +24,13 @@ _STEPS = {
 TRANSITIONS = frozenset((source, to) for source, targets in _STEPS.items() for to in targets)
 
 
+class Delivery(StrEnum):
+    """How the prompt of a turn reached the engine: in a process started for it, or in one that was already there."""
+
+    NEW_PROCESS = "new_process"
+    LIVING_PROCESS = "living_process"
+
+
 class RunErrorCode(StrEnum):
     """Why a run failed; `openapi.yaml` says when each occurs."""
 

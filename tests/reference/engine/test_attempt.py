@@ -11,13 +11,14 @@ from turngate.process import execution
 from turngate_reference.engine import attempt
 
 
-@pytest.mark.parametrize("more, code", [([], 0), ([["stdout", '{"type": "turn.failed"}\n']], 1)])
+@pytest.mark.parametrize("more, code", [("", 0), ('{"type": "turn.failed"}\n', 1)])
 def test_an_engine_that_stays_after_its_turn_is_ended(
-    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: str, code: int
 ) -> None:
     """An engine that doesn't exit is ended and reported; the exit code is 0 if the turn succeeded, else 1."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
-    cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
+    *turn, (stream, end) = d.codex("hi")
+    cli_env.engine("codex", [*turn, [stream, end + more], ["hang"]])
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (code, "hi\n")
     assert "codex was stopped: it was still running" in said.err

@@ -1,9 +1,11 @@
 """Helpers for a server whose Codex is a fake sticky process."""
 
+import time
 from typing import Any
 
 from tests.fakes.executables import sticky
-from tests.reference.server_env import PATIENCE, ServerEnv
+from tests.patience import PATIENCE
+from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 
 
@@ -20,7 +22,17 @@ def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: An
 
 def pid_of(server_env: ServerEnv, run_id: str) -> int:
     """Return the process id of a run."""
-    return int((server_env.run(run_id).process or {})["pid"])
+    process = server_env.run(run_id).process
+    assert process
+    assert process.pid
+    return process.pid
+
+
+def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
+    """Let the deadlines of sticky runs come this much earlier, instead of waiting for them."""
+    inbox = server_env.server._sticky._inbox
+    inbox._due.timefunc = lambda: time.monotonic() + seconds
+    inbox.put("no run", lambda: None)  # so that its thread looks at the clock
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.reference.server_env import PATIENCE, ServerEnv
+from tests.patience import PATIENCE
+from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
-from tests.reference.wire import PATIENCE
 from turngate import engine_names
 from turngate_probes.simulate.process import install
 from turngate_reference.server.web.listener import bound

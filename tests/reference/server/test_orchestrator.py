@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
-from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.server.orchestrator import sticky_runs, transitions
 from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
@@ -38,7 +39,7 @@ def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pyt
 
     monkeypatch.setattr(host, "prompt", prompt_when_locked)
     run_id = create(server_env, f"say {final(x=1)}")
-    while "pid" not in (server_env.run(run_id).process or {}):
+    while (process := server_env.run(run_id).process) is None or process.pid is None:
         time.sleep(0.05)
     pid, protocol = pid_of(server_env, run_id), server_env.run(run_id).run_directory / ".turngate/attempt-001/protocol"
     with locked_database(server_env.settings.data.database):

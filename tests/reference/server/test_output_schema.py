@@ -11,14 +11,17 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.caller import Answer, Caller
 from tests.reference.cli_env import CliEnv
 from tests.reference.server import sticky_env
+from tests.reference.server.orchestrator.test_run_inbox import settle
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
 from tests.reference.server.test_cli import ServeProcess
-from tests.reference.server_env import PATIENCE, ServerEnv, final
+from tests.reference.server.warm_env import HeldEnd, is_running
+from tests.reference.server_env import ServerEnv, final
 from tests.reference.wire import served
 from turngate_reference.server import app
 from turngate_reference.server.output_schema import worker
@@ -164,6 +167,32 @@ def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: Se
         pass
     leave.set()
     assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
+    assert sticky_env.slots_are_free(server_env)
+
+
+def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process(server_env: ServerEnv) -> None:
+    """It is canceled once its idle process is gone, and its slot is free then."""
+    sticky_env.put_engine(server_env)
+    server = server_env.open()
+    entered, leave = threading.Event(), threading.Event()
+
+    def held(*_: object) -> None:
+        entered.set()
+        assert leave.wait(PATIENCE)
+
+    server._sticky._data_flaw = held
+    with HeldEnd(server.warm.host):
+        run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
+        assert entered.wait(PATIENCE)
+        pid = sticky_env.pid_of(server_env, run_id)
+        server.commands.cancel(run_id)
+        leave.set()
+        sticky = server._sticky._runs[run_id]
+        sticky.judge.submit(lambda: None).result(PATIENCE)
+        settle(server._sticky._inbox)
+        assert server_env.run(run_id).state is State.RUNNING
+    server_env.wait(run_id, State.CANCELED)
+    assert not is_running(pid)
     assert sticky_env.slots_are_free(server_env)
 
 

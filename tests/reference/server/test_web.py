@@ -21,11 +21,12 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS as CHECKS_OF_SCHEMATHESIS
 from schemathesis.checks import load_all_checks
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.api_tables import FILE, with_tables
 from tests.reference.server_env import ASK, ServerEnv, final
-from tests.reference.wire import PATIENCE, served
+from tests.reference.wire import served
 from turngate_reference.server.states import State
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.security import Guard

@@ -1,25 +1,30 @@
 """A server whose engine is simulated, with a stub model, and what its runs with a warm wait do."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
+from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from tests.reference.server.sticky_env import pid_of
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text
+from turngate_reference.server.states import Delivery
+from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.rows import Run, StoredQuestion
 
 ANSWER = final(done=True)
 ENDS = "that is all"
-LIVING, NEW = "living_process", "new_process"
+LIVING, NEW = Delivery.LIVING_PROCESS, Delivery.NEW_PROCESS
 
 
 @dataclass
@@ -58,7 +63,7 @@ class WarmEnv:
 
     def pid(self, run_id: str) -> int:
         """Return the id of the process that a waiting run has kept."""
-        return int((self.server_env.run(run_id).process or {})["pid"])
+        return pid_of(self.server_env, run_id)
 
     def until_cold(self, run_id: str) -> None:
         """Wait until a run has no process any more."""
@@ -68,6 +73,35 @@ class WarmEnv:
     def last_request(self) -> str:
         """Return the last request to the model."""
         return self.box.backend.exchanges()[-1].body.decode()
+
+
+class HeldEnd:
+    """Ends no process of a host before the end of the block; `asked` is set once one should end."""
+
+    def __init__(self, host: StickyHost) -> None:
+        self._end, self._held, self._lock = host.end, list[str](), threading.Lock()
+        self.asked, self._goes = threading.Event(), False
+        host.end = self.end  # type: ignore[method-assign]
+
+    def __enter__(self) -> Self:
+        """Hold back."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what was held back, and from now on all at once."""
+        with self._lock:
+            self._goes = True
+            while self._held:
+                self._end(self._held.pop())
+
+    def end(self, run_id: str) -> None:
+        """End a process, or hold that back."""
+        with self._lock:
+            if self._goes:
+                self._end(run_id)
+            else:
+                self._held.append(run_id)
+        self.asked.set()
 
 
 @contextmanager

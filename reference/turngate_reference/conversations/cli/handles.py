@@ -92,14 +92,15 @@ def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates 
 
 
 def _remove(data: DataDir, record: HandleRecord) -> None:
-    from turngate_reference.conversations.conversation import end_earlier  # noqa: PLC0415 - listing needs no engines
+    from turngate_reference.conversations.killed import end_engine  # noqa: PLC0415 - listing needs no engines
 
     path, lock = data.record(record.handle), data.lock(record.handle)
     try:
         with locked(lock, record.handle):
             if handle_record.read(path) != record:
                 return  # it has been used meanwhile
-            end_earlier(record)
+            if record.state == "unfinished":
+                end_engine(record)
             # a record may name any directory, by any path; only ours are removed
             ours = data.runs / record.run_id
             if ours.exists() and ours.resolve() == record.run_directory.resolve():

@@ -9,7 +9,7 @@ from turngate import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.server_client import Pending, ServedRunInfo, find_server, info
-from turngate_reference.data_dir import data_dir
+from turngate_reference.data_dir import DataDir, data_dir
 
 _KEPT = "\n\t\u200c\u200d"
 _EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
@@ -25,7 +25,8 @@ _url = click.option("--url", metavar="URL", help="The server's address, such as 
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API has it, with each open question.")
 def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_json: bool) -> None:
     """List the runs of a running server: first those that wait for you, with their questions, then the newest."""
-    server = find_server(url, data_dir(asked_dir))
+    data = data_dir(asked_dir)
+    server = find_server(url, data)
     asking = server.waiting()
     known = {run["run_id"] for run in asking}
     others = [] if waiting else [run | {"pending": None} for run in server.latest(limit) if run["run_id"] not in known]
@@ -36,7 +37,7 @@ def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_
         if run.pending:
             closes = f", closes {_time(run.wait_deadline_at)}" if run.wait_deadline_at else ""
             _print(f"{_row(run)}, asked {_time(run.pending.asked_at)}{closes} UTC")
-            _print(_question(run, run.pending))
+            _print(_question(run, run.pending, data))
     for run in map(info, others):
         _print(_row(run))
 
@@ -59,21 +60,22 @@ def reply(
     """
     if (text is None) == (option is None):
         raise click.UsageError("give TEXT or --option N, and not both")
-    server = find_server(url, data_dir(asked_dir))
-    run = _chosen([info(run) for run in server.waiting()], handle)
+    data = data_dir(asked_dir)
+    server = find_server(url, data)
+    run = _chosen([info(run) for run in server.waiting()], handle, data)
     question = run.pending
     if question is None:
-        raise EnvironmentFailed(f"{run.handle} asks nothing", "see: turngate runs")
+        raise EnvironmentFailed(f"{run.handle} asks nothing", f"see: {data.command('runs')}")
     response = _numbered(question, option) if option else _spelled(question, _read(text or ""))
     answer = server.reply(run, question, response)
     click.echo(json.dumps(answer, indent=2) if as_json else f"sent to {run.handle}: {visible(response[:200])}")
 
 
-def _chosen(waiting: list[ServedRunInfo], prefix: str) -> ServedRunInfo:
+def _chosen(waiting: list[ServedRunInfo], prefix: str, data: DataDir) -> ServedRunInfo:
     """Return the waiting run whose handle begins with `prefix`; EnvironmentFailed if there is none, or several."""
     runs = [run for run in waiting if prefix and run.handle.startswith(prefix)]
     if not runs:
-        raise EnvironmentFailed(f"no run with the handle {prefix!r} waits for a reply", "see: turngate runs")
+        raise EnvironmentFailed(f"no run with the handle {prefix!r} waits for a reply", f"see: {data.command('runs')}")
     if len(runs) > 1:
         names = ", ".join(run.handle for run in runs)
         raise EnvironmentFailed(f"{prefix!r} may be any of {names}", "give more of its characters")
@@ -110,11 +112,11 @@ def _row(run: ServedRunInfo) -> str:
     return f"{run.handle}  {_time(run.created_at)}  {run.engine:10} {run.state:13} {turns}"
 
 
-def _question(run: ServedRunInfo, question: Pending) -> str:
+def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> str:
     lines = [f"  ? {line}" if number == 0 else f"    {line}" for number, line in enumerate(question.prompt.split("\n"))]
     lines += [f"    {number}. {option}" for number, option in enumerate(question.options, 1)]
     lines += [f"    {field}:" for field in question.required_fields]
-    return "\n".join([*lines, f"  turngate reply {run.handle} TEXT", ""])
+    return "\n".join([*lines, f"  {data.command('reply')} {run.handle} TEXT", ""])
 
 
 def _time(time: str) -> str:

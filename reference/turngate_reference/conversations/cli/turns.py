@@ -1,6 +1,5 @@
 """The subcommands that run turns in the user's own environment: `start` and `resume`."""
 
-import shlex
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -26,7 +25,8 @@ INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
 _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), except: 2 the engine was not run,
-4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 130 interrupted."""
+4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 130 interrupted,
+141 the reader of the output is gone."""
 
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
@@ -185,8 +185,7 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
         answer.end(done.attempt.envelope)
     printing.diagnostics(done)
     if not as_json:
-        chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
-        printing.continuation(done.record, f"turngate resume{chosen}")
+        printing.continuation(done.record, data.command("resume"))
     if answer.failed:
         raise answer.failed
     return _exit_code(done)

@@ -21,7 +21,7 @@ from turngate_reference.server.orchestrator.prompts import first_prompt, reply_p
 from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
-from turngate_reference.server.orchestrator.warm_turn import no_warm_wait
+from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
@@ -29,6 +29,7 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 from turngate_reference.server.store.rows import Run, StoredQuestion, own_cwd
 
+BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
 
 
@@ -101,7 +102,11 @@ class Commands:
         return answer
 
     def cancel(self, run_id: str) -> dict[str, Any]:
-        """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone."""
+        """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone.
+
+        If it keeps a process between two turns, this returns when that is gone.
+        """
+        self._end_kept(run_id)
         seconds, turn_ended = self.sticky.seconds(run_id), False
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
@@ -120,6 +125,14 @@ class Commands:
         self.sticky.end(run_id)
         self.warm.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
+
+    def _end_kept(self, run_id: str) -> None:
+        """End the process of a run that is between two turns, and return when it is gone."""
+        while self.warm.has_process(run_id):
+            run = runs.find(self.store, run_id)
+            if run is None or run.state is State.RUNNING or run.state in ENDED:
+                return
+            self.warm.finish_waiting(run_id, BETWEEN_TURNS_SECONDS)
 
     def _check(self, request: dict[str, Any], workspace: Path | None) -> None:
         """Reject a run that is known to fail, before anything is created."""

@@ -9,7 +9,7 @@ from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.states import RunErrorCode, State
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import ProcessNote, Run
 
 MAX_FINAL_DATA = 4 * 2**20
 # returns what in the data violates a schema, like `SchemaChecker.data_flaw`
@@ -43,7 +43,7 @@ class TurnResult:
     repair_level: str | None = None
     session: dict[str, Any] | None = None
     session_seen: bool | None = None
-    process: dict[str, Any] | None = None
+    process: ProcessNote | None = None
 
 
 def decide(

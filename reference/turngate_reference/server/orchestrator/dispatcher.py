@@ -3,7 +3,7 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
@@ -49,16 +49,18 @@ class Dispatcher:
         self,
         run_turn: Callable[[Run, Stop], bool],
         unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
-        has_room: Callable[[Collection[str], int], bool] = lambda _queued, free: free > 0,
+        has_room: Callable[[Sequence[str], int, Collection[str]], bool] = lambda _queued, free, _held: free > 0,
+        end_kept: Callable[[str], None] = lambda _run_id: None,
     ) -> None:
         """Start processing the queue.
 
         `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`.
         `unsettled` picks, from the names of engines, those whose interactive runs must not start yet. `has_room` says
-        whether the first of some queued runs may start, from the number of slots that no turn holds. Call `kick` when
-        one of these changes.
+        whether the first of some queued runs may start, from the number of free slots and the runs that hold the
+        others. Call `kick` when one of these changes. `end_kept` ends the process that a run has kept, if any, without
+        waiting.
         """
-        self._run_turn, self._unsettled, self._has_room = run_turn, unsettled, has_room
+        self._run_turn, self._unsettled, self._has_room, self._end_kept = run_turn, unsettled, has_room, end_kept
         self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
@@ -76,7 +78,7 @@ class Dispatcher:
 
     def release(self, run: Run) -> None:
         """Free the slot that was taken with the claim of a run; no process of that claim is left."""
-        self._release(str((run.process or {})["tag"]))
+        self._release(run.process.tag if run.process else "")
 
     def _release(self, tag: str) -> None:
         with self._lock:
@@ -113,7 +115,9 @@ class Dispatcher:
                 while not self._closing.is_set() and self.held < self.slots:
                     held_back = self._unsettled(transitions.first_turns(self._store))
                     queued = transitions.queued(self._store, held_back, self.slots)
-                    if not queued or not self._has_room(queued, self.slots - self.held):
+                    with self._lock:
+                        held = [run_id for run_id, _ in self._held.values()]
+                    if not queued or not self._has_room(queued, self.slots - len(held), held):
                         break
                     self._begin(held_back, queued[0])
             except Exception:
@@ -140,9 +144,11 @@ class Dispatcher:
         except Exception as error:
             self._release(tag)
             why = f"its turn could not be started: {type(error).__name__}: {error}"
-            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0)
+            kept = run.process.kept if run.process else None
+            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0, process=kept)
             outbox, wait = Outbox(self._store), self._closing.wait
             transitions.end_turn_eventually(outbox, self._records, run, decision, result, wait)
+            self._end_kept(run.run_id)
             raise
         # a cancel between the claim and this had nothing to stop
         current = runs.find(self._store, run.run_id)

@@ -12,17 +12,18 @@ import psutil
 from msgspec import structs
 
 from turngate import EnvironmentFailed, Invocation, Mode, RefusedError, Stop, TurnReader, first_turn, resumed_turn
-from turngate.process import session_exists, start_time
+from turngate.process import start_time
+from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
-from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import ProcessNote, Run
 
 log = logging.getLogger(__name__)
 
@@ -96,14 +97,14 @@ class HeadlessTurn:
 
         def note_process(pid: int) -> None:
             with suppress(psutil.NoSuchProcess):
-                noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
+                noted = structs.replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid))
                 self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
             self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))
-            self.outbox.put(lambda connection: transitions.note_delivery(connection, run, "new_process"))
+            self.outbox.put(lambda connection: transitions.note_delivery(connection, run, Delivery.NEW_PROCESS))
 
         options = RunOptions(
             run.cwd, self.env, stop,
-            timeout=float(run.timeout), tag=(run.process or {}).get("tag", ""), on_start=note_process,
+            timeout=float(run.timeout), tag=run.process.tag if run.process else "", on_start=note_process,
         )  # fmt: skip
         try:
             return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
@@ -137,11 +138,14 @@ def complete(
     run: Run,
     turn: Callable[[], tuple[Decision, TurnResult] | None],
     wait: Callable[[float], bool],
+    left: Callable[[], ProcessNote | None] = lambda: None,
+    end_left: Callable[[], None] = lambda: None,
 ) -> TurnResult | None:
     """Run a claimed turn and save its result, success or failure; None if `turn` has handed it over.
 
     `outbox` holds the unwritten data of the turn, and is closed. `wait` waits some seconds if the store can't
-    be written, and returns whether to give up.
+    be written, and returns whether to give up. `left` returns the note of the process that the turn has left, and
+    `end_left` ends it.
     """
     start = time.monotonic()
     try:
@@ -153,8 +157,8 @@ def complete(
     except Exception as error:
         log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
-    result = replace(result, seconds=time.monotonic() - start)
-    transitions.end_turn_eventually(outbox, records, run, decision, result, wait)
+    result = replace(result, seconds=time.monotonic() - start, process=left())
+    transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
     outbox.close()
     return result
 

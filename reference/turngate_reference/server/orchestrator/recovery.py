@@ -17,7 +17,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run, Summary
+from turngate_reference.server.store.rows import ProcessNote, Run, Summary
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
     run = runs.find(store, run_id)
     if run is None or run_id not in runs.at_terminals(store):
         return
-    if left := end_orphans(noted_processes(run.process or {})):
+    if left := end_orphans(noted_processes(run.process)):
         # the note about them stays, so that the next server tries again
         log.error("could not stop these processes of a killed turngate resume: %s", ", ".join(map(str, left)))
     killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed during the turn")
@@ -105,8 +105,6 @@ def _end(store: Store, records: Records, run: Run, decision: Decision, **columns
         transitions.end_run(connection, run, decision, **columns)
 
 
-def noted_processes(process: dict[str, Any]) -> list[Noted]:
+def noted_processes(note: ProcessNote | None) -> list[Noted]:
     """Return the processes of a note: that of the turn, and the one that the run has kept since its last turn."""
-    kept = process.get("kept")
-    noted = Noted(process.get("tag", ""), process.get("pid"), process.get("started_at"))
-    return [noted, *(noted_processes(kept) if kept else ())]
+    return [Noted(note.tag, note.pid, note.started_at), *noted_processes(note.kept)] if note else []

@@ -11,14 +11,15 @@ from msgspec import structs
 from turngate import EngineContract, EngineSessionHandle
 from turngate_reference.server.sticky import events
 from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import ProcessNote, Run
 
 
 @dataclass(slots=True)
 class StickyRun:
     """A run with a process: `run` is its state at the start of the turn, `turn_began` the clock's time then.
 
-    `judge` decides how its turns end, and passes its events on in order. `lost` is None if the process is alive or was
+    `process` is the note of its process, and `is_gone` says that it has ended. `judge` decides how its turns end, and
+    passes its events on in order. `lost` is None if the process is alive or was
     ended by turngate.
     """
 
@@ -27,9 +28,14 @@ class StickyRun:
     outbox: Outbox
     on_text: Callable[[str], None]
     turn_began: float
-    process: dict[str, Any]
+    process: ProcessNote
+    is_gone: bool = False
     lost: events.Lost | None = None
     judge: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "turngate-judge"))
+
+    def note(self, **fields: Any) -> None:
+        """Change fields of the note of the process."""
+        self.process = structs.replace(self.process, **fields)
 
     def session(self, session_id: str) -> dict[str, Any] | None:
         """Return the session id if it is new and a headless resume would accept it too."""

@@ -29,13 +29,13 @@ from turngate_reference.server.orchestrator.prompts import first_prompt, reply_p
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
 from turngate_reference.server.orchestrator.sticky_run import StickyRun
-from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run, StoredQuestion
+from turngate_reference.server.store.rows import ProcessNote, Run, StoredQuestion
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +67,11 @@ class StickyRuns:
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
         """Start the process of a claimed run, and run its first turn in it; `env` is the engine's."""
         outbox = Outbox(self._store)
-        sticky = StickyRun(
-            run, engine.contract, outbox, text_events(outbox, run), self._clock(), dict(run.process or {})
-        )  # fmt: skip
+        note, on_text = run.process or ProcessNote(""), text_events(outbox, run)
+        sticky = StickyRun(run, engine.contract, outbox, on_text, self._clock(), note)
         request = events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
-            sticky.process["tag"], traces(run.run_directory, run.turn_index), run.model,
+            sticky.process.tag, traces(run.run_directory, run.turn_index), run.model,
             tuple(run.request["engine_options"]),
         )  # fmt: skip
 
@@ -140,7 +139,7 @@ class StickyRuns:
 
     def _gone(self, sticky: StickyRun, exit_code: int | None) -> None:
         """Settle a run whose process is gone, and free its slot, even if anything but the store fails."""
-        run_id = sticky.run.run_id
+        run_id, sticky.is_gone = sticky.run.run_id, True
         try:
             self._settle_lost(sticky)
             with self._store.writing() as connection:
@@ -171,13 +170,11 @@ class StickyRuns:
             log.exception("%s can't be failed either", run_id)
 
     def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
-        sticky.process |= {
-            "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
-        }  # fmt: skip
+        sticky.note(pid=event.pid, started_at=event.started_at, transport_session_id=event.session_id)
         with self._store.writing() as connection:
             runs.change(connection, sticky.run.run_id, process=sticky.process)
             transitions.note_argv(connection, sticky.run, event.argv)
-            transitions.note_delivery(connection, sticky.run, "new_process")
+            transitions.note_delivery(connection, sticky.run, Delivery.NEW_PROCESS)
         self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
     def _judge(self, sticky: StickyRun, event: events.TurnEnded) -> tuple[Decision, TurnResult]:
@@ -191,12 +188,11 @@ class StickyRuns:
             transitions.drop_permission(self._store, sticky.run.run_id)
         if not self._is(sticky, State.RUNNING):
             return
-        sticky.process["transport_session_id"] = event.session_id
+        sticky.note(transport_session_id=event.session_id)
         session = sticky.session(event.session_id or "")
         result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
         until = after(sticky.run.timeout) if decision.state is State.WAITING_USER else None
-        # keep the note of the process until it is gone, so that a restart can end it
-        state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
+        state = self._end_turn(sticky, decision, result, wait_deadline_at=until)
         if state is State.WAITING_USER:
             self._limit_wait(sticky)
         else:
@@ -223,7 +219,7 @@ class StickyRuns:
             self._host.decide(run_id, question.request_id, response)
             return
         sticky.turn_began, sticky.on_text = self._clock(), text_events(sticky.outbox, run)
-        sticky.outbox.put(lambda connection: transitions.note_delivery(connection, run, "living_process"))
+        sticky.outbox.put(lambda written: transitions.note_delivery(written, run, Delivery.LIVING_PROCESS))
         self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:
@@ -266,12 +262,19 @@ class StickyRuns:
 
     def _fail_running(self, sticky: StickyRun, decision: Decision) -> None:
         """Fail a run that is `running`; only this thread takes it out of that state."""
-        self._end_turn(sticky, decision, TurnResult(self._clock() - sticky.turn_began), process=sticky.process)
+        run = self._current(sticky)
+        if run.turn_index > sticky.run.turn_index:  # its reply has begun the turn, but is not delivered yet
+            sticky.run, sticky.turn_began = run, self._clock()
+        self._end_turn(sticky, decision, TurnResult(self._clock() - sticky.turn_began))
 
-    def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State:
+    def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State | None:
+        """End a turn; return the new state, or None if the run must be canceled, which happens in `_gone`."""
         sticky.outbox.flush()
+        # keep the note of the process until it is gone, so that a restart can end it
+        result = replace(result, process=None if sticky.is_gone else sticky.process)
         state = transitions.end_turn(self._store, self._records, sticky.run, decision, result, **columns)
-        self.observe(sticky.run.engine, result.outcome, result.seconds or 0.0)
+        if state is not None:
+            self.observe(sticky.run.engine, result.outcome, result.seconds or 0.0)
         return state
 
     def _fail_waiting(self, sticky: StickyRun, decision: Decision) -> bool:

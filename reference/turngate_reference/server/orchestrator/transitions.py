@@ -18,11 +18,11 @@ from turngate import Interaction, Mode
 from turngate_reference.handle_record import now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.states import ENDED, Delivery, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import ProcessNote, Run
 from turngate_reference.server.store.runs import add_event
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
             return None
         return _begin_turn(
             connection, row["run_id"], State.QUEUED, row["turn_index"] + 1,
-            process=_note(tag, json.loads(row["process_json"] or "null")), started_at=row["started_at"] or now(),
+            process=_note(tag, row["process_json"]), started_at=row["started_at"] or now(),
         )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
         _close_question(connection, run, response, terminal=True)
         return _begin_turn(
             connection, run.run_id, State.WAITING_USER, run.turn_index + 1,
-            pending_interaction_id=None, process=_note(tag, current.process) | {"terminal": True},
+            pending_interaction_id=None, process=ProcessNote(tag, terminal=True, kept=current.process),
         )  # fmt: skip
 
 
@@ -111,10 +111,13 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> 
     )
 
 
-def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
+def end_turn(
+    store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any
+) -> State | None:
     """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
 
-    `columns` are further columns of the run, written in the same transaction.
+    None: nothing has changed, since a run is canceled only once the process that `result` names has ended. `columns`
+    are further columns of the run, written in the same transaction.
     """
     # write the record first: whoever reads the new state finds the record, and no next turn has started
     current = runs.find(store, run.run_id) or run
@@ -122,6 +125,8 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
     with store.writing() as connection:
         current = runs.get(connection, run.run_id)
         if current.cancel_requested:
+            if result.process is not None:
+                return None
             decision = Decision(State.CANCELED)
         if result.session_seen is not None:
             columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
@@ -133,20 +138,31 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
             "error": decision.error, "final_data": decision.final_data, "session": result.session or current.session
         }  # fmt: skip
         _end_turn(connection, run, decision, result)
-        columns = {"process": result.process} | columns
+        columns["process"] = result.process
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **columns):
             raise RuntimeError(f"{run.run_id} is not running any more")
     return decision.state
 
 
 def end_turn_eventually(
-    outbox: Outbox, records: Records, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
+    outbox: Outbox,
+    records: Records,
+    run: Run,
+    decision: Decision,
+    result: TurnResult,
+    wait: Callable[[float], bool],
+    end_process: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the outbox's data of the turn, then its end, as soon as the store allows; `wait` as in `eventually`."""
+    """Write the outbox's data of the turn, then its end, as soon as the store allows; `wait` as in `eventually`.
+
+    If the run must be canceled, `end_process` ends the process that `result` names before that.
+    """
 
     def end() -> None:
         outbox.flush()
-        end_turn(outbox.store, records, run, decision, result)
+        if end_turn(outbox.store, records, run, decision, result) is None:
+            end_process()
+            end_turn(outbox.store, records, run, decision, replace(result, process=None))
 
     with suppress(sqlite3.Error):
         eventually(end, wait)
@@ -216,8 +232,8 @@ def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | No
     connection.execute(change, (exit_code, run_id, run_id))
 
 
-def note_delivery(connection: sqlite3.Connection, run: Run, delivery: str) -> None:
-    """Record to which process the prompt of a turn went: `new_process` or `living_process`."""
+def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) -> None:
+    """Record to which process the prompt of a turn went."""
     add_event(connection, run.run_id, "turn.delivered", {"turn_index": run.turn_index, "delivery": delivery})
 
 
@@ -225,13 +241,13 @@ def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> Non
     """Forget the process with this tag, which is gone; the note of any other stays."""
     # a running turn needs its tag, even if this process is gone
     run = runs.get(connection, run_id)
-    if run.state is not State.RUNNING and run.process is not None and run.process["tag"] == tag:
+    if run.state is not State.RUNNING and run.process is not None and run.process.tag == tag:
         runs.change(connection, run_id, process=None)
 
 
-def _note(tag: str, kept: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the note of a turn's processes, with that of the process that the run has kept."""
-    return {"tag": tag} | ({"kept": kept} if kept else {})
+def _note(tag: str, kept: str | None) -> ProcessNote:
+    """Return the note of a turn's processes, with the stored one of the process that the run has kept."""
+    return ProcessNote(tag, kept=runs.process_note(kept) if kept else None)
 
 
 def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int, ...]:

@@ -19,7 +19,8 @@ from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
-from turngate_reference.server.orchestrator.warm_turn import WarmTurn, no_warm_wait
+from turngate_reference.server.orchestrator.warm_turn import WarmTurn
+from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.states import ENDED, RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -52,12 +53,19 @@ class TurnRunner:
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn and save its result, success or failure; False if a sticky process holds the slot."""
-        outbox = Outbox(self.store)
-        result = complete(outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait)
+        outbox, run_id = Outbox(self.store), run.run_id
+        try:
+            result = complete(
+                outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait,
+                lambda: self.warm.note(run_id), lambda: self.warm.finish(run_id),
+            )  # fmt: skip
+        except BaseException:
+            self.warm.finish(run_id)
+            raise
         if result is None:
             return False
-        if result.process is not None or self.warm.has_process(run.run_id):
-            self._settle_process(run.run_id)
+        if result.process is not None or self.warm.has_process(run_id):
+            self._settle_process(run_id)
         self.observe(run.engine, result.outcome, result.seconds or 0.0)
         return True
 
@@ -115,7 +123,7 @@ class TurnRunner:
             self.warm.keep(run_id, run.warm_wait_sec)
         if run is not None and run.process is not None and not self.warm.has_process(run_id):
             # it may have ended before its note was written
-            tag = run.process["tag"]
+            tag = run.process.tag
             with suppress(sqlite3.Error):
                 self._eventually(lambda: self._forget(run_id, tag))
 

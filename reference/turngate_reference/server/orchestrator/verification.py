@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
+from turngate.decoding import decode
 from turngate.files import default_cache, overlay
 from turngate.process import Stdin, run
 from turngate.process.executable import identity, is_simulated
@@ -27,7 +28,7 @@ DEADLINE = 240.0
 _LONGEST_OUTPUT = 64 * 2**10
 _LONGEST_REASON = 500
 _COMMAND = (
-    sys.executable, "-P", "-c", f"import os; os.nice({NICENESS}); from turngate.cli import main; main()",
+    sys.executable, "-P", "-c", f"import os; os.nice({NICENESS}); from turngate.entry import main; main()",
 )  # fmt: skip
 
 
@@ -63,8 +64,6 @@ class _Printed(msgspec.Struct, frozen=True):
     detail: Annotated[str, msgspec.Meta(max_length=4000)]
 
 
-# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
-_PRINTED = msgspec.json.Decoder(_Printed)
 _OFF = Verified(Status.UNPROVEN, "verification is turned off")
 _PENDING = Verified(Status.PENDING, "its resume is not verified yet")
 _SIMULATED = "the engine is simulated, which proves nothing about the real one"
@@ -122,7 +121,7 @@ class Verifier:
         at = datetime.now(UTC)
         try:
             outcome = run(request, stop=self._stop)
-            printed = _PRINTED.decode(outcome.stdout)
+            printed = decode(outcome.stdout, _Printed)
         except EnvironmentFailed as failed:
             return Verified(Status.UNPROVEN, str(failed), at)
         except ValueError:

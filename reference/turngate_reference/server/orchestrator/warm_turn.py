@@ -4,31 +4,26 @@ import logging
 import queue
 import re
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
-from turngate import Ended, EngineContract, EngineSessionHandle, Mode, RefusedError, Stop
-from turngate.argv import build
-from turngate.process import session_exists
+from turngate import Ended, EngineSessionHandle, Stop
+from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
 from turngate_reference.server.orchestrator.headless import HeadlessTurn
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.warm_processes import WarmProcess, WarmProcesses
-from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.store import runs
 
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 3.0  # for a process that has waited to answer a request
-LIVING, NEW = "living_process", "new_process"
 _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
 Ending = tuple[Decision, TurnResult]
 
@@ -44,7 +39,7 @@ class WarmTurn:
         """Run the turn in the process that the run has kept, else in a new one; `reply` is None for turn 1.
 
         None if no process has got anything of the prompt, and none is left: the turn can then run headless. Otherwise
-        its process may still exist. TurnFailed as for a headless turn.
+        its process may still exist, unless the turn was cut short. TurnFailed as for a headless turn.
         """
         run = self.turn.run
         self.turn.command(reply)
@@ -54,8 +49,8 @@ class WarmTurn:
             prompt = reply_prompt(reply, run.request, run.artifacts)
         deadline = time.monotonic() + run.timeout
         if kept := self.processes.take(run.run_id):
-            self.processes.prompt(kept, prompt, checked=True)
-            ended = self._follow(_Delivery(kept, prompt, LIVING), deadline, stop)
+            self.processes.host.prompt(run.run_id, prompt, checked=True)
+            ended = self._follow(_Prompt(kept, prompt, Delivery.LIVING_PROCESS), deadline, stop)
             if ended is not None:
                 return ended
         if reply is not None and not self.turn.engine.contract.sticky.loads_headless:
@@ -64,70 +59,76 @@ class WarmTurn:
             process = self.processes.open(run.run_id, self._request())
         except ValueError:  # the server is closing
             return INTERRUPTED, TurnResult()
-        return self._follow(_Delivery(process, prompt, NEW), deadline, stop)
+        return self._follow(_Prompt(process, prompt, Delivery.NEW_PROCESS), deadline, stop)
 
     def _request(self) -> events.StickyRequest:
         run, engine, env = self.turn.run, self.turn.engine, self.turn.env
+        tag = run.process.tag if run.process else ""
         session = run.session["handle_value"] if run.session else None
         return events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
-            (run.process or {})["tag"], traces(run.run_directory, run.turn_index), run.model,
+            tag, traces(run.run_directory, run.turn_index), run.model,
             tuple(run.request["engine_options"]), warm=True, session=session,
         )  # fmt: skip
 
-    def _follow(self, delivery: "_Delivery", deadline: float, stop: Stop) -> Ending | None:
+    def _follow(self, prompt: "_Prompt", deadline: float, stop: Stop) -> Ending | None:
         """Follow the process until the turn has ended; None if it is gone without having got anything of the prompt."""
-        process, check_until = delivery.process, time.monotonic() + CHECK_SECONDS
+        process, check_until = prompt.process, time.monotonic() + CHECK_SECONDS
         with stop.telling(process.events) as already:  # type: ignore[arg-type]
             event: events.StickyEvent | Ended | None = Ended.STOPPED if already else None
             while True:
                 match event:
                     case Ended():
-                        return INTERRUPTED, TurnResult(process=process.note)
+                        return self._cut_short(INTERRUPTED)
                     case events.TurnEnded():
-                        return self._ended(process, event)
+                        return self._ended(event)
                     case events.Lost() | events.Gone():
-                        return self._lost(delivery, getattr(event, "detail", "it was ended"))
+                        return self._lost(prompt, getattr(event, "detail", "it was ended"))
                     case _:
-                        self._heard(delivery, event)
-                is_checking = delivery.kind == LIVING and not delivery.is_made
+                        self._heard(prompt, event)
+                is_checking = prompt.delivery is Delivery.LIVING_PROCESS and not prompt.is_made
                 until = min(check_until, deadline) if is_checking else deadline
                 try:
                     event = process.events.get(timeout=max(0.0, until - time.monotonic()))
                 except queue.Empty:
                     if is_checking:
-                        return self._lost(delivery, "it doesn't answer")
-                    return _LATE, TurnResult(process=process.note)
+                        return self._lost(prompt, "it doesn't answer")
+                    return self._cut_short(_LATE)
 
-    def _heard(self, delivery: "_Delivery", event: object) -> None:
+    def _cut_short(self, decision: Decision) -> Ending:
+        """End a turn together with its process, which must not go on in the workspace of a run that has ended."""
+        self.processes.finish(self.turn.run.run_id)
+        return decision, TurnResult()
+
+    def _heard(self, prompt: "_Prompt", event: object) -> None:
         """Handle what happens during a turn."""
-        run, outbox, process = self.turn.run, self.turn.outbox, delivery.process
+        run, outbox, process = self.turn.run, self.turn.outbox, prompt.process
         match event:
             case events.Opened():
-                note = (run.process or {}) | process.note
+                note = structs.replace(process.note, kept=run.process.kept if run.process else None)
                 outbox.put(lambda connection: runs.change(connection, run.run_id, process=note))
-                self.processes.prompt(process, delivery.prompt, checked=False)
+                self.processes.host.prompt(run.run_id, prompt.text)
             case events.Prompted():
-                delivery.is_made = True
+                prompt.is_made = True
                 argv = process.opened.argv if process.opened else ()
                 outbox.put(lambda connection: transitions.note_argv(connection, run, argv))
-                outbox.put(lambda connection: transitions.note_delivery(connection, run, delivery.kind))
+                outbox.put(lambda connection: transitions.note_delivery(connection, run, prompt.delivery))
             case events.AgentText():
                 self.turn.on_text(event.text)
 
-    def _lost(self, delivery: "_Delivery", why: str) -> Ending | None:
+    def _lost(self, prompt: "_Prompt", why: str) -> Ending | None:
         """End a process that can't continue; None if it has got nothing of the prompt."""
-        process = delivery.process
+        process = prompt.process
         self.processes.finish(process.run_id)
         with suppress(queue.Empty):
-            while not delivery.is_made:
-                delivery.is_made = isinstance(process.events.get_nowait(), events.Prompted)
-        if delivery.is_made:
+            while not prompt.is_made:
+                prompt.is_made = isinstance(process.events.get_nowait(), events.Prompted)
+        if prompt.is_made:
             return failed(self._failure_code, why), TurnResult()
         log.info("%s can't use its process: %s", process.run_id, why)
         return None
 
-    def _ended(self, process: WarmProcess, event: events.TurnEnded) -> Ending:
+    def _ended(self, event: events.TurnEnded) -> Ending:
         """Return the next state of the run; an engine's failure takes precedence, then a missing or changed session."""
         turn, run, session_id = self.turn, self.turn.run, event.session_id or ""
         seen = session = None
@@ -146,7 +147,7 @@ class WarmTurn:
             session = structs.asdict(handle)
             if decision.state is State.WAITING_USER:
                 seen = session_exists(contract.store, session_id, run.locations, run.cwd) is True
-        return decision, replace(result, session=session, session_seen=seen, process=process.note)
+        return decision, replace(result, session=session, session_seen=seen)
 
     def _session_flaw(self, session_id: str) -> str:
         """Return why a headless turn could not resume the session of the turn; empty if it could."""
@@ -162,23 +163,10 @@ class WarmTurn:
 
 
 @dataclass(slots=True)
-class _Delivery:
+class _Prompt:
     """A prompt on its way to a process; `is_made` once the process may have got something of it."""
 
     process: WarmProcess
-    prompt: str
-    kind: str
+    text: str
+    delivery: Delivery
     is_made: bool = False
-
-
-def no_warm_wait(contract: EngineContract, request: Mapping[str, Any], workspace: Path) -> str | None:
-    """Return why a resumable run with this request can't keep its process between turns; None if it can."""
-    if contract.sticky.warm is None:
-        release = f"{contract.engine} {contract.version}" if contract.version else contract.engine
-        return f"the contract doesn't show that {release} can resume the sessions of a process that stays"
-    options, model = request["engine_options"], request.get("model")
-    try:
-        build.sticky_options(contract, Mode.INTERACTIVE, options, model, workspace, warm=True)
-    except RefusedError as refused:
-        return str(refused)
-    return None

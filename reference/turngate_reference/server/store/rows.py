@@ -61,13 +61,29 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
         return self.profile.get("warm_wait_sec", 0) if self.profile and self.is_resumable else 0
 
 
+class ProcessNote(Struct, frozen=True, omit_defaults=True):
+    """A process of a run that may still exist, noted so that it can be ended even if the server dies.
+
+    `tag` marks its tree. `pid` and `started_at` (in seconds since the epoch) are None until it has started, and
+    `transport_session_id` until a sticky process has told it. `terminal` says that `turngate resume` started it. `kept`
+    is an earlier process that the run may still have.
+    """
+
+    tag: str
+    pid: int | None = None
+    started_at: float | None = None
+    transport_session_id: str | None = None
+    terminal: bool = False
+    kept: "ProcessNote | None" = None
+
+
 class Run(Summary, frozen=True):
     """A run with all its columns."""
 
     run_directory: Path
     request: dict[str, Any]
     recovery: dict[str, Any] | None
-    process: dict[str, Any] | None
+    process: ProcessNote | None
     final_data: Any
 
     @property

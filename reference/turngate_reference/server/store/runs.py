@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
 from turngate_reference.server.states import ENDED, TRANSITIONS, State
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
+from turngate_reference.server.store.rows import ProcessNote, Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -102,10 +103,15 @@ def waiting(store: Store) -> Iterator[Summary]:
     return _read(store.stream(f"{_SUMMARIES} WHERE state = ?", State.WAITING_USER), Summary)
 
 
-def processes(store: Store) -> dict[str, dict[str, Any]]:
+def processes(store: Store) -> dict[str, ProcessNote]:
     """Read the recorded processes that may still exist, by run."""
     rows = store.read("SELECT run_id, process_json FROM runs WHERE process_json IS NOT NULL")
-    return {row["run_id"]: json.loads(row["process_json"]) for row in rows}
+    return {row["run_id"]: process_note(row["process_json"]) for row in rows}
+
+
+def process_note(text: str) -> ProcessNote:
+    """Read the note of a process."""
+    return decode(text, ProcessNote)
 
 
 def at_terminals(store: Store) -> dict[str, str]:
@@ -199,7 +205,7 @@ def prompts(store: Store, run_ids: Sequence[str], length: int) -> dict[str, str]
 
 def as_json(value: Any) -> str | None:
     """Convert a value to JSON; None stays None, which is SQL's null."""
-    return None if value is None else json.dumps(value)
+    return None if value is None else json.dumps(msgspec.to_builtins(value) if isinstance(value, Struct) else value)
 
 
 def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict[str, Any]) -> None:
@@ -235,7 +241,7 @@ def _read(rows: Iterable[sqlite3.Row], kind: type[Row]) -> Iterator[Row]:
             for name, value in zip(row.keys(), row, strict=True)
         }
         # not strict, since the store's booleans are 0 and 1
-        yield msgspec.convert(values, kind, strict=False, dec_hook=lambda path, text: path(text))
+        yield convert(values, kind, strict=False, dec_hook=lambda path, text: path(text))
 
 
 def _only(rows: Iterable[sqlite3.Row], kind: type[Row], key: str) -> Row:

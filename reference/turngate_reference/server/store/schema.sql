@@ -20,7 +20,7 @@ CREATE TABLE runs (
     profile_json TEXT,                       -- EngineInteractiveProfile
     capability_json TEXT,                    -- EngineResumeCapability
     session_json TEXT,                       -- EngineSessionHandle
-    process_json TEXT,                       -- tag, pid, start time, transport session id of what runs now; terminal: `turngate resume` runs it
+    process_json TEXT,                       -- `ProcessNote`: what runs now, or is kept
     pending_interaction_id TEXT,
     wait_deadline_at TEXT,
     error_json TEXT,

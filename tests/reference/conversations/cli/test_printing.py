@@ -36,6 +36,8 @@ def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_fo
     said = cli_env.type("start", "codex", "--data-dir", "my data", "hello")
     assert f"turngate resume --data-dir '{cli_env.root}/my data' " in said.err
     assert not cli_env.data.exists()
+    said = cli_env.type("resume", "--data-dir", "my data", "zzzzzzzz", "go on")
+    assert f"list them: turngate handles --data-dir '{cli_env.root}/my data'" in said.err
 
 
 def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:

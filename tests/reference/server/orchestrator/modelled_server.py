@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.reference.server_env import PATIENCE
+from tests.patience import PATIENCE
 from turngate.contract import load
 from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
@@ -142,7 +142,7 @@ class ModelledServer:
         sticky = [
             run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY
         ]
-        return all("pid" in (run.process or {}) or run.cancel_requested for run in sticky)
+        return all((run.process and run.process.pid) or run.cancel_requested for run in sticky)
 
     def _moved(self, after: int) -> bool:
         return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
-from tests.reference.server_env import PATIENCE, ServerEnv, final
+from tests.reference.server.warm_env import is_running, warm_env
+from tests.reference.server_env import ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.orchestrator import dispatcher, transitions
 from turngate_reference.server.states import State
@@ -59,7 +61,7 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     server_env.server.engines.collect()
     written, left = transitions.end_turn, [sqlite3.OperationalError("database is locked")]
 
-    def locked(*given: Any) -> State:
+    def locked(*given: Any) -> State | None:
         if left:
             raise left.pop()
         return written(*given)
@@ -68,6 +70,20 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
     assert server_env.failed(server_env.create())["code"] == "ORCHESTRATOR_ERROR"
     assert not left
+
+
+def test_a_turn_that_can_not_be_started_leaves_no_process(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that the run has kept ends with the run."""
+    with warm_env(closed_server_env) as env:
+        run_id, _ = env.ask()
+        pid = env.pid(run_id)
+        monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
+        env.reply(run_id)
+        assert env.server_env.failed(run_id)["code"] == "ORCHESTRATOR_ERROR"
+        env.until_cold(run_id)
+        assert not is_running(pid)
 
 
 def test_what_nobody_foresaw_does_not_end_the_queue(

@@ -13,9 +13,22 @@ from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.files import open_private
-from turngate.process import execution, is_alive
+from turngate.process import execution, is_alive, start_time
 from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
+
+
+@pytest.fixture(name="pids")
+def _pids(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the processes of the turns that were started."""
+    pids: list[int] = []
+
+    def noted(pid: int) -> float:
+        pids.append(pid)
+        return start_time(pid)
+
+    monkeypatch.setattr("turngate_reference.server.orchestrator.headless.start_time", noted)
+    return pids
 
 
 @pytest.mark.parametrize(
@@ -91,24 +104,24 @@ def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None
     assert "exited with 3" in error["detail"]
 
 
-def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
-    """A turn that exceeds session_timeout_sec is ended with all of its processes."""
-    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
+def test_a_turn_is_bounded(server_env: ServerEnv, pids: list[int]) -> None:
+    """A turn that exceeds session_timeout_sec is ended."""
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["hang"]]))
     run_id = server_env.create(execution_mode="interactive", session_timeout_sec=1)
-    pid = server_env.cli_env.meet()
     assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+    (pid,) = pids
     assert not psutil.pid_exists(pid)
 
 
 def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
-    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, pids: list[int]
 ) -> None:
     """Its question is asked after its process is ended; the turn has no exit code."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
-    server_env.cli_env.engine("codex", [*d.codex(ASK), ["meet"]])
-    run_id = server_env.create(execution_mode="interactive", session_timeout_sec=60)
-    pid = server_env.cli_env.meet()
+    server_env.cli_env.engine("codex", [*d.codex(ASK), ["hang"]])
+    run_id = server_env.create(execution_mode="interactive", session_timeout_sec=1200)
     server_env.wait(run_id, State.WAITING_USER)
+    (pid,) = pids
     assert not psutil.pid_exists(pid)
     (turn,) = runs.turns(server_env.server.store, run_id)
     assert (turn.outcome, turn.exit_code) == ("ask_user", None)

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.patience import PATIENCE
 from turngate_reference.server.orchestrator.run_inbox import RETRY_SECONDS, RunInbox
 
-PATIENCE = 30.0
 FAILURES: list[tuple[str, str]] = []
 
 

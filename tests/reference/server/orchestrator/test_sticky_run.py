@@ -7,7 +7,7 @@ from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate_reference.server.orchestrator.sticky_run import StickyRun
 from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import ProcessNote, Run
 
 CODEX = load.contract("codex").at("0.169.0")
 ID = CODEX.handle.nonexistent_id
@@ -16,7 +16,7 @@ ID = CODEX.handle.nonexistent_id
 def sticky(contract: EngineContract, session: dict[str, Any] | None) -> StickyRun:
     """Return a sticky run with this session id."""
     run = type("Run", (), {"session": session, "cwd": Path()})()
-    return StickyRun(cast(Run, run), contract, cast(Outbox, None), lambda _text: None, 0.0, {})
+    return StickyRun(cast(Run, run), contract, cast(Outbox, None), lambda _text: None, 0.0, ProcessNote(""))
 
 
 @pytest.mark.parametrize("session_id,before,is_kept", [

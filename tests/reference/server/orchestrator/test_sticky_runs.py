@@ -13,10 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.sticky_engine import SESSION
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
-from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
-from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
@@ -52,8 +53,8 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
         assert (run.turn_index, server_env.server.dispatcher.held) == (turn, 1)
         assert run.wait_deadline_at
         assert run.process
-        assert run.process["transport_session_id"] == SESSION
-        pids.add((run.process["pid"], run.process["started_at"]))
+        assert run.process.transport_session_id == SESSION
+        pids.add((run.process.pid, run.process.started_at))
         server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
@@ -96,12 +97,12 @@ def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypa
     server_env.wait(run_id, State.SUCCEEDED)
 
 
-@pytest.mark.long
 def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     """At the deadline, the process is ended and the run fails; a later reply is rejected."""
-    run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
+    run_id = create(server_env, f"say {ASK}", session_timeout_sec=1000)
     question = server_env.question(run_id)
     process = psutil.Process(pid_of(server_env, run_id))
+    move_deadlines(server_env, 1000)
     assert server_env.failed(run_id)["code"] == "INTERACTION_WAIT_TIMEOUT"
     with pytest.raises(ApiError, match="NOT_WAITING"):
         server_env.reply(run_id, question)
@@ -109,14 +110,12 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     assert not process.is_running()
 
 
-@pytest.mark.long
 def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
     """The store decides which comes first, and the reply is answered accordingly."""
-    for _ in range(2):
-        run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
+    for moved in range(1, 6):
+        run_id = create(server_env, f"say {ASK}", session_timeout_sec=1000)
         question = server_env.question(run_id)
-        after = runs.events(server_env.server.store, run_id, 0, 100)[-1].id
-        server_env.server.store.wait_for_event(run_id, after, 3.98)
+        move_deadlines(server_env, moved * 1000)
         with contextlib.suppress(ApiError):
             server_env.reply(run_id, question, f"do: say {final(x=1)}")
         taken = server_env.run(run_id).turn_index == 2
@@ -134,6 +133,23 @@ def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, nu
     assert slots_are_free(server_env)
 
 
+def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_reply(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply has begun a turn, which ends like any other; the turn before it keeps its end."""
+    run_id = create(server_env, f"say {ASK}")
+    question = server_env.question(run_id)
+    monkeypatch.setattr(server_env.server._sticky, "replied", lambda *_: None)
+    server_env.reply(run_id, question)
+    os.kill(pid_of(server_env, run_id), signal.SIGKILL)
+    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+    asked, lost = turns(server_env, run_id)
+    assert (asked.outcome, asked.failure) == ("ask_user", None)
+    assert (lost.outcome, (lost.failure or {})["code"]) == ("error", "INTERACTION_PROCESS_LOST")
+    assert lost.ended_at
+    assert slots_are_free(server_env)
+
+
 @pytest.mark.parametrize("do,first,later", [
     ("exit 3", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"), ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
     ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
@@ -147,11 +163,12 @@ def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: 
     assert slots_are_free(server_env)
 
 
-@pytest.mark.long
 def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
     """A process that hangs is ended by its turn's timeout."""
-    run_id = create(server_env, f"say {ASK}", session_timeout_sec=5)
+    run_id = create(server_env, f"say {ASK}", session_timeout_sec=1000)
     server_env.reply(run_id, server_env.question(run_id), "do: hang")
+    server_env.cli_env.meet_word()
+    move_deadlines(server_env, 1000)
     assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
     assert slots_are_free(server_env)
 
@@ -214,15 +231,16 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
     return runs.turns(server_env.server.store, run_id)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn gets an end, an outcome, an event and a metric, like any other."""
     heard: list[tuple[str, str, float]] = []
     server_env.server._sticky.observe = lambda *told: heard.append(told)
-    run_id = create(server_env, "ask", session_timeout_sec=5 if how == "wait" else 100)
+    run_id = create(server_env, "ask", session_timeout_sec=1000)
     server_env.question(run_id)
-    if how == "kill":
+    if how == "wait":
+        move_deadlines(server_env, 1000)
+    elif how == "kill":
         os.kill(pid_of(server_env, run_id), signal.SIGKILL)
     elif how == "cancel":
         server_env.server.commands.cancel(run_id)
@@ -296,7 +314,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
     program = (
         f"run = create('do: ' + {do!r}, execution_mode='interactive', interactive_profile='sticky_process')\n"
         f"{wait}\n"
-        "pid = runs.find(server.store, run).process['pid']\n"
+        "pid = runs.find(server.store, run).process.pid\n"
         "(server.engines.find('codex').executable.parent / 'pid').write_text(str(pid))\ndie()"
     )
     kill_server(server_env, program)

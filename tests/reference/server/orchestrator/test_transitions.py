@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.patience import PATIENCE
 from tests.reference.server.orchestrator.modelled_server import SLOTS, STICKY, TIMEOUT, ModelledServer
-from tests.reference.server_env import ASK, PATIENCE, final
+from tests.reference.server_env import ASK, final
 from turngate.model import Interaction
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions

@@ -8,9 +8,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
-from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.probes import engines as probes
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
@@ -22,7 +23,6 @@ from turngate_reference.server.orchestrator import engines, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
 from turngate_reference.server.states import State
 
-PATIENCE = 30.0
 PROVEN = '{"status": "proven", "detail": "seen"}'
 REFUTED = '{"status": "refuted", "detail": "forgot"}'
 

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
 from tests.reference.crash import kill_server
 from tests.reference.server.warm_env import ENDS, LIVING, NEW, WarmEnv, deliveries, is_running, warm_env
@@ -17,8 +18,9 @@ from turngate.contract import load
 from turngate.process.scan import tagged
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Hang, Rule, Text, ToolCall
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import warm_turn
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -118,11 +120,11 @@ def test_a_server_that_stops_ends_the_process_and_not_the_run(closed_server_env:
         pid = env.pid(run_id)
         env.server_env.server.close()
         assert not is_running(pid)
-        env.server_env.open()
-        env.reply(run_id, ENDS)
-        env.server_env.wait(run_id, State.SUCCEEDED)
-        assert env.deliveries(run_id) == [NEW, NEW]
-        assert "paint the door" in env.last_request()
+        with env.server_env.opened():
+            env.reply(run_id, ENDS)
+            env.server_env.wait(run_id, State.SUCCEEDED)
+            assert env.deliveries(run_id) == [NEW, NEW]
+            assert "paint the door" in env.last_request()
 
 
 KILLED_IN_A_WARM_WAIT = """
@@ -155,29 +157,79 @@ def test_a_server_killed_in_a_warm_wait_loses_nothing(closed_server_env: ServerE
         # an engine without the conversation would ask again
         assert (run.final_data["colour"], run.turn_index) == ("red", 2)
         assert deliveries(closed_server_env, run_id) == [NEW, NEW]
-        assert not list(tagged({process["tag"]}))
+        assert not list(tagged({process.tag}))
 
 
-def test_a_canceled_run_ends_its_process(closed_server_env: ServerEnv) -> None:
-    """No process is left of a run that was canceled while it waited."""
+def test_a_run_canceled_in_its_turn_is_canceled_once_its_process_is_gone(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workspace is free for the next run only then."""
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
-        pid = env.pid(run_id)
-        env.server_env.server.commands.cancel(run_id)
-        env.until_cold(run_id)
-        assert not is_running(pid)
-
-
-def test_a_run_canceled_in_its_turn_ends_its_process(closed_server_env: ServerEnv) -> None:
-    """The process of a turn is ended with it."""
-    with warm_env(closed_server_env) as env:
-        run_id, _ = env.ask()
+        pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
         env.box.backend.script(Rule(Hang()))
         env.reply(run_id)
         env.until(run_id, lambda _run: len(env.deliveries(run_id)) == 2)
         env.server_env.server.commands.cancel(run_id)
         env.server_env.wait(run_id, State.CANCELED)
-        env.until_cold(run_id)
+        assert (states[0], is_running(pid)) == (State.RUNNING, False)
+        assert env.server_env.run(run_id).process is None
+
+
+def test_a_run_canceled_while_its_answer_is_judged_waits_for_its_process(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn has ended, but not its process."""
+    judging, judged = threading.Event(), threading.Event()
+
+    def judge(*_: Any) -> None:
+        judging.set()
+        assert judged.wait(PATIENCE)
+
+    monkeypatch.setattr(SchemaChecker, "data_flaw", judge)
+    with warm_env(closed_server_env) as env:
+        run_id, _ = env.ask(output_schema={"type": "object"})
+        pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
+        env.reply(run_id, ENDS)
+        assert judging.wait(PATIENCE)
+        env.server_env.server.commands.cancel(run_id)
+        judged.set()
+        env.server_env.wait(run_id, State.CANCELED)
+        assert (states[0], is_running(pid)) == (State.RUNNING, False)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_turn_that_can_not_be_saved_leaves_no_process(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would take the process again, or end it."""
+    with warm_env(closed_server_env) as env:
+        run_id, _ = env.ask()
+
+        def fail(*_: object) -> None:
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(Records, "keep", fail)
+        pid, warm = env.pid(run_id), env.server_env.server.warm
+        env.reply(run_id)
+        with warm._changed:
+            assert warm._changed.wait_for(lambda: not warm.has_process(run_id), PATIENCE)
+        assert not is_running(pid)
+
+
+def test_a_turn_that_is_too_late_fails_once_its_process_is_gone(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that goes on could still change the workspace of a failed run."""
+    with warm_env(closed_server_env) as env:
+        run_id, _ = env.ask()
+        with env.server_env.server.store.writing() as connection:
+            runs.change(connection, run_id, session_timeout_sec=2)
+        pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
+        env.box.backend.script(Rule(Hang()))
+        env.reply(run_id)
+        assert env.server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+        assert (states[0], is_running(pid)) == (State.RUNNING, False)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -220,27 +272,6 @@ def test_two_runs_have_their_own_processes(closed_server_env: ServerEnv) -> None
             assert env.deliveries(run_id) == [NEW, LIVING]
 
 
-def test_an_engine_without_proof_is_refused(closed_server_env: ServerEnv) -> None:
-    """A run that asks for it is refused; the server's default is ignored, and the run says why."""
-    with warm_env(closed_server_env, "qwen", warm_wait=60) as env:
-        assert refusal(env, engine="qwen", execution_mode="interactive") == "WARM_WAIT_UNAVAILABLE"
-        run_id, _ = env.ask(0)
-        profile = env.server_env.run(run_id).profile or {}
-        assert (profile["warm_wait_sec"], "qwen" in profile["warm_wait_reason"]) == (0, True)
-        assert env.server_env.run(run_id).process is None
-
-
-def test_only_resumable_interactive_runs_can_wait(closed_server_env: ServerEnv) -> None:
-    """A run that never asks, one with a sticky process, and one with an option that the process can't take."""
-    with warm_env(closed_server_env) as env:
-        for more in (
-            {"execution_mode": "auto"},
-            {"execution_mode": "interactive", "interactive_profile": "sticky_process"},
-            {"execution_mode": "interactive", "engine_options": ["--sandbox", "read-only"]},
-        ):
-            assert refusal(env, engine="codex", **more) == "WARM_WAIT_UNAVAILABLE"
-
-
 def test_the_default_of_the_server_can_be_switched_off_per_run(closed_server_env: ServerEnv) -> None:
     """The default holds for runs that say nothing; 0 in a request means no warm wait."""
     with warm_env(closed_server_env, warm_wait=600) as env:
@@ -261,8 +292,13 @@ def test_a_kept_process_is_gone_before_another_takes_the_session(closed_server_e
         assert not is_running(pid)
 
 
-def refusal(env: WarmEnv, **request: Any) -> str:
-    """Create a run with a warm wait that must be refused; return the code."""
-    with pytest.raises(ApiError) as refused:
-        env.server_env.create(warm_wait_sec=60, **request)
-    return refused.value.code
+def states_at_the_end(env: WarmEnv, monkeypatch: pytest.MonkeyPatch) -> list[State]:
+    """Note the state of a run each time that the server begins to wait for the end of its process."""
+    states, finish = list[State](), env.server_env.server.warm.finish
+
+    def noted(run_id: str) -> None:
+        states.append(env.server_env.run(run_id).state)
+        finish(run_id)
+
+    monkeypatch.setattr(env.server_env.server.warm, "finish", noted)
+    return states

@@ -6,7 +6,7 @@ from typing import Any
 
 import psutil
 
-from tests.reference.server_env import PATIENCE
+from tests.patience import PATIENCE
 
 ENDLESS = 1e6  # CPU seconds
 BACKTRACKING = {"properties": {"x": {"pattern": "^(a+)+$"}}}

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
-from tests.reference.server_env import PATIENCE
 from turngate.errors import EnvironmentFailed
 from turngate.process.critical import critical
 from turngate_reference.server.output_schema import checker as module

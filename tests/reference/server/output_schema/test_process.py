@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
-from tests.reference.server_env import PATIENCE
 from turngate.process import TAG
 from turngate_reference.server.output_schema import worker
 from turngate_reference.server.output_schema.process import CheckProcess

@@ -5,9 +5,9 @@ from typing import IO, cast
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
-from tests.reference.server_env import PATIENCE
 from turngate_reference.server.output_schema import worker
 from turngate_reference.server.output_schema.protocol import (
     SchemaCheck,

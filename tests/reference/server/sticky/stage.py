@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.executables import sticky
+from tests.patience import PATIENCE
 from turngate.contract import load
 from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
@@ -20,7 +21,6 @@ from turngate.model import Mode
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, StickyRequest, TurnEnded
 from turngate_reference.server.sticky.host import StickyHost
 
-PATIENCE = 30
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "json_commands": "pi"}
 all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
 Kind = TypeVar("Kind", bound=StickyEvent)

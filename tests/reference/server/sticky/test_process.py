@@ -14,12 +14,12 @@ from turngate.contract.mode_query import ModeQuery
 from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened
 
-AT_ONCE = 1.0
+AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
 
 
 @all_of_them
 def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -> None:
-    """A process killed between turns is reported as lost within a second, then as gone."""
+    """A process killed between turns is reported as lost long before any deadline, then as gone."""
     heard, opened = stage.opened(contract(transport))
     stage.turn(heard, "go on")
     before = time.monotonic()

@@ -5,9 +5,13 @@ import time
 
 import pytest
 
-from tests.reference.server.sticky.stage import PATIENCE, Stage, all_of_them, contract
+from tests.patience import PATIENCE
+from tests.reference.server.sticky.stage import Stage, all_of_them, contract
+from turngate.contract.sticky_mistakes import WARM_TRANSPORTS
 from turngate.model import Mode
+from turngate_reference.server.sticky import session
 from turngate_reference.server.sticky.events import Lost, PermissionAsked, TurnEnded
+from turngate_reference.server.sticky.transport import Transport
 
 CHOICES = {
     "acp": (("Yes", "No"), ("y", "n")),
@@ -132,3 +136,9 @@ def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: s
     stage.host.prompt("run", do)
     assert why in heard.until(Lost).detail
     assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+
+
+def test_contracts_allow_a_kept_process_where_the_server_can_check_it() -> None:
+    """`turngate contracts check` accepts `warm` for exactly the transports that have such a request."""
+    checked = {name for name, kind in session._TRANSPORTS.items() if kind.check is not Transport.check}
+    assert checked == set(WARM_TRANSPORTS)

@@ -4,15 +4,17 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.caller import Caller
-from tests.reference.wire import PATIENCE, exchange, following, served
+from tests.reference.wire import exchange, following, served
 from turngate_reference.server.store import runs
-from turngate_reference.server.web import listener
+from turngate_reference.server.web import connections, listener
 from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.streams import EventStreams
 
@@ -33,6 +35,29 @@ class Counted(EventStreams):
         super().leave(place)
         if self.open < before:
             self.left.release()
+
+
+class Clock:
+    """A stand-in for the module `time` of the connections, whose time a test can let fly."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def fly(self) -> None:
+        """Let hours pass in each second from now on."""
+        self._since = time.monotonic()
+
+    def monotonic(self) -> float:
+        """Return the seconds of this clock."""
+        now = time.monotonic()
+        return now if self._since is None else self._since + (now - self._since) * 10_000
+
+
+@pytest.fixture(name="clock")
+def _clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(connections, "time", clock)
+    return clock
 
 
 @pytest.fixture(autouse=True)
@@ -92,21 +117,23 @@ def test_a_request_must_come_in_time(caller: Caller, opened: ExitStack, sent: by
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", HEALTH])
-def test_an_idle_connection_is_closed(caller: Caller, opened: ExitStack, sent: bytes) -> None:
+def test_an_idle_connection_is_closed(caller: Caller, opened: ExitStack, clock: Clock, sent: bytes) -> None:
     """An idle connection is closed without an answer, whether it was used before or not."""
-    with served(caller, Limits(headers=1e6, body=1e6, idle=1.0)) as port:
+    with served(caller, Limits(headers=1e9, body=1e9, idle=1000.0)) as port:
         client = connected(opened, port, sent)
         if sent == HEALTH:
             assert answer(client)[0] == 200
+        clock.fly()
         assert at_end(client) == b""
 
 
-def test_an_event_stream_outlives_the_idle_limit(caller: Caller) -> None:
+def test_an_event_stream_outlives_the_idle_limit(caller: Caller, clock: Clock) -> None:
     """A stream that sends heartbeats and events stays open longer than a connection may be idle."""
     told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     caller.streams.heartbeat = caller.streams.tick = 0.25
-    limits = Limits(headers=0.5, body=0.5, idle=0.5)
+    limits = Limits(headers=1000.0, body=1000.0, idle=1000.0, stalled=1e9)
     with served(caller, limits) as port, following(port, told["links"]["events"]) as stream:
+        clock.fly()
         while stream.comments.count("heartbeat") < 4 and (line := stream.line()):
             stream.comments += [line[2:-1]] if line.startswith(": ") else []
         caller.post(f"/v1/runs/{told['run_id']}/cancel")

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import TURNGATE, CliEnv
 from tests.reference.server_env import final
-from tests.reference.wire import PATIENCE, following
+from tests.reference.wire import following
 from turngate import EnvironmentFailed
 from turngate_reference.server.web import descriptors
 from turngate_reference.server.web.descriptors import LEAST, MOST, connections, raise_limit

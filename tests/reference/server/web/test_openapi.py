@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
 from turngate.contract import load
 from turngate.model import Mode, Outcome, Repair
-from turngate_reference.server.states import TRANSITIONS, RunErrorCode, State
+from turngate_reference.server.states import TRANSITIONS, Delivery, RunErrorCode, State
 from turngate_reference.server.web import openapi
 
 OURS = openapi.document()["x-turngate"]
@@ -56,6 +57,12 @@ def test_the_table_of_run_errors_is_that_of_the_code() -> None:
 def test_the_table_of_events_is_that_of_the_schema() -> None:
     """Every type of event is described."""
     assert set(OURS["events"]) == set(enums("Event", "event"))
+
+
+def test_the_table_of_events_says_how_a_prompt_is_delivered() -> None:
+    """It names each way, and no other."""
+    named = set(re.findall("`([a-z]+_process)`", OURS["events"]["turn.delivered"]))
+    assert named == {*Delivery}
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from contextlib import closing
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv
-from tests.reference.wire import PATIENCE, Following, Sent, exchange, following, served
+from tests.reference.wire import Following, Sent, exchange, following, served
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs

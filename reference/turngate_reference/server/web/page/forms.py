@@ -11,6 +11,7 @@ from turngate_reference.server.store.rows import StoredQuestion
 from turngate_reference.server.web import validation
 
 _TEXTS = ("engine", "prompt", "execution_mode", "model", "workspace", "interactive_profile", "skill")
+_SECONDS = frozenset({"session_timeout_sec", "warm_wait_sec"})
 
 
 def run_request(form: Mapping[str, str]) -> dict[str, Any]:
@@ -19,9 +20,9 @@ def run_request(form: Mapping[str, str]) -> dict[str, Any]:
     request: dict[str, Any] = {name: filled[name] for name in _TEXTS if name in filled}
     if "engine_options" in filled:
         request["engine_options"] = [line for line in filled["engine_options"].split("\n") if line]
-    if "session_timeout_sec" in filled:
-        seconds = filled["session_timeout_sec"].strip()
-        request["session_timeout_sec"] = int(seconds) if seconds.isdecimal() and seconds.isascii() else seconds
+    for name in _SECONDS & filled.keys():
+        seconds = filled[name].strip()
+        request[name] = int(seconds) if seconds.isdecimal() and seconds.isascii() else seconds
     if "output_schema" in filled:
         request["output_schema"] = _schema(filled["output_schema"])
     validation.check("#/components/schemas/CreateRun", request)

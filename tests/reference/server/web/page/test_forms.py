@@ -24,17 +24,25 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
     """Empty fields are left out, numbers and JSON are parsed, and each line of options is one option."""
     form = {
         "engine": "codex", "prompt": "a\r\nb", "execution_mode": "auto", "model": " ", "workspace": "door",
-        "session_timeout_sec": "60", "engine_options": "--add-dir\r\n../my docs\r\n",
+        "session_timeout_sec": "60", "warm_wait_sec": " 0 ", "engine_options": "--add-dir\r\n../my docs\r\n",
         "output_schema": '{"type": "object"}', "interactive_profile": "", "form_id": "x",
     }  # fmt: skip
     assert run_request(form) == {
         "engine": "codex", "prompt": "a\nb", "execution_mode": "auto", "workspace": "door", "session_timeout_sec": 60,
-        "engine_options": ["--add-dir", "../my docs"], "output_schema": {"type": "object"},
+        "warm_wait_sec": 0, "engine_options": ["--add-dir", "../my docs"], "output_schema": {"type": "object"},
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"prompt": ""}, {"output_schema": "{"}, {"session_timeout_sec": "1.5"}, {"execution_mode": "yolo"}]
+    "wrong",
+    [
+        {"prompt": ""},
+        {"output_schema": "{"},
+        {"session_timeout_sec": "1.5"},
+        {"warm_wait_sec": "-1"},
+        {"warm_wait_sec": "86401"},
+        {"execution_mode": "yolo"},
+    ],
 )
 def test_an_invalid_run_is_refused(wrong: dict[str, str]) -> None:
     """The API's schema rejects an invalid run."""

@@ -1,0 +1,91 @@
+"""Tests of which runs may start, and which kept processes give way: as few as possible, and enough."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate_reference.server.orchestrator.warm_slots import Room, make_room
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The queue and the processes of a server."""
+
+    queued: tuple[str, ...]
+    free: int
+    waiting: tuple[str, ...]
+    ending: int
+
+    def room(self) -> Room:
+        """Make room."""
+        return make_room(self.queued, self.free, self.waiting, self.ending)
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> Slots:
+    """Draw the slots of a server that has at least one free one, and never more processes than slots."""
+    free = draw(st.integers(1, 6))
+    waiting = draw(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=free))
+    queued = draw(st.lists(st.sampled_from("abcdefghijklm"), unique=True, min_size=1, max_size=8))
+    return Slots(tuple(queued), free, tuple(waiting), draw(st.integers(0, free - len(waiting))))
+
+
+@pytest.mark.parametrize(
+    "case, may_start, giving_way",
+    [
+        (Slots(("x",), 2, ("a",), 0), True, ()),
+        (Slots(("x",), 2, ("a", "b"), 0), False, ("a",)),
+        (Slots(("x",), 2, ("b",), 1), False, ()),
+        (Slots(("a",), 1, ("a",), 0), True, ()),
+        (Slots(("a", "x"), 2, ("a", "b"), 0), True, ("b",)),
+        (Slots(("x", "a"), 1, ("a",), 0), False, ("a",)),
+        (Slots(("x", "a", "y"), 2, ("a",), 0), True, ()),
+        (Slots(("x", "y", "a"), 3, ("a", "b", "c"), 0), False, ("b", "c")),
+        (Slots((), 1, ("a",), 0), False, ()),
+    ],
+)
+def test_an_example(case: Slots, may_start: bool, giving_way: tuple[str, ...]) -> None:  # noqa: FBT001
+    """A free slot needs no room, an ending process makes some, and a queued run keeps its process if it can."""
+    assert case.room() == Room(may_start, giving_way)
+
+
+@given(slots())
+def test_the_runs_that_can_start_keep_their_processes(case: Slots) -> None:
+    """A reply goes to the living process if its run is among the next to start."""
+    assert not set(case.room().giving_way) & set(case.queued[: case.free])
+
+
+@given(slots())
+def test_as_many_give_way_as_needed_and_no_more(case: Slots) -> None:
+    """Then every run that can start has a slot; with one process fewer, one would lack it."""
+    starting, giving_way = case.queued[: case.free], case.room().giving_way
+    staying = [run_id for run_id in case.waiting if run_id not in (*starting, *giving_way)]
+    used = len(starting) + len(staying)
+    assert used <= case.free
+    assert not giving_way or used == case.free
+
+
+@given(slots())
+def test_a_run_starts_only_into_a_free_slot(case: Slots) -> None:
+    """Processes never exceed the slots, even while some are being ended."""
+    needed = case.queued[0] not in case.waiting
+    if case.room().may_start:
+        assert needed + len(case.waiting) + case.ending <= case.free
+
+
+@given(slots())
+def test_the_first_run_starts_once_those_that_gave_way_are_gone(case: Slots) -> None:
+    """It never waits for more than that."""
+    giving_way = case.room().giving_way
+    after = Slots(case.queued, case.free, tuple(run for run in case.waiting if run not in giving_way), 0)
+    assert after.room() == Room(may_start=True, giving_way=())
+
+
+@given(slots())
+def test_the_longest_wait_ends_first(case: Slots) -> None:
+    """Among the runs without a reply; only if these are not enough, replies lose their processes."""
+    giving_way = case.room().giving_way
+    unasked = [run_id for run_id in case.waiting if run_id not in case.queued]
+    assert giving_way[: len(unasked)] == tuple(unasked[: len(giving_way)])
