@@ -12,6 +12,7 @@ from tests.bench.page import KEPT, PAGE, rendered
 from tests.bench.table import MISSED, table, verdict
 
 LAST = Path("build/bench.json")
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,38 +28,42 @@ def main(argv: Sequence[str]) -> int:
         parser.error(str(error))
     chosen = {name: BENCHES[name] for name in given.benches or BENCHES}
     rows = [row for bench in chosen.values() for row in bench.rows]
-    new, failed = measure(chosen, short=given.short)
+
+    def keep(measured: saved.Measurement) -> None:
+        saved.save(LAST, measured)
+        if given.publish:
+            published = (kept or measured).updated(measured, [row.name for row in ROWS])
+            saved.save(KEPT, published)
+            PAGE.write_text(rendered(ROWS, published), "utf-8")
+
+    new, failed, interrupted = measure(chosen, short=given.short, keep=keep)
     print(f"\n{table(rows, new.measured, judged=not given.short)}")
     if old is not None:
         print(f"Compared with {given.compare}:\n\n{comparison(rows, old, new)}")
-    saved.save(LAST, new)
-    print(f"written: {LAST}")
-    if given.publish:
-        published = kept.updated(new) if kept else new
-        saved.save(KEPT, published)
-        PAGE.write_text(rendered(ROWS, published), "utf-8")
-        print("written: docs/speed.md, docs/speed.json")
+    if new.rows:
+        print(f"written: {LAST}{', docs/speed.md, docs/speed.json' if given.publish else ''}")
     missed = [row.name for row in rows if verdict(row, new.measured.get(row.name)) == MISSED]
     if not given.short:
         print(f"targets missed: {', '.join(missed) or 'none'}")
     if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        stay = "; the rows above that they did not measure keep their earlier figures in docs/speed.md"
+        print(f"failed: {', '.join(failed)}{stay if given.publish else ''}", file=sys.stderr)
+    if interrupted:
+        print("interrupted: only the rows above with a figure were measured", file=sys.stderr)
+        return INTERRUPTED
     return int(bool(failed or (given.strict and missed)))
 
 
 def _checked(given: argparse.Namespace) -> tuple[saved.Measurement | None, saved.Measurement | None]:
-    """Return the older measurement and the published one that stays in part; ValueError if the options don't fit."""
+    """Return the older measurement and the published one, if asked for; ValueError if the options don't fit."""
     if unknown := [name for name in given.benches if name not in BENCHES]:
         raise ValueError(f"no bench {unknown[0]!r}; there are: {', '.join(BENCHES)}")
     if given.short and (given.publish or given.strict):
         raise ValueError("the figures of --short say nothing: no target judges them, and no page shows them")
-    kept = _kept() if given.publish and given.benches else None
-    if kept is not None and kept.host != saved.host():
-        raise ValueError(f"docs/speed.json is from another machine, so measure all benches: {kept.host.text}")
     old = saved.load(given.compare) if given.compare else None
     if old is not None and old.short != given.short:
         raise ValueError(f"{given.compare} has the {'short' if old.short else 'full'} form, which doesn't compare")
-    return old, kept
+    return old, _kept() if given.publish else None
 
 
 def _kept() -> saved.Measurement | None:

@@ -4,6 +4,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from tests.bench import (
     codex_turns,
     conform_figures,
@@ -18,6 +20,7 @@ from tests.bench import (
     sticky_figures,
     sticky_resume_figures,
     throughput,
+    warm_figures,
 )
 from tests.bench.form import SHORT_LABEL
 from tests.bench.rows import Measured, Row
@@ -41,6 +44,7 @@ BENCHES = {
     "sticky-resume": Bench(
         "a sticky process, against a resume per turn", sticky_resume_figures.ROWS, sticky_resume_figures.bench
     ),
+    "warm": Bench("replies to kept processes, against new processes", warm_figures.ROWS, warm_figures.bench),
     "sticky": Bench("how late sticky runs end at their deadlines", sticky_figures.ROWS, sticky_figures.bench),
     "throughput": Bench("reading a long turn, against parsing alone", throughput.ROWS, throughput.bench),
     "matrix": Bench("20 releases of codex, against their own CPU time", matrix_figures.ROWS, matrix_figures.bench),
@@ -50,17 +54,33 @@ BENCHES = {
 ROWS = tuple(row for bench in BENCHES.values() for row in bench.rows)
 
 
-def measure(benches: Mapping[str, Bench], *, short: bool) -> tuple[saved.Measurement, list[str]]:
-    """Run benches; return what was measured, and the names of the benches that failed."""
-    busy, failed = saved.busy(), []
-    rows: list[saved.Row] = []
+class Outcome(NamedTuple):
+    """What was measured, the benches that failed to measure all of their rows, and whether Ctrl-C ended the run."""
+
+    measurement: saved.Measurement
+    failed: list[str]
+    interrupted: bool
+
+
+def measure(
+    benches: Mapping[str, Bench], *, short: bool, keep: Callable[[saved.Measurement], None] = lambda _: None
+) -> Outcome:
+    """Run benches, and call `keep` after each row with everything measured so far."""
+    busy = saved.busy()
+    failed: list[str] = []
+    new = saved.Measurement(saved.host(), short, ())
     print(f"busy before the first bench: {busy:.1f} cores", flush=True)
     for name, bench in benches.items():
         print(f"{name}: {bench.title}" + (f" ({SHORT_LABEL})" if short else ""), flush=True)
         units = {row.name: row.unit for row in bench.rows}
         try:
-            rows.extend(saved.today(measured, units.pop(measured.name), busy) for measured in bench.run(short=short))
+            for measured in bench.run(short=short):
+                row = saved.today(measured, units.pop(measured.name), busy)
+                new = msgspec.structs.replace(new, rows=(*new.rows, row))
+                keep(new)
+        except KeyboardInterrupt:
+            return Outcome(new, failed, interrupted=True)
         except Exception:  # noqa: BLE001 - the other benches are measured all the same
             traceback.print_exc()
         failed += [name] * bool(units)
-    return saved.Measurement(saved.host(), short, tuple(rows)), failed
+    return Outcome(new, failed, interrupted=False)

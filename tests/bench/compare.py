@@ -19,8 +19,8 @@ def comparison(rows: Iterable[Row], old: Measurement, new: Measurement) -> str:
             continue
         same = units.get(row.name, row.unit) == row.unit
         lines.append(_line(row, before.get(row.name) if same else None, after))
-    elsewhere = "" if old.host == new.host else f"The old figures are from another machine: {old.host.text}.\n\n"
-    return elsewhere + aligned(lines)
+    others = sorted({old.host_of(row) for row in old.rows if row.measured.name in new.measured} - {new.host.text})
+    return "".join(f"Old figures are from another machine: {other}.\n\n" for other in others) + aligned(lines)
 
 
 def _line(row: Row, old: Measured | None, new: Measured) -> tuple[str, ...]:

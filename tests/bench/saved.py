@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from tests.bench.rows import Measured
+from turngate.decoding import decode
+from turngate.files import write_atomically
 from turngate_probes.harness.resource_usage import Machine, machine
 
 
@@ -29,13 +32,17 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Row(Struct, frozen=True, forbid_unknown_fields=True):
-    """A measured row, its unit, its day, and how many cores other work kept busy at its start."""
+class Row(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A measured row, its unit, its day, and how many cores other work kept busy at its start.
+
+    `host` is the machine, unless it is the one of the whole measurement.
+    """
 
     measured: Measured
     unit: str
     day: str
     busy: float
+    host: Host | None = None
 
 
 class Measurement(Struct, frozen=True, forbid_unknown_fields=True, rename={"format": "schema"}):
@@ -51,10 +58,19 @@ class Measurement(Struct, frozen=True, forbid_unknown_fields=True, rename={"form
         """The samples by row."""
         return {row.measured.name: row.measured for row in self.rows}
 
-    def updated(self, newer: "Measurement") -> "Measurement":
-        """Return this with the newer rows."""
-        others = tuple(row for row in self.rows if row.measured.name not in newer.measured)
-        return msgspec.structs.replace(self, rows=others + newer.rows)
+    def host_of(self, row: Row) -> str:
+        """Return the machine of a row in words."""
+        return (row.host or self.host).text
+
+    def updated(self, newer: "Measurement", names: Iterable[str]) -> "Measurement":
+        """Return the rows of these names in this order: the newer ones, and those of this that were not measured."""
+        rows = {row.measured.name: self._seen_from(row, newer.host) for row in self.rows}
+        rows |= {row.measured.name: row for row in newer.rows}
+        return msgspec.structs.replace(newer, rows=tuple(rows[name] for name in names if name in rows))
+
+    def _seen_from(self, row: Row, host: Host) -> Row:
+        elsewhere = self.host_of(row) != host.text
+        return msgspec.structs.replace(row, host=(row.host or self.host) if elsewhere else None)
 
 
 def host() -> Host:
@@ -75,7 +91,7 @@ def busy() -> float:
 def load(path: Path) -> Measurement:
     """Read a file; ValueError with its name and what is wrong with it."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Measurement)
+        return decode(path.read_bytes(), Measurement)
     except OSError as error:
         raise ValueError(f"can't read {path}: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -84,8 +100,7 @@ def load(path: Path) -> Measurement:
 
 def save(path: Path, measurement: Measurement) -> None:
     """Write a file, one value per line, so that a diff shows which rows changed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(measurement), indent=1) + b"\n")
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(measurement), indent=1).decode() + "\n")
 
 
 def _cpu() -> str:

@@ -1,4 +1,4 @@
-"""Runs `turngate serve` for a bench, with a minimal engine and a client."""
+"""Runs `turngate serve` for a bench, with a minimal engine or a real one, and a client."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 
 from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.sandbox import Sandbox
 
 PATIENCE = 120  # seconds for one response
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
@@ -85,16 +87,21 @@ class Served:
         connection.close()
         return reply
 
-    def until(self, run_id: str, *states: str) -> None:
-        """Follow a run's events until it is in one of these states; RuntimeError if it ends in another one."""
+    def until(self, run_id: str, *states: str, after: int = 0) -> int:
+        """Follow a run's events after that event until it is in one of these states; return the id of its event.
+
+        RuntimeError if it ends in another state.
+        """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.request("GET", f"/v1/runs/{run_id}/events")
-        answer = connection.getresponse()
-        seen = (json.loads(line[6:]).get("state") for line in answer if line.startswith(b"data: "))
-        reached = any(state in states for state in seen)
-        connection.close()
-        if not reached:
-            raise RuntimeError(f"{run_id} ended without being {' or '.join(states)}")
+        connection.request("GET", f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": str(after)})
+        seen = None
+        with closing(connection), connection.getresponse() as answer:
+            for line in answer:
+                if line.startswith(b"id: "):
+                    after = int(line[4:])
+                elif line.startswith(b"data: ") and (seen := json.loads(line[6:]).get("state", seen)) in states:
+                    return after
+        raise RuntimeError(f"{run_id} ended as {seen} without being {' or '.join(states)}")
 
     @property
     def memory(self) -> int:
@@ -122,11 +129,23 @@ class Served:
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
-def reply(served: Served, run_id: str) -> None:
+def reply(served: Served, run_id: str, response: str = "red") -> None:
     """Answer a waiting run's question."""
+    send_reply(served, run_id, question(served, run_id), response)
+
+
+def question(served: Served, run_id: str) -> str:
+    """Return the id of a waiting run's question."""
     _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
-    body = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
-    served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
+    return str(asked["pending"]["interaction_id"])
+
+
+def send_reply(served: Served, run_id: str, interaction_id: str, response: str) -> None:
+    """Answer a question whose id is known."""
+    body = {"interaction_id": interaction_id, "response": response}
+    status, said = served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
+    if status != 202:
+        raise RuntimeError(f"the reply to {run_id} was answered {status}: {said}")
 
 
 @contextmanager
@@ -149,3 +168,13 @@ def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
         process.wait(60)
         if process.stdout:
             process.stdout.close()
+
+
+@contextmanager
+def serving_release(contract: EngineContract, executable: Path, box: Sandbox, *options: str) -> Iterator[Served]:
+    """Run a server with a real engine, whose home and model are those of a sandbox."""
+    env = box.env(contract.hermetic, box.work)
+    env["PATH"] = f"{executable.parent}:{env['PATH']}"
+    passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
+    with serving(box.root / "data", env, *passed, *options) as served:
+        yield served
