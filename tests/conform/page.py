@@ -1,16 +1,19 @@
-"""The page about released orchestrators."""
+"""docs/orchestrators.md, made of what was measured in docs/orchestrators.json."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from tests.conform.real import Orchestrator
+from tests.conform.measured import Measured
+from tests.conform.real import ORCHESTRATORS
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.report import ConformReport, Result
 
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, KEPT = DOCS / "orchestrators.md", DOCS / "orchestrators.json"
 HEAD = """# Released orchestrators
 
 What `turngate conform` sees when it runs orchestrators from their released packages. The drivers are in
 `tests/conform/drivers`, and the expected results in `tests/conform/baselines`. `make orchestrators` measures all of
-them again and renders this page.
+them again and renders this page; `make orchestrators ARGS=codex_sdk` measures one of them.
 
 A client library is not a whole orchestrator: where the table says that it breaks a rule, its caller can often check the
 case. A scenario is skipped if the engine, or a process for several turns, can't play it.
@@ -18,38 +21,33 @@ case. A scenario is skipped if the engine, or a process for several turns, can't
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|
 """
+_TITLES = {one.name: one.title for one in ORCHESTRATORS}
 
 
-def rendered(measured: Mapping[Orchestrator, ConformReport]) -> str:
+def rendered(rows: Iterable[Measured]) -> str:
     """Return the page as Markdown."""
-    rows = [_row(one, report) for one, report in measured.items()]
-    sections = ["\n".join(_details(one, report)) for one, report in measured.items()]
-    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(filter(None, sections)).rstrip() + "\n"
+    listed = tuple(rows)
+    sections = ["\n".join(_details(row)) for row in listed]
+    return HEAD + "\n".join(map(_line, listed)) + "\n\n" + "\n".join(filter(None, sections)).rstrip() + "\n"
 
 
-def _row(one: Orchestrator, report: ConformReport) -> str:
-    counts = [sum(row.result in results for row in report.results) for results in _GROUPS]
-    told = " | ".join(map(str, counts))
-    return f"| {_named(one)} | {one.engine} {one.release} | {report.started_at[:10]} | {told} |"
+def _line(row: Measured) -> str:
+    return f"| {_named(row)} | {row.engine} {row.release} | {row.day} | {row.passed} | {row.failed} | {row.skipped} |"
 
 
-_GROUPS = ((Result.PASS,), (Result.FAIL, Result.EXCUSED, Result.UNANSWERED), (Result.SKIPPED,))
-
-
-def _details(one: Orchestrator, report: ConformReport) -> Iterator[str]:
+def _details(row: Measured) -> Iterator[str]:
     """Return a section with what was seen in each scenario that is not passed; none if all are."""
-    failed = [row for row in report.results if row.breaches]
-    if not failed:
+    if not row.breaches:
         return
-    yield f"## {_named(one)}\n"
+    yield f"## {_named(row)}\n"
     yield "| scenario | rule | what was seen |\n|---|---|---|"
-    for row in failed:
-        for breach in row.breaches:
-            seen = (breach.excused or breach.detail).replace("|", "\\|").replace("\n", " ")
-            yield f"| {row.scenario}: {scenarios()[row.scenario].sentence} | {rules()[breach.rule].sentence} | {seen} |"
+    for breach in row.breaches:
+        seen = breach.seen.replace("|", "\\|").replace("\n", " ")
+        scenario, rule = scenarios()[breach.scenario].sentence, rules()[breach.rule].sentence
+        yield f"| {breach.scenario}: {scenario} | {rule} | {seen} |"
     yield ""
 
 
-def _named(one: Orchestrator) -> str:
-    version = one.package.rpartition("@")[2].rpartition("=")[2]
-    return f"{one.title} {version}".strip()
+def _named(row: Measured) -> str:
+    version = row.package.rpartition("@")[2].rpartition("=")[2]
+    return f"{_TITLES[row.name]} {version}".strip()

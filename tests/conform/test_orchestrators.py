@@ -1,7 +1,10 @@
 """Two correct orchestrators keep every rule, and each wrong one breaks its own."""
 
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -14,31 +17,68 @@ from turngate_probes.harness.interrupt import Interrupt
 
 pytestmark = pytest.mark.long
 CODEX = "0.169.0"
+COMMANDS = {"python": (sys.executable, str(CORRECT["python"])), "node": ("node", str(CORRECT["node"]))}
 # what every wrong orchestrator plays, besides the scenarios in which its mistake shows
 COMMON = ("two-turns", "two-conversations", "fresh-session", "lost-session", "no-id", "text-imitates-records", "crash")
 
 
-def conform(tmp_path: Path, command: tuple[str, ...], chosen: tuple[str, ...]) -> ConformReport:
+# their waits overlap, and a small machine still runs few engines at a time
+AT_ONCE, JOBS = 3, 2
+Reports = dict[str, Future[ConformReport]]
+
+
+def conform(folder: Path, command: tuple[str, ...], chosen: tuple[str, ...]) -> ConformReport:
     """Return the report on an orchestrator."""
     played = tuple(scenarios()[name] for name in dict.fromkeys(chosen))
-    session = Session(command, (load_contract("codex", CODEX),), played, tmp_path / "runs", jobs=4)
+    session = Session(command, (load_contract("codex", CODEX),), played, folder / "runs", JOBS)
     return session.run(Interrupt(), lambda _: None)
 
 
-@pytest.mark.parametrize("program, file", [(sys.executable, CORRECT["python"]), ("node", CORRECT["node"])])
-def test_a_correct_orchestrator_keeps_every_rule(tmp_path: Path, program: str, file: Path) -> None:
+def conform_wrong(folder: Path, mistake: Wrong) -> ConformReport:
+    """Return the report on a wrong orchestrator."""
+    file = folder / f"{mistake.id}.py"
+    file.write_text(mistake.source(), "utf-8")
+    return conform(folder, (sys.executable, str(file)), (*mistake.scenarios, *COMMON))
+
+
+def waits(mistake: Wrong) -> float:
+    """Return the shortest deadline of its scenarios, which is below the usual one where a deadline is waited for."""
+    return min(scenarios()[name].deadline for name in mistake.scenarios)
+
+
+@pytest.fixture(scope="module", name="reports")
+def _reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
+    """Run the selected orchestrators, a few at once, and first those that wait longest."""
+    asked = {item.callspec.id for item in request.session.items if _asks_for_report(item)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        reports = {
+            name: pool.submit(conform, tmp_path_factory.mktemp(name), command, tuple(scenarios()))
+            for name, command in COMMANDS.items()
+            if name in asked
+        }
+        yield reports | {
+            mistake.id: pool.submit(conform_wrong, tmp_path_factory.mktemp(mistake.id), mistake)
+            for mistake in sorted(wrong(), key=waits)
+            if mistake.id in asked
+        }
+
+
+def _asks_for_report(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return isinstance(item, pytest.Function) and item.path == Path(__file__) and "reports" in item.fixturenames
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_correct_orchestrator_keeps_every_rule(reports: Reports, name: str) -> None:
     """It passes all scenarios."""
-    report = conform(tmp_path, (program, str(file)), tuple(scenarios()))
+    report = reports[name].result()
     assert [(row.scenario, row.breaches, row.detail) for row in report.results if row.result is not Result.PASS] == []
     assert (len(report.results), report.verdict, report.exit_code) == (len(scenarios()), Conformance.CONFORMS, 0)
 
 
 @pytest.mark.parametrize("mistake", wrong(), ids=lambda mistake: mistake.id)
-def test_a_wrong_orchestrator_breaks_its_rule(tmp_path: Path, mistake: Wrong) -> None:
+def test_a_wrong_orchestrator_breaks_its_rule(reports: Reports, mistake: Wrong) -> None:
     """It breaks that rule in its scenarios, and otherwise only what follows from its mistake."""
-    file = tmp_path / f"{mistake.id}.py"
-    file.write_text(mistake.source(), "utf-8")
-    report = conform(tmp_path, (sys.executable, str(file)), (*mistake.scenarios, *COMMON))
+    report = reports[mistake.id].result()
     broken = {row.scenario: {breach.rule: breach.detail for breach in row.breaches} for row in report.results}
     for scenario in mistake.scenarios:
         assert mistake.breaks in broken[scenario], (scenario, broken[scenario])

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, field
 
 from turngate.contract import load
+from turngate.decoding import convert
 
 _FOLDER = Path(__file__).parent
 CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs"}
