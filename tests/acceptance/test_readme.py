@@ -18,7 +18,6 @@ def commands(page: str) -> list[str]:
     return re.findall(r"^\$ (.*)$", "".join(blocks), re.MULTILINE)
 
 
-@pytest.mark.timeout(900)
 def test_every_command_of_the_readme_works_in_order(tmp_path: Path) -> None:
     """The README's commands work in order in a new venv, with this checkout as the clone; the probe writes a report."""
     asked = commands((ROOT / "README.md").read_text("utf-8"))

@@ -9,11 +9,12 @@ from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.probe import default_jobs, sandboxes_path
+from turngate_probes.probe_settings import default_jobs, sandboxes_path
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import record
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import ReleaseSource, Target
+from turngate_probes.releases.source import ReleaseSource
+from turngate_probes.releases.target import Target
 
 # turngate ends these, at a different time in each run
 ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}

@@ -1,6 +1,7 @@
 """Sticky processes of the real engines, with the stub model backend."""
 
 import queue
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
@@ -20,7 +22,6 @@ from turngate_reference.server.sticky.host import StickyHost
 
 pytestmark = pytest.mark.engines
 
-PATIENCE = 120
 Kind = TypeVar("Kind", bound=StickyEvent)
 
 
@@ -70,6 +71,13 @@ class Kept:
     def written(self) -> Path:
         """Return the path of the file that the tool writes."""
         return self.box.work / "touched.txt"
+
+    def is_written(self, *, awaited: bool) -> bool:
+        """Return whether the file exists; wait for one that is `awaited`, since a turn may end before its command."""
+        deadline = time.monotonic() + PATIENCE
+        while awaited and not self.written.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self.written.exists()
 
 
 @pytest.fixture(name="kept", params=["codex", "gemini", "opencode"])
@@ -121,7 +129,7 @@ def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
         assert not kept.written.exists()
         kept.host.decide("run", asked.request_id, asked.options[0 if allowed else 1])
         ended = kept.until(TurnEnded)
-        assert (kept.written.exists(), ended.declined, ended.failure) == (allowed, not allowed, None)
+        assert (kept.is_written(awaited=allowed), ended.declined, ended.failure) == (allowed, not allowed, None)
 
 
 def test_in_auto_nobody_is_asked(kept: Kept) -> None:
@@ -132,7 +140,7 @@ def test_in_auto_nobody_is_asked(kept: Kept) -> None:
     kept.script_a_write("apple")
     kept.host.prompt("run", "Write apple.")
     assert isinstance(kept.until(PermissionAsked, TurnEnded), TurnEnded)
-    assert kept.written.exists()
+    assert kept.is_written(awaited=True)
 
 
 def test_a_refused_key_is_a_failure_of_the_turn(kept: Kept) -> None:

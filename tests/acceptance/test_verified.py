@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate.files import default_cache
@@ -20,7 +21,6 @@ from turngate_probes.stub_model import Rule, new_nonce
 
 pytestmark = pytest.mark.engines
 
-PATIENCE = 120.0
 FORGETS = """
 argv = sys.argv[1:]
 if "resume" in argv and "--help" not in argv:

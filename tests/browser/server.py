@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
-PATIENCE = 120
 
 
 @dataclass

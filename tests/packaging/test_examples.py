@@ -20,7 +20,7 @@ from turngate import cli
 from turngate.contract import load
 from turngate_probes.releases.cache import MARKER
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import registries
+from turngate_probes.releases.registries import registries
 from turngate_probes.simulate.process import install
 
 ROOT = Path(__file__).parents[2]

@@ -16,6 +16,8 @@ async function turn(prompt, { allow = true, resume } = {}) {
     model: process.env.MODEL,
     permissionMode: "default",
     canUseTool,
+    // milliseconds; Qwen's SDK gives a CLI a minute to start, which a busy machine exceeds
+    timeout: { controlRequest: 600_000, canUseTool: 600_000 },
     ...(resume && { resume }),
   };
   let session;
