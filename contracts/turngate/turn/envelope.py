@@ -40,8 +40,8 @@ class BadEnvelope(Struct, frozen=True):
 
 def read_envelope(text: str) -> Envelope | BadEnvelope | None:
     """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or several differ."""
-    # for such a short word, the search from the end is the faster one
-    if '"outcome"' not in text and text.rfind("\\u") < 0:
+    # for such short words, the search from the end is the faster one
+    if text.rfind('"outcome"') < 0 and text.rfind("\\u") < 0:
         return None
     if len(text) > MAX_TEXT:
         return BadEnvelope(f"an answer of {len(text)} characters is too long to contain an envelope")

@@ -70,8 +70,5 @@ class FinalText:
         if self._joined is not None:
             # the limit may split a character
             return self._joined.decode("utf-8", "ignore")
-        text = self._parts[0] if self._parts else None
-        if text is None or len(text) * 4 <= MAX_FINAL:  # bytes of a character, at most
-            return text
-        encoded = text.encode()
-        return text if len(encoded) <= MAX_FINAL else encoded[:MAX_FINAL].decode("utf-8", "ignore")
+        # a single text is within the limit, since a record is, and JSON takes no less space than the text in it
+        return self._parts[0] if self._parts else None

@@ -45,7 +45,7 @@ class Framer:
         """The plain text of the stream, if that is its framing."""
         return ""
 
-    def _is_noise(self, line: bytes) -> bool:
+    def _is_noise(self, line: bytes | bytearray) -> bool:
         text = line.decode("utf-8", "replace").rstrip("\r")
         return any(pattern.fullmatch(text) for pattern in self._noise)
 
@@ -135,21 +135,19 @@ class _JsonDocument(_Buffered):
 
     def _parsed(self, problems: Problems) -> list[Record]:
         """Parse the stream without noise; text around the document is a problem, but the document still counts."""
-        text = bytes(self._kept)
+        kept = self._kept
         if self._noise:
-            text = b"\n".join(line for line in text.split(b"\n") if not self._is_noise(line))
-        text = text.strip(b" \n")
-        if not text:
-            return []
-        document = _json(text)
+            kept = bytearray(b"\n").join(line for line in kept.split(b"\n") if not self._is_noise(line))
+        document = _json(kept)
+        if isinstance(document, dict):
+            if b"\r" in kept and b"\r\n" in kept:  # a byte alone is found much faster
+                problems.add("lines end in CRLF", kept.strip(b" \n"))
+            return [document]
+        text = bytes(kept.strip(b" \n"))
         if document is _BROKEN:
-            return self._surrounded(text, problems)
-        if not isinstance(document, dict):
-            problems.add("the document isn't a JSON object", text)
-            return []
-        if b"\r" in text and b"\r\n" in text:  # a byte alone is found much faster
-            problems.add("lines end in CRLF", text)
-        return [document]
+            return self._surrounded(text, problems) if text else []
+        problems.add("the document isn't a JSON object", text)
+        return []
 
     def _surrounded(self, text: bytes, problems: Problems) -> list[Record]:
         problems.add("the stream is not one JSON document", text)
@@ -226,7 +224,7 @@ _FRAMERS: dict[str, type[Framer]] = {
 }
 
 
-def _json(text: bytes) -> Any:
+def _json(text: bytes | bytearray) -> Any:
     """Parse JSON, or return `_BROKEN`; replace lone surrogates, which JavaScript prints for truncated characters."""
     try:
         return orjson.loads(text)
@@ -234,7 +232,7 @@ def _json(text: bytes) -> Any:
         return _repaired(text)
 
 
-def _repaired(text: bytes) -> Any:
+def _repaired(text: bytes | bytearray) -> Any:
     """Parse broken JSON without its lone surrogates, or return `_BROKEN` if it has none."""
     if b"\\ud" not in text and b"\\uD" not in text:
         return _BROKEN

@@ -17,7 +17,7 @@ class Problems(Struct):
     first: list[str] = field(default_factory=list)
     count: int = 0
 
-    def add(self, what: str, at: bytes = b"") -> None:
+    def add(self, what: str, at: bytes | bytearray = b"") -> None:
         """Note one problem with an excerpt of the bytes concerned."""
         self.count += 1
         if len(self.first) < MAX_PROBLEMS:

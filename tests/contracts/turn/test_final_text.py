@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.turn import final_text
+from turngate.turn import final_text, framing, lines
 
 
 @pytest.mark.parametrize(
@@ -11,9 +11,7 @@ from turngate.turn import final_text
         ([("abcd", "m"), ("efgh", "m"), ("ijkl", "m")], "abcdefg"),
         ([("äöü", "m"), ("ß", "m")], "äöü"),
         ([("äöüß", "m"), ("a", "m")], "äöü"),
-        ([("abcdefghij", "m")], "abcdefg"),
-        ([("abcdefghij", None)], "abcdefg"),
-        ([("abcdefghij", "m"), ("k", "n")], "k"),
+        ([("abcd", "m"), ("efghij", "m"), ("k", "n")], "k"),
         ([("a", "m"), ("b", None), ("c", "m")], "c"),
         ([("", "m")], ""),
         ([], None),
@@ -30,6 +28,11 @@ def test_an_answer_is_bounded_in_bytes(
         assert collected.text is not None
     assert collected.text == kept
     assert len(collected._joined or b"") <= 7
+
+
+def test_a_single_text_is_bounded_by_its_record() -> None:
+    """No framing returns a record that is longer than the limit of an answer, so a text alone is never cut."""
+    assert max(framing.MAX_DOCUMENT, framing.MAX_TAIL, lines.MAX_LINE) <= final_text.MAX_FINAL
 
 
 class Counted(str):
