@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from turngate import EngineContract, NotCoveredError, Stop, engine_version, find_executable
-from turngate.contract import load
 from turngate.contract.cached import cached_contract
 from turngate.decoding import decode
 from turngate.files import read_regular, write_atomically
@@ -41,10 +40,14 @@ def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
     newest = cached_contract(engine)
     executable = find_executable(newest)
     version = version_of(newest, executable, data, dict(os.environ), stop)
-    contract = newest
+    return InstalledEngine(executable, version, contract_for(engine, version))
+
+
+def contract_for(engine: str, version: str | None) -> EngineContract:
+    """Return the contract for a release, or for the newest one where it does not cover the release."""
     with suppress(NotCoveredError):
-        contract = cached_contract(engine, version)
-    return InstalledEngine(executable, version, contract)
+        return cached_contract(engine, version)
+    return cached_contract(engine)
 
 
 def version_of(
@@ -64,13 +67,6 @@ def version_of(
                 text = json.format(json.encode(known | {str(executable): (now, version)})).decode()
                 write_atomically(data.versions, text + "\n", private=True)
     return version or None
-
-
-def covering(contract: load.Contract, newest: EngineContract, version: str | None) -> EngineContract:
-    """Resolve the claims for a release, or for the newest one where the contract does not cover it."""
-    with suppress(ValueError, NotCoveredError):
-        return contract.at(version)
-    return newest
 
 
 def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:

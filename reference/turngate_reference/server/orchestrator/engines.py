@@ -12,14 +12,13 @@ from typing import Any
 from msgspec import structs
 
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_names, find_executable
-from turngate.contract import load
-from turngate.contract.load import Contract
+from turngate.contract.cached import cached_contract
 from turngate.contract.verdict import profile
 from turngate.files import default_cache
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.lookup import InstalledEngine, covering, version_of
+from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
 from turngate_reference.server.orchestrator import warm_wait
 from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, Memo
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -59,7 +58,7 @@ class Engines:
 
         It is not run again while its executable has not changed.
         """
-        contract, newest = _contract(name)
+        newest = _newest(name)
         key, path = _place(newest)
 
         def ask() -> tuple[InstalledEngine, float]:
@@ -67,7 +66,7 @@ class Engines:
             # an engine that can't be started still counts as installed; its run reports the error
             with suppress(EnvironmentFailed, OSError):
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop)
-            engine = InstalledEngine(path, version, covering(contract, newest, version), key[2])
+            engine = InstalledEngine(path, version, contract_for(name, version), key[2])
             return engine, float("inf") if version else FAILURES_KEPT
 
         return self._installed.get(key, ask)
@@ -104,7 +103,7 @@ class Engines:
     def _seen(self, engine: str) -> tuple[Path | None, InstalledEngine | None]:
         """Return an engine's executable (None if not installed), and what is known about it (None if nothing yet)."""
         with suppress(EnvironmentFailed):
-            key, path = _place(_contract(engine)[1])
+            key, path = _place(_newest(engine))
             return path, self._installed.peek(key)
         return None, None
 
@@ -151,7 +150,7 @@ class Engines:
     def _row(self, name: str) -> dict[str, Any]:
         """Describe an engine without running it."""
         executable, engine = self._seen(name)
-        contract = engine.contract if engine else _contract(name)[1]
+        contract = engine.contract if engine else _newest(name)
         simulated = executable is not None and is_simulated(executable)
         verified = self._profiles.verifier.status(engine) if executable else None
         able = self._profiles.known(engine) if engine else None
@@ -187,10 +186,9 @@ def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
 
 
 @cache
-def _contract(engine: str) -> tuple[Contract, EngineContract]:
-    """Load a contract, and resolve it for the newest release."""
-    contract = load.contract(engine)
-    return contract, contract.at()
+def _newest(engine: str) -> EngineContract:
+    """Return the contract of an engine for the newest release."""
+    return cached_contract(engine)
 
 
 def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:

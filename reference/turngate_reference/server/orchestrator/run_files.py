@@ -14,11 +14,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate import EnvironmentFailed, Mode
-from turngate.contract import load
 from turngate.files import make_private
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.lookup import covering
+from turngate_reference.engine.lookup import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
@@ -91,8 +90,8 @@ class Records:
 
 def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
-    record, contract = _new(run.run_directory, run.request, run.cwd), load.contract(run.engine)
-    field = covering(contract, contract.at(), run.engine_version).handle.field
+    field = contract_for(run.engine, run.engine_version).handle.field
+    record = _new(run.run_directory, run.request, run.cwd)
     return replace(
         record,
         session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,

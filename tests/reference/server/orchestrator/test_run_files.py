@@ -9,8 +9,10 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.handle_record import read
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 
@@ -134,3 +136,14 @@ def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: Se
     with pytest.raises(EnvironmentFailed, match="valid UTF-8"):
         closed_server_env.open(data=DataDir(odd))
     assert not odd.exists()
+
+
+def test_turns_read_a_contract_from_the_cache(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a release has had a turn, its further turns and their records don't parse the contract's YAML."""
+    server_env.cli_env.engine("codex", d.codex(final(x=1)))
+    server_env.wait(server_env.create(), State.SUCCEEDED)
+    parsed: list[str] = []
+    monkeypatch.setattr(load, "parse", lambda _text, name, **_more: parsed.append(name))
+    run = server_env.wait(server_env.create(), State.SUCCEEDED)
+    assert read(DataDir(server_env.cli_env.data).record(run.handle)).session.value == d.SESSION
+    assert not parsed
