@@ -210,10 +210,14 @@ class _Text(_Buffered):
     @property
     def text(self) -> str:
         """The stream without its leading lines of noise, and without newlines at its ends."""
-        lines = bytes(self._kept).split(b"\n")
-        while lines and (not lines[0].strip() or self._is_noise(lines[0])):
-            lines.pop(0)
-        return b"\n".join(lines).decode("utf-8", "replace").rstrip("\n")
+        start, stop = 0, len(self._kept)
+        while start < stop:
+            end = self._kept.find(b"\n", start)
+            line = self._kept[start : end if end >= 0 else stop]
+            if line.strip() and not self._is_noise(line):
+                break
+            start += len(line) + 1
+        return self._kept[start:].rstrip(b"\n").decode("utf-8", "replace")
 
 
 _FRAMERS: dict[str, type[Framer]] = {
