@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turngate.process.descriptors import patiently
 from turngate.process.launch import launch
 from turngate.process.leftover import Leftover
 from turngate.process.orphans import reap_adopted
@@ -68,7 +69,13 @@ class ProcessTree:
                 time.sleep(POLL)
 
     def settle(self) -> tuple[Leftover, ...]:
-        """End and return the processes that outlived the exited main process, after a short grace period."""
+        """End and return the processes that outlived the exited main process, after a short grace period.
+
+        Like `end`, it waits for file descriptors if none is free; OSError if none gets free.
+        """
+        return patiently(self._settle)
+
+    def _settle(self) -> tuple[Leftover, ...]:
         rest = younger(self._before) - {(self._pid, self._pid)}
         if all(is_unrelated(process, self._pid, self._tag) for process in rest):
             return ()
@@ -77,7 +84,7 @@ class ProcessTree:
 
     def end(self) -> tuple[Leftover, ...]:
         """End the whole tree with SIGTERM and, after a grace period, SIGKILL; return the survivors."""
-        survivors, self._cpu_before_end = self._family().end()
+        survivors, self._cpu_before_end = patiently(lambda: self._family().end())
         return survivors
 
     def _family(self) -> "Family":

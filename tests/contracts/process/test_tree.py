@@ -1,8 +1,11 @@
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -21,6 +24,7 @@ from turngate.process import (
     is_alive,
     run,
     scan,
+    sessions,
     tree,
 )
 from turngate.process.family import Family
@@ -166,6 +170,26 @@ def test_processes_of_other_programs_need_no_scan(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ProcessTree, "_family", family)
     assert run(ProcessRequest(("/bin/cat",), Path.cwd(), {})).ended is Ended.EXIT
     assert bool(scanned) is (sys.platform != "linux")
+
+
+@pytest.mark.parametrize(
+    "ends", [partial(run_until, 2, "keep", "setsid-child"), partial(run, unruly("leave", "child"))]
+)
+def test_tree_is_ended_even_if_no_descriptor_is_free(
+    ends: Callable[[], ProcessOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While /proc can't be listed for want of a descriptor, the end of the tree waits; then all of it is ended."""
+    list_processes, calls = sessions.pids, list[int]()
+
+    def listed() -> list[int]:
+        calls.append(len(calls))
+        if calls[-1] in {1, 2}:  # the first call comes before the start
+            raise OSError(errno.EMFILE, "Too many open files")
+        return list_processes()
+
+    monkeypatch.setattr(sessions, "pids", listed)
+    assert not any(is_alive(pid) for pid in pids(ends()))
+    assert len(calls) > 3
 
 
 @pytest.mark.parametrize("pid", [1, 2**22 + 1])
