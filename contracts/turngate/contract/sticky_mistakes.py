@@ -20,16 +20,7 @@ def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractErro
     """Find a transport that can't start, that can't set what the contract asks for, or that nothing uses."""
     transport = sticky.data["transport"]
     if transport == "none":
-        for key in (
-            "argv",
-            "options",
-            "interactive",
-            "auto",
-            "warm",
-            "loads_headless",
-            "permission_requests",
-            "one_time",
-        ):
+        for key in _OF_A_PROCESS:
             if key in sticky.data:
                 message = "is never used without a transport"
                 yield document.error(sticky.at(key), message, f"name the transport, or remove `{key}`", of_key=True)
