@@ -138,11 +138,12 @@ class ReleaseProbe:
         executable = self.release.executable
         cases = self.probe.settings.cases() if executable else []
         known = identity(executable) if executable else ""
+        contract = self.release.contract
         self.probe.journal.add(
             events.ReleasePlanned(
                 release=self.key, engine=self.release.engine, version=self.release.version,
                 executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
-                contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
+                contract_version=contract.contract_version, turns=sum(case.turns(contract) for case in cases),
                 integrity=self.release.integrity,
             )
         )  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract.structs import EngineContract
-from turngate_probes.harness.cases import QUESTION
+from turngate_probes.harness.questions import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Rule, Text, new_nonce
 

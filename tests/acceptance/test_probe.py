@@ -42,7 +42,7 @@ def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
     assert set(done.clauses()) == {clause.id for clause in catalogue().at_level("static", "hermetic")}
     (release,) = done.report["releases"]
     assert (release["verdict"], release["version"], release["source"]) == ("compatible", "0.169.0", "path")
-    assert release["turns"] == sum(case.steps for case in CASES)
+    assert release["turns"] == sum(case.turns(CODEX) for case in CASES)
     assert (release["profile"]["kind"], release["capability"]["supported"]) == ("resumable", True)
     assert release["handle"]["handle_type"] == "session_id"
 
@@ -175,7 +175,7 @@ def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
     turngate.run("probe", f"codex={executable}", "--keep", "kept", code=HURRIED)
     kept = turngate.folder / "kept"
     written = [json.loads(line)["event"] for line in (kept / "probe.ndjson").read_text().splitlines()]
-    assert written.count("turn") == sum(case.steps for case in CASES)
+    assert written.count("turn") == sum(case.turns(CODEX) for case in CASES)
     boxes = kept / "codex@0.169.0"
     assert {box.name for box in boxes.iterdir()} == {case.name for case in CASES}
     assert b"thread.started" in (boxes / "main/turns/first/stdout").read_bytes()

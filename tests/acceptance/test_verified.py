@@ -12,8 +12,8 @@ from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate.files import default_cache
-from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.server_level.client import ServerClient
 from turngate_probes.server_level.server import ServerProcess, request

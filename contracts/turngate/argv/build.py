@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import check_interactive
 from turngate.argv.options import PlacedOption, can_be_passed, read_options
 from turngate.contract.launch import PromptChannel
@@ -44,27 +45,32 @@ class Invocation(Struct, frozen=True):
 def first_turn(
     contract: EngineContract, prompt: str, mode: Mode | ModeName, *,
     options: Sequence[str] = (), model: str | None = None, via: str | None = None, workspace: Path | None = None,
+    allow_file_marks: bool = False,
 ) -> Invocation:  # fmt: skip
     """Build a first turn, without running it.
 
     `options` are arguments for the engine, with flags and values as separate strings. `model` is a name that the engine
     knows. The prompt is passed through the first channel of the contract that can carry it, or only through `via`
     (`argument`, `stdin`). Mode interactive accepts only options that the contract allows, and only paths in
-    `workspace`, after resolving symbolic links at the time of the call. RefusedError: an option, its value or the
-    prompt can't be passed safely.
+    `workspace`, after resolving symbolic links at the time of the call. There, a prompt in which a mark of the engine
+    names a file outside `workspace` is refused unless `allow_file_marks` is true. RefusedError: an option, its value or
+    the prompt can't be passed safely.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.first_turn(codex, "Paint the door", "interactive", model="gpt-5").arguments
     ('exec', '--json', '--skip-git-repo-check', '--model', 'gpt-5', '-')
     """
     mode = Mode(mode)
+    if mode is Mode.INTERACTIVE and not allow_file_marks:
+        check_file_marks(contract, prompt, workspace)
     placed = turn_options(contract, mode, options, model, workspace)
     return _invocation(contract, prompt, mode, placed, via=via)
 
 
-def resumed_turn(
+def resumed_turn(  # noqa: PLR0913 - all but the first four by name
     contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
     options: Sequence[str] = (), model: str | None = None, check_shape: bool = True, workspace: Path | None = None,
+    allow_file_marks: bool = False,
 ) -> Invocation:  # fmt: skip
     """Build a turn that resumes a session without running it.
 
@@ -88,6 +94,8 @@ def resumed_turn(
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} isn't a session id of {contract.engine}", hint, handle)
     mode = Mode(mode)
+    if mode is Mode.INTERACTIVE and not allow_file_marks:
+        check_file_marks(contract, prompt, workspace)
     return _invocation(contract, prompt, mode, turn_options(contract, mode, options, model, workspace), handle=handle)
 
 
@@ -134,7 +142,7 @@ def turn_options(
     """Return the options that `first_turn` and `resumed_turn` place; RefusedError if a caller's option is rejected."""
     launch = contract.launch
     by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
-    return _chosen(contract, mode, options, model, by_mode, workspace)
+    return _chosen(contract, mode, options, model, (*contract.guards.options, *by_mode), workspace)
 
 
 def _chosen(

@@ -95,7 +95,7 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
         return {(flag, key) if key else (flag,) for flag in flags for key in keys}
     if "symptom" in claim:
         return {(claim["clause"], claim["symptom"])}
-    if "kind" in claim:
+    if "name" in claim:
         return {(claim["name"],)}
     if "match" in claim or "has" in claim:
         # the remaining keys identify the record

@@ -1,18 +1,12 @@
-"""What a contract says about running its engine in the probe's sandbox, and about programs offered to it there."""
+"""What a contract says about running its engine in the probe's sandbox."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from turngate.contract.values import NOT_EMPTY, Name, Rule, Strings, Text, Texts
-
-
-class SetupFile(Struct, frozen=True):
-    """A file that a sandbox needs. The sandbox fills the slots in both fields."""
-
-    path: Text
-    content: str
+from turngate.contract.surroundings import SetupFile
+from turngate.contract.values import Strings, Text, Texts
 
 
 class ToolUse(Struct, frozen=True):
@@ -34,6 +28,8 @@ class Hermetic(Struct, frozen=True):
 
     model: Name of the model that the stub replaces, passed by `launch.model`.
     options: Caller options for every turn of the probe, including resumes.
+    tool_call: A call that writes a file, by a command where the engine has no other tool for it.
+    command_call: A call that runs a command, where that takes another tool.
     egress: Hosts that the release is known to contact. Each attempt is blocked. Any other host fails
         network.loopback-only.
     failure_deadline: Seconds from the first request in which a turn with a failing model backend must end, for releases
@@ -46,34 +42,5 @@ class Hermetic(Struct, frozen=True):
     options: Strings = ()
     egress: Texts = ()
     tool_call: ToolUse | None = None
+    command_call: ToolUse | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
-
-
-class CanaryControl(Struct, frozen=True):
-    """What the control run needs, such as trust in the workspace.
-
-    options: Caller options.
-    files: Files to write before the control run.
-    """
-
-    options: Strings = ()
-    files: tuple[SetupFile, ...] = ()
-
-
-class Canary(Struct, frozen=True):
-    """A way to make the engine start a program, which it must not do in mode interactive.
-
-    {canary} in options and contents is a harmless program that leaves a marker. Its first argument is the name.
-
-    kind: What starts the program.
-    options: Caller options.
-    files: Files in the workspace. Several canaries may share a file with the same content.
-    """
-
-    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["options"]}, {"required": ["files"]}]}
-
-    name: Name
-    kind: Literal["mcp", "notify", "hook", "agent", "plugin", "tool", "helper"]
-    options: Annotated[Strings, NOT_EMPTY] = ()
-    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
-    control: CanaryControl = CanaryControl()

@@ -123,6 +123,27 @@ class Launch(Struct, frozen=True):
         return frozenset(page.names if words & {*page.argv} else words & {*page.names})
 
 
+class Guards(Struct, frozen=True):
+    """What keeps a workspace from redirecting or reconfiguring the engine, in both modes, headless and sticky.
+
+    env: Variables of every process of the engine. The operator's own value of a variable that `environment` passes has
+        precedence.
+    options: Options of every headless turn.
+    """
+
+    env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
+    options: Annotated[Strings, NOT_EMPTY] = ()
+
+
+class FileMark(Struct, frozen=True):
+    """A mark in a prompt by which the engine itself reads a file and sends its content to the model.
+
+    pattern: Matches the mark. Its group `path` is the path of the file.
+    """
+
+    pattern: Annotated[Regex, matching(r"\(\?P<path>")]
+
+
 class Option(Struct, frozen=True):
     """An option that callers may pass. Options that the contract doesn't list are rejected.
 

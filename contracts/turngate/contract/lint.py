@@ -101,7 +101,7 @@ def _deviation_errors(document: Document, deviation: Claim) -> _Errors:
 def _flag_errors(document: Document, launch: Claim) -> _Errors:
     options = [option.data for option in document.claims("options")]
     flags = {flag for option in options for flag in (option["flag"], *option.get("aliases", ()))}
-    for key in ("auto", "interactive", "model"):
+    for key in ("auto", "interactive", "model", "options"):
         for j, token in enumerate(launch.data.get(key, ())):
             if token.startswith("-") and token.partition("=")[0] not in flags:
                 message = f"{token} isn't a declared option"
@@ -123,6 +123,11 @@ def _launch_errors(document: Document, launch: Claim) -> _Errors:
         yield from _slot_errors(document, at, channel["tokens"], text)
         yield from _widening(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
     yield from _widening(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
+
+
+def _guard_errors(document: Document, guards: Claim) -> _Errors:
+    held = {key: [claim.data for claim in document.meeting(key, guards)] for key in ("auto_flags", "options")}
+    yield from _widening(document, guards.at("options"), guards.data.get("options", ()), convert(held, Flags))
 
 
 def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: Mapping[str, int]) -> _Errors:
@@ -219,6 +224,8 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (_deviation_errors, "deviations"),
     (_version_errors, "version"),
     (_flag_errors, "launch", "options"),
+    (_flag_errors, "guards", "options"),
+    (_guard_errors, "guards", "auto_flags", "options"),
     (interactive_errors, "options", "auto_flags"),
     (_launch_errors, "launch", "options", "auto_flags"),
     (_handle_errors, "handle"),

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 ONE_OF = (
     "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
-    "hermetic", "sticky",
+    "hermetic", "sticky", "guards",
 )  # fmt: skip
-OPTIONAL = ("store",)
-ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries")
+OPTIONAL = ("store", "guards")
+ALL_OF = (
+    "options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries",
+    "file_marks", "widening_settings", "redirects",
+)  # fmt: skip
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
 # importing importlib.resources would take longer than reading a contract

@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.hermetic import Canary, Hermetic
+from turngate.contract.hermetic import Hermetic
 from turngate.contract.launch import (
     ApprovalSign,
     AutoFlag,
     Environment,
+    FileMark,
+    Guards,
     Help,
     Launch,
     LostTools,
@@ -21,6 +23,7 @@ from turngate.contract.launch import (
     Sticky,
     Stream,
 )  # fmt: skip
+from turngate.contract.surroundings import Canary, Redirect, WideningSetting
 from turngate.contract.values import (
     NOT_EMPTY,
     Match,
@@ -252,6 +255,10 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
     tools_lost: Annotated[tuple[LostTools, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
+    guards: Guards = Guards()
+    file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
+    widening_settings: Annotated[tuple[WideningSetting, ...], SOME] = ()
+    redirects: Annotated[tuple[Redirect, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 

@@ -37,7 +37,8 @@ def process_request(
     """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
 
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
-    PWD (None: `engine_environment` of this process's), to which the turn's variables are added.
+    PWD (None: `engine_environment` of this process's). The turn's variables replace its own; the contract's guards do
+    so only if it lacks them.
     `timeout` is in seconds of wall time.
 
     >>> from pathlib import Path
@@ -51,7 +52,8 @@ def process_request(
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
     workspace = workspace.absolute()
     argv = (str(executable.absolute()), *turn.arguments)
-    return ProcessRequest(argv, workspace, {**env, **turn.env, "PWD": str(workspace)}, stdin, timeout)
+    guarded = {**turn.contract.guards.env, **env}
+    return ProcessRequest(argv, workspace, {**guarded, **turn.env, "PWD": str(workspace)}, stdin, timeout)
 
 
 def run_turn(

@@ -22,6 +22,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     static,
     sticky,
     stream,
+    surroundings,
 )  # fmt: skip
 from turngate_probes.clauses.registry import CHECKS as CHECKS
 from turngate_probes.clauses.registry import Check, SkippedError, went_well

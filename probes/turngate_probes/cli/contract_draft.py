@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from turngate import EnvironmentFailed
-from turngate.contract.hermetic import Hermetic, SetupFile
+from turngate.contract.hermetic import Hermetic
+from turngate.contract.surroundings import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
 from turngate_probes.cli.options import say
 from turngate_probes.draft.arguments import variables

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from turngate_probes.clauses.gate import CASE
-from turngate_probes.harness.cases import ASK, FINAL, Case, ask
+from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Turn
+from turngate_probes.harness.questions import ASK, FINAL, ask
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
 from turngate_probes.journal.journal import Journal, read

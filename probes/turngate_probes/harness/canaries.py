@@ -1,6 +1,5 @@
 """Offers an engine harmless programs in every way that its contract names, and tells which of them it started."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from turngate import EngineContract, RefusedError
@@ -8,12 +7,7 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.interactive import check_interactive
 from turngate.argv.options import read_options
 from turngate.argv.unguarded import unguarded
-from turngate.contract.hermetic import SetupFile
 from turngate_probes.harness.sandbox import Sandbox
-
-_PROGRAM = """#!/bin/sh
-: > '{markers}'/"$1"
-"""
 
 
 def offer(contract: EngineContract, box: Sandbox) -> tuple[str, ...]:
@@ -21,12 +15,10 @@ def offer(contract: EngineContract, box: Sandbox) -> tuple[str, ...]:
 
     A canary's options are dropped together if one of them is refused, as they are when a caller passes them.
     """
-    box.markers.mkdir()
-    box.canary.write_text(_PROGRAM.format(markers=box.markers), "utf-8")
-    box.canary.chmod(0o755)
+    box.offer_programs()
     accepted: tuple[str, ...] = ()
     for canary in contract.canaries:
-        _write(box, canary.files)
+        box.place(canary.files)
         options = tuple(map(box.fill, canary.options))
         if _is_accepted(contract, options, box.work):
             accepted += options
@@ -37,16 +29,9 @@ def unguard(contract: EngineContract, box: Sandbox) -> tuple[EngineContract, tup
     """Write what the control run needs; return the contract for it, and the options of all canaries."""
     options = dict[tuple[str, ...], None]()
     for canary in contract.canaries:
-        _write(box, canary.control.files)
+        box.place(canary.control.files)
         options |= dict.fromkeys((canary.options, *_single(canary.control.options)))
     return unguarded(contract), tuple(box.fill(token) for group in options for token in group)
-
-
-def _write(box: Sandbox, files: Iterable[SetupFile]) -> None:
-    for file in files:
-        path = Path(box.fill(file.path))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(box.fill(file.content), "utf-8")
 
 
 def _is_accepted(contract: EngineContract, options: tuple[str, ...], workspace: Path) -> bool:

@@ -7,20 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from signal import Signals
 
-from turngate import Mode
+from turngate import EngineContract, Mode
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate_probes.harness import canaries
+from turngate_probes.harness import canaries, surroundings
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
-QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \
-"options": ["red", "blue"], "required_fields": [], "context": {}}}"""
-ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
-ASK, FINAL = Text(QUESTION), Text(ANSWER)
 LARGE_PROMPT = 200_000
-TOOL_PATIENCE = 45.0
 FILLER = "All work and no play makes a dull prompt. "
 MALFORMED = "not-a-session-id"
 FORGED = "11111111-1111-4111-8111-111111111111"
@@ -36,7 +32,9 @@ IMITATION = f"""Done.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case: `steps` counts its turns; `waits` marks those that mostly wait, which start first.
+    """A test case: `steps` counts its turns, or does so for a contract; `waits` marks those that mostly wait.
+
+    Those that wait start first.
 
     `backend_away` points the engine to a port on which nothing listens. The first turn of a case that `opens` decides
     whether the others run.
@@ -44,11 +42,15 @@ class Case:
 
     name: str
     play: Callable[[EngineDriver], None]
-    steps: int
+    steps: int | Callable[[EngineContract], int]
     waits: bool = False
     backend_away: bool = False
     level: str = "hermetic"
     opens: bool = False
+
+    def turns(self, contract: EngineContract) -> int:
+        """Return how many turns it plans for a release."""
+        return self.steps if isinstance(self.steps, int) else self.steps(contract)
 
 
 def _static(driver: EngineDriver) -> None:
@@ -127,11 +129,11 @@ def _one_turn(
 
 def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
     def play(driver: EngineDriver) -> None:
-        call = driver.tool_call()
-        if call is None:
+        tool = driver.contract.hermetic.tool_call
+        if tool is None:
             raise CaseStoppedError("the contract names no tool for the model to call", Reason.CONTRACT)
         for step, mode in modes.items():
-            driver.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
+            driver.start(step, replace(ask(FINAL, mode=mode), tool=tool, patience=TOOL_PATIENCE))
 
     return play
 
@@ -149,13 +151,6 @@ def _canaries(driver: EngineDriver) -> None:
     contract, options = canaries.unguard(driver.contract, driver.sandbox)
     control = replace(ask(FINAL, mode=Mode.AUTO), options=options)
     replace(driver, contract=contract).start("control", control)
-
-
-def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
-    """Return a prompt with a fresh nonce, to which the model replies with this."""
-    nonce = new_nonce()
-    said = "Ask me which colour I like." if turn_index == 1 else "blue"
-    return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
 
 
 def _may_hang(driver: EngineDriver, clause_id: str, asked: Ask) -> Ask:
@@ -189,6 +184,9 @@ CASES = (
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _one_turn(Text(IMITATION)), 1),
     Case("canaries", _canaries, 3),
+    Case("own-settings", surroundings.own_settings, surroundings.own_settings_turns),
+    Case("workspace", surroundings.workspace, surroundings.workspace_turns),
+    Case("file-marks", surroundings.file_marks, surroundings.file_marks_turns),
     # no clause reads it: it shows the tools available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
@@ -205,6 +203,6 @@ RECORDED_ONLY = (
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
 # streams do not show which programs were started
-_NOT_RECORDED = (_CALLED_ONCE.name, "canaries")
+_NOT_RECORDED = (_CALLED_ONCE.name, "canaries", "own-settings", "workspace", "file-marks")
 RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

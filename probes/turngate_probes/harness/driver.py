@@ -1,9 +1,9 @@
 """Runs the turns of one case on a real engine, and reports the observations."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
@@ -17,12 +17,14 @@ from turngate import (
     Mode,
     ProcessOutcome,
     ProcessRequest,
+    Stop,
     TurnReader,
     first_turn,
     process_request,
     read_turn,
     resumed_turn,
 )
+from turngate.contract.hermetic import ToolUse
 from turngate.process import Stdin, run
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
@@ -42,7 +44,8 @@ class Ask:
 
     `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
     says that the contract declares that the turn misses it; `check_shape` False accepts a session id of any shape. The
-    model asks for `tool_call` before it replies; at the first request `signal` is sent to the engine's process group.
+    model asks for `tool` before it replies; `offline` says that the turn can't reach its model, and is stopped once it
+    has tried to reach `vendor`, or a stranger; at the first request `signal` is sent to the engine's process group.
     `options` are a caller's, besides those of every turn.
     """
 
@@ -57,7 +60,9 @@ class Ask:
     patience: float | None = None
     hangs: bool = False
     check_shape: bool = True
-    tool_call: ToolCall | None = None
+    tool: ToolUse | None = None
+    offline: bool = False
+    vendor: frozenset[str] = frozenset()
     signal: Signals | None = None
     options: tuple[str, ...] = ()
 
@@ -69,7 +74,7 @@ class Ask:
     @property
     def mostly_waits(self) -> bool:
         """Whether the engine mostly waits after its first request: for the model, for a tool, or because it hangs."""
-        return self.hangs or self.tool_call is not None or not isinstance(self.reply, Text)
+        return self.hangs or self.tool is not None or not isinstance(self.reply, Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,9 @@ class EngineDriver:
         """Run a first turn."""
         options, model = self._options(ask)
         built = first_turn(
-            self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via, workspace=self.sandbox.root
-        )
+            self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via, workspace=self.sandbox.root,
+            allow_file_marks=True,
+        )  # fmt: skip
         return self._turn(step, ask, built, None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
@@ -105,7 +111,7 @@ class EngineDriver:
         options, model = self._options(ask)
         built = resumed_turn(
             self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape,
-            workspace=self.sandbox.root,
+            workspace=self.sandbox.root, allow_file_marks=True,
         )  # fmt: skip
         return self._turn(step, ask, built, session)
 
@@ -125,11 +131,15 @@ class EngineDriver:
         while (left := (since // 60 + 1) * 60 - time.time()) > 0:
             self.interrupt.wait(left)
 
-    def tool_call(self) -> ToolCall | None:
-        """Return the tool that the model can ask for, with its arguments filled in; None if the contract names none."""
-        tool = self.contract.hermetic.tool_call
-        if tool is None:
-            return None
+    def within(self, sandbox: Sandbox, env: Mapping[str, str], unset: Collection[str] = ()) -> "EngineDriver":
+        """Return the driver of another sandbox, with more variables for the engine, and without those of `unset`."""
+        hermetic = self.contract.hermetic
+        kept = {name: value for name, value in hermetic.env.items() if name not in unset}
+        contract = structs.replace(self.contract, hermetic=structs.replace(hermetic, env={**kept, **env}))
+        return replace(self, sandbox=sandbox, contract=contract)
+
+    def call_of(self, tool: ToolUse) -> ToolCall:
+        """Return the model's call of a tool, with its arguments filled in."""
         fill = self.sandbox.fill
         return ToolCall(tool.name, {k: fill(v) if isinstance(v, str) else v for k, v in tool.arguments.items()})
 
@@ -146,7 +156,7 @@ class EngineDriver:
         if ask.stdin_open and built.stdin is None:
             request = structs.replace(request, stdin=Stdin.OPEN)
         backend = self.sandbox.backend
-        called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
+        called = (Rule(self.call_of(ask.tool), after_tool_result=False),) if ask.tool else ()
         backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
         check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
@@ -158,6 +168,8 @@ class EngineDriver:
         )  # fmt: skip
         # requests to the user's own model are not observed
         requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
+        started, stranger = self.sandbox.started(), self.sandbox.stranger
+        effects = None if stranger is None else stranger.effects(requests or (), started or ())
         turn = Turn(
             name=f"{self.case}/{step}", argv=request.argv, own_arguments=built.own_arguments, cwd=str(cwd),
             mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed, scripted=ask.scripted,
@@ -165,9 +177,9 @@ class EngineDriver:
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
             requests=requests, reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if built.stdin is not None else "open" if request.stdin is Stdin.OPEN else "closed",
-            env=self.sandbox.variables(self.contract.hermetic, cwd, built.env), started=self.sandbox.started(),
+            env=self.sandbox.variables(self.contract.hermetic, cwd, built.env), started=started,
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
-            exit_seconds=done.exit_seconds or 0.0,
+            exit_seconds=done.exit_seconds or 0.0, effects=effects, offline=ask.offline,
         )  # fmt: skip
         if check:
             check.ended(turn)
@@ -185,10 +197,9 @@ class EngineDriver:
 
     def _acted(self, ask: Ask, cwd: Path) -> bool | None:
         """Return whether the tool that the model asked for has created its file, and remove the file."""
-        tool = self.contract.hermetic.tool_call
-        if ask.tool_call is None or tool is None:
+        if ask.tool is None:
             return None
-        left = cwd / tool.creates_file
+        left = cwd / ask.tool.creates_file
         acted = left.exists()
         left.unlink(missing_ok=True)
         return acted
@@ -202,7 +213,7 @@ class EngineDriver:
         the exit counts, or the slowest start if that took longer. A turn needs no slot while it mostly waits.
         """
         sandbox, patience = self.sandbox, ask.patience
-        quiet = ask.stdin_open or sandbox.model_url != sandbox.backend.url
+        quiet = ask.stdin_open or ask.offline or sandbox.model_url != sandbox.backend.url
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
         startup = partial(self.startups.allowance, STARTUP_ALLOWANCE) if ask.hangs else None
         with (
@@ -237,9 +248,17 @@ class EngineDriver:
             sandbox.backend.on_exchange(requested)
             if check:
                 sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
+            self._stop_when_offline(ask, stop)
             request = structs.replace(request, timeout=limit)
             done = run(request, stop=stop, on_output=heard, on_start=started, slow_exit=self.startups.slowest)
         return self._proven(done)
+
+    def _stop_when_offline(self, ask: Ask, stop: Stop) -> None:
+        """Stop a turn that can't reach its model once it has tried to, or has reached a stranger."""
+        if ask.offline:
+            self.sandbox.backend.on_egress(lambda tried: stop.set() if tried.host in ask.vendor else None)
+            if self.sandbox.stranger:
+                self.sandbox.stranger.backend.on_exchange(lambda _: stop.set())
 
     def _proven(self, done: ProcessOutcome) -> ProcessOutcome:
         """Remove secrets from the output; CaseStoppedError if the process was interrupted, which proves nothing."""

@@ -42,6 +42,8 @@ class Turn(_Step):
     the one that was sent during the turn; `acted` says whether the tool that the model asked for did its work
     (None: it asked for none, or nobody checked); `dropped` counts the bytes of both streams beyond the limit;
     `started` are the harmless programs that it started of those that it was offered (None: it was offered none);
+    `effects` are the redirects of its workspace that had an effect (None: its workspace has none); `offline` says that
+    it was stopped once it had left for the vendor's model, which it can't reach;
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
@@ -71,6 +73,8 @@ class Turn(_Step):
     dropped: int = 0
     exit_seconds: float | None = None
     started: tuple[str, ...] | None = None
+    effects: tuple[str, ...] | None = None
+    offline: bool = False
 
     @property
     def hung(self) -> bool:
@@ -92,6 +96,11 @@ class Turn(_Step):
     def sent(self) -> tuple[Exchange, ...]:
         """The requests that carry this turn's own prompt."""
         return tuple(request for request in self.watched if self.nonce in request.nonces)
+
+    @property
+    def called(self) -> bool:
+        """Whether the model asked for a tool."""
+        return any(request.reply.startswith("tool_call ") for request in self.watched)
 
     def carries(self, *earlier: "Turn") -> bool:
         """Whether one request contained this turn's prompt and the nonces of the earlier turns."""

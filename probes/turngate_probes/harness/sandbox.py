@@ -7,12 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turngate.contract.hermetic import Hermetic
+from turngate.contract.surroundings import SetupFile
 from turngate.files import locked
 from turngate_probes.harness.observations import Call, Observation, Turn
+from turngate_probes.harness.stranger import Stranger
 from turngate_probes.stub_model import StubBackend
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
@@ -20,6 +22,9 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNOREC
 _SHORTEST_SECRET = 6
 _HIDDEN = "<secret>"
 _LOOPBACK = "127.0.0.1,localhost,::1"
+_CANARY = """#!/bin/sh
+: > '{markers}'/"$1"
+"""
 _XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
 
 
@@ -29,6 +34,7 @@ class Sandbox:
 
     `shared` is a folder for what the engine unpacks once for all sandboxes of a probe. With `account`, the user's own
     environment, engines run in that instead, with the user's model and home. Only the working directories are private.
+    `stranger` is the owner of the workspace, where that isn't the user.
     """
 
     root: Path
@@ -36,6 +42,13 @@ class Sandbox:
     model_url: str
     shared: Path
     account: Mapping[str, str] | None = None
+    stranger: Stranger | None = None
+
+    def nested(self, name: str, hermetic: Hermetic) -> "Sandbox":
+        """Make a sandbox in this one, with the same backend and a fresh home and workspace."""
+        made = replace(self, root=self.root / name)
+        made.furnish(hermetic)
+        return made
 
     @property
     def home(self) -> Path:
@@ -62,6 +75,27 @@ class Sandbox:
         """The directory of the markers, which is there where programs are offered."""
         return self.root / "markers"
 
+    @property
+    def programs(self) -> Path:
+        """The directory of programs that come before those of PATH, where there are any."""
+        return self.root / "programs"
+
+    def offer_programs(self, *names: str) -> None:
+        """Make the harmless program, also under these names on PATH, which then leaves a marker of that name."""
+        self.markers.mkdir()
+        self.programs.mkdir()
+        for path, marker in ((self.canary, '"$1"'), *((self.programs / name, name) for name in names)):
+            path.write_text(_CANARY.replace('"$1"', marker).format(markers=self.markers), "utf-8")
+            path.chmod(0o755)
+
+    def place(self, files: Iterable[SetupFile], **slots: str) -> None:
+        """Write files, merged with those that exist: JSON objects, TOML before, and any other text after."""
+        for file in files:
+            path, content = Path(self.fill(file.path)), self.fill(file.content, **slots)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            present = path.read_text("utf-8") if path.exists() else ""
+            path.write_text(_merged(path.suffix, present, content), "utf-8")
+
     def started(self) -> tuple[str, ...] | None:
         """Return the canaries that were started since the last call; None: none was offered."""
         if not self.markers.is_dir():
@@ -80,13 +114,13 @@ class Sandbox:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.fill(file.content), "utf-8")
 
-    def fill(self, text: str) -> str:
-        """Fill the slots of a text."""
+    def fill(self, text: str, **more: str) -> str:
+        """Fill the slots of a text; `more` are further slots."""
         if "{" not in text:
             return text
         slots = {
             "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
-            "shared": self.shared, "canary": self.canary,
+            "shared": self.shared, "canary": self.canary, **more,
         }  # fmt: skip
         for slot, value in slots.items():
             text = text.replace(f"{{{slot}}}", str(value))
@@ -99,6 +133,8 @@ class Sandbox:
         proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.backend.url)
         proxies["NO_PROXY"] = _LOOPBACK
         env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        if self.programs.is_dir():
+            env["PATH"] = f"{self.programs}:{env.get('PATH', '')}"
         env |= {"HOME": str(self.home), "PWD": str(cwd), "TMPDIR": str(self.root / "tmp"), "TZ": "UTC", "TERM": "dumb"}
         env |= {f"XDG_{name}_HOME": str(self.home / folder) for name, folder in _XDG.items()}
         env |= proxies | {name.lower(): value for name, value in proxies.items()}
@@ -128,6 +164,24 @@ class Sandbox:
         for value in sorted(map(os.fsencode, secrets_of(self.account or {})), key=len, reverse=True):
             data = data.replace(value, _HIDDEN.encode())
         return data
+
+
+def _merged(suffix: str, present: str, content: str) -> str:
+    """Return the content of a file that two settings share."""
+    if not present or present == content:
+        return content
+    if suffix == ".json":
+        return json.dumps(_joined(json.loads(present), json.loads(content)), indent=2) + "\n"
+    # the top level of a TOML file ends at its first table
+    parts = (content, present) if suffix == ".toml" else (present, content)
+    return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
+
+
+def _joined(present: object, added: object) -> object:
+    if isinstance(present, dict) and isinstance(added, dict):
+        shared = present.keys() & added.keys()
+        return present | added | {key: _joined(present[key], added[key]) for key in shared}
+    return [*present, *added] if isinstance(present, list) and isinstance(added, list) else added
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:

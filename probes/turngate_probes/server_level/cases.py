@@ -6,9 +6,10 @@ from contextlib import closing
 from dataclasses import replace
 
 from turngate.contract.clauses import Reason
-from turngate_probes.harness.cases import ASK, FINAL, FIRST_TURN, Case, ask
+from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.questions import ASK, FINAL, ask
 from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
 from turngate_probes.server_level.shim import install
 from turngate_probes.server_level.warm_run import WarmRun
@@ -90,9 +91,9 @@ def _sticky(run: ServerRun) -> None:
     run.waits("asked")
     question = run.question("question")
     run.note_turn("turn-1")
-    call = run.driver.tool_call()
-    run.reply("reply", question, replace(ask(ASK, turn_index=2), tool_call=call))
-    if call is not None:
+    tool = run.driver.contract.hermetic.tool_call
+    run.reply("reply", question, replace(ask(ASK, turn_index=2), tool=tool))
+    if tool is not None:
         _decline(run)
     run.waits("asked-again")
     question = run.question("question-again")

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from turngate import AdapterTurnResult, Mode, Outcome, read_turn
 from turngate.argv.options import read_options
-from turngate_probes.harness.cases import ask
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call, Turn
+from turngate_probes.harness.questions import ask
 from turngate_probes.server_level.client import ServerClient
 from turngate_probes.server_level.server import ServerProcess, request
 from turngate_probes.server_level.shim import Shim, Start
@@ -236,7 +236,7 @@ class ServerRun:
 
     def _script(self, asked: Ask) -> None:
         self._asked.append(asked)
-        called = (Rule(asked.tool_call, contains=asked.nonce, times=1),) if asked.tool_call else ()
+        called = (Rule(self.driver.call_of(asked.tool), contains=asked.nonce, times=1),) if asked.tool else ()
         self.driver.sandbox.backend.script(*called, Rule(asked.reply))
 
     def _turns(self, step: str = "") -> list[dict[str, Any]]:

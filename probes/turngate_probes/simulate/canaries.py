@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from turngate import EngineContract
-from turngate.contract.hermetic import Canary, SetupFile
+from turngate.contract.surroundings import Canary, SetupFile
 
 
 def start_offered(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
@@ -36,6 +37,7 @@ class Exchange:
         reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
         size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
         peer: the local port from which it came; 0 if a recording does not say.
+        headers: its headers, by lower-case name; empty if a recording does not say.
     """
 
     at: float
@@ -50,6 +52,7 @@ class Exchange:
     reply: str = ""
     size: int | None = 0
     peer: int = field(default=0, compare=False)
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply=reply,
             size=len(body),
             peer=self.client_address[1],
+            headers={name.lower(): value for name, value in getattr(self, "headers", {}).items()},
         )
 
     def _settle(self, entry: Exchange | Egress, answer: Answer | None) -> None:

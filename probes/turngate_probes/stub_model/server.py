@@ -27,6 +27,7 @@ class StubBackend:
         self._egress: list[Egress] = []
         self._counts_egress = True
         self._callbacks: list[Callable[[Exchange], None]] = []
+        self._on_egress: list[Callable[[Egress], None]] = []
         self._listener: Listener | None = None
 
     def __enter__(self) -> Self:
@@ -71,16 +72,26 @@ class StubBackend:
         with self._lock:
             self._callbacks.append(callback)
 
+    def on_egress(self, callback: Callable[[Egress], None]) -> None:
+        """Call `callback` with each further attempt to leave loopback, counted or not; the refusal waits for it."""
+        with self._lock:
+            self._on_egress.append(callback)
+
     def note(self, entry: Exchange | Egress) -> None:
-        """Journal an entry, then call the callbacks if it is an exchange."""
+        """Journal an entry, then call the callbacks for its kind."""
         with self._lock:
             if isinstance(entry, Egress):
                 self._egress += [entry] if self._counts_egress else []
-                return
-            self._exchanges.append(entry)
-            callbacks = tuple(self._callbacks)
-        for callback in callbacks:
-            callback(entry)
+                leaving = tuple(self._on_egress)
+            else:
+                self._exchanges.append(entry)
+                callbacks = tuple(self._callbacks)
+        if isinstance(entry, Egress):
+            for told in leaving:
+                told(entry)
+        else:
+            for callback in callbacks:
+                callback(entry)
 
 
 @contextmanager

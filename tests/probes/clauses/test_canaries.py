@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
-from turngate.contract.hermetic import Canary
+from turngate.contract.surroundings import Canary
 from turngate.model import Mode
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.observations import NotSeenError, Turn

@@ -11,8 +11,9 @@ from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
 from turngate_probes.clauses.prompt import acts_unasked
 from turngate_probes.clauses.registry import SkippedError
-from turngate_probes.harness.cases import FORGED, IMITATION, QUESTION
+from turngate_probes.harness.cases import FORGED, IMITATION
 from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.questions import QUESTION
 from turngate_probes.stub_model import Exchange
 
 AUTO = (t.turn("auto/first", mode=Mode.AUTO), t.resumed("auto/again", "auto/first", mode=Mode.AUTO))

@@ -9,8 +9,8 @@ from turngate.contract import load
 from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
-from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import NotSeenError, Observation, Turn
+from turngate_probes.harness.questions import ANSWER, QUESTION
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)

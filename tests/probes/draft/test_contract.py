@@ -5,8 +5,9 @@ from dataclasses import replace
 import yaml
 
 from turngate.contract import lint, load
-from turngate.contract.hermetic import Hermetic, SetupFile
+from turngate.contract.hermetic import Hermetic
 from turngate.contract.load import Contract
+from turngate.contract.surroundings import SetupFile
 from turngate_probes.draft.arguments import Arguments, variables
 from turngate_probes.draft.contract import Draft, Engine, draft
 from turngate_probes.draft.reading import candidates, read

@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.hermetic import Canary, CanaryControl, SetupFile
 from turngate.contract.structs import EngineContract
+from turngate.contract.surroundings import Canary, Control, SetupFile
 from turngate.process import ProcessRequest, run
 from turngate_probes.harness import canaries
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 
 CODEX = load.contract("codex").at("0.169.0")
-TRUST = CanaryControl(("--trust", "-c", "x=1"), (SetupFile("{home}/trusted", "{work}"),))
+TRUST = Control(("--trust", "-c", "x=1"), (SetupFile("{home}/trusted", "{work}"),))
 OFFERED = (
     Canary("mcp", "mcp", ("-c", 'mcp_servers.x.command="{canary}"'), control=TRUST),
     Canary("model", "helper", ("--model", "m")),

@@ -13,9 +13,10 @@ from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.harness import cases
-from turngate_probes.harness.cases import ANSWER, CASES, FAILING, IMITATION, LARGE_PROMPT, QUESTION
+from turngate_probes.harness.cases import CASES, FAILING, IMITATION, LARGE_PROMPT
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.observations import Observations
+from turngate_probes.harness.questions import ANSWER, QUESTION
 
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.probes import turns as t
-from turngate.contract.hermetic import Hermetic, SetupFile
+from turngate.contract.hermetic import Hermetic
+from turngate.contract.surroundings import SetupFile
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep

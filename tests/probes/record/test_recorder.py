@@ -59,7 +59,7 @@ def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> N
     """Two recordings of a release, in different folders and on different ports, are byte-identical."""
     first, second = (files(recorded(tmp_path / name, QUICK).folder) for name in ("one", "two"))
     assert first == second
-    assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK) + 1 + len(
+    assert len({name.partition("/")[0] for name in first}) == sum(case.turns(CODEX) for case in QUICK) + 1 + len(
         CODEX.help.pages
     )
 

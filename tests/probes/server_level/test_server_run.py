@@ -12,9 +12,10 @@ from tests.probes.simulate.played import at_known_release
 from turngate.contract.clauses import Reason, Result
 from turngate.contract.load import catalogue
 from turngate_probes.clauses.registry import CHECKS
-from turngate_probes.harness.cases import ANSWER, QUESTION, Case
+from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
+from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, WARM_CASE
@@ -77,7 +78,7 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
     """Each start of the engine is a recorded turn, with its output and its model requests."""
-    planned = {f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.steps + 1)}
+    planned = {f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.turns(t.CODEX) + 1)}
     assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
     assert set(played.seen.turns) == planned
     first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.hermetic import Canary, CanaryControl, SetupFile
 from turngate.contract.structs import EngineContract
+from turngate.contract.surroundings import Canary, Control, SetupFile
 from turngate_probes.simulate.canaries import start_offered
 
 FILE = SetupFile("{work}/offer", "[run]\n{canary} by-file in {work}\n")
@@ -15,7 +15,7 @@ GUARDED, FREE = load.contract("opencode").at("1.18.33"), load.contract("codex").
 GUARD = GUARDED.launch.interactive_env
 BY_OPTION = Canary("by-option", "mcp", ("-c", 'run="{canary}"'))
 BY_FILE = Canary("by-file", "hook", files=(FILE,))
-TRUSTED = Canary("by-file", "hook", files=(FILE,), control=CanaryControl(("--trust",)))
+TRUSTED = Canary("by-file", "hook", files=(FILE,), control=Control(("--trust",)))
 
 
 def started(

@@ -87,7 +87,7 @@ class StickyProcess:
             request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
             files=_written(self.permission_mode.files, request.traces / "files"), warm=request.warm,
         )  # fmt: skip
-        env = {**request.env, **self.permission_mode.env}
+        env = {**request.contract.guards.env, **request.env, **self.permission_mode.env}
         if self.permission_mode.query:
             _query(request, self.permission_mode.query, env)
         self._tree = ProcessTree(request.tag)

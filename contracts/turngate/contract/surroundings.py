@@ -1,0 +1,89 @@
+"""What a contract says about a user's home and a stranger's workspace: programs, settings and addresses in them.
+
+None of it may have an effect that the user did not ask for. A probe puts each into a sandbox, runs the engine as
+turngate runs it, and then once more without what guards it, since silence shows nothing where nothing was to be heard.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct, field
+
+from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Rule, Strings, Text, Variable
+
+
+class SetupFile(Struct, frozen=True):
+    """A file that a sandbox needs. The sandbox fills the slots in both fields."""
+
+    path: Text
+    content: str
+
+
+class Control(Struct, frozen=True):
+    """What the control run needs, such as trust in the workspace.
+
+    options: Caller options.
+    files: Files to write before the control run.
+    """
+
+    options: Strings = ()
+    files: tuple[SetupFile, ...] = ()
+
+
+class Canary(Struct, frozen=True):
+    """A way to make the engine start a program, which it must not do in mode interactive.
+
+    {canary} in options and contents is a harmless program that leaves a marker. Its first argument is the name.
+
+    kind: What starts the program.
+    options: Caller options.
+    files: Files in the workspace. Several canaries may share a file with the same content.
+    """
+
+    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["options"]}, {"required": ["files"]}]}
+
+    name: Name
+    kind: Literal["mcp", "notify", "hook", "agent", "plugin", "tool", "helper"]
+    options: Annotated[Strings, NOT_EMPTY] = ()
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+    control: Control = Control()
+
+
+class WideningSetting(Struct, frozen=True):
+    """A setting of the user that widens approval or sandbox, which it must not do in mode interactive.
+
+    files: Files of the user's home, or of a project that the user trusts. A JSON object is merged into a file that
+        exists, a TOML text is put before it, and any other text after it.
+    env: The user's variables.
+    shows: The call that takes effect in the control run: `tool_call` or `command_call` of `hermetic`.
+    alone: It is tried without the others, because another one would hide it.
+    """
+
+    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["env"]}, {"required": ["files"]}]}
+
+    name: Name
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+    env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
+    shows: Literal["tool_call", "command_call"] = "tool_call"
+    alone: OnlyTrue = False
+
+
+class Redirect(Struct, frozen=True):
+    """Something in a workspace that redirects or reconfigures the engine, which it must not do in any mode.
+
+    kind: What it changes: where requests go, what authenticates them, the vendor's system prompt, a container to run
+        in, or a program to start.
+    files: Files of the workspace, merged as those of a widening setting. Their contents may have more slots:
+        {stranger}, an address; {planted}, a key; {marker}, a text; {canary}, a program, to which the name of this entry
+        is passed as its first argument.
+    unset: Variables of `hermetic.env` to leave out, because a variable that is set would hide this.
+    alone: It is tried without the others, because another one would hide it.
+    control: What the control run needs.
+    """
+
+    name: Name
+    kind: Literal["address", "credentials", "system-prompt", "container", "program"]
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY]
+    unset: Annotated[tuple[Variable, ...], NOT_EMPTY] = ()
+    alone: OnlyTrue = False
+    control: Control = Control()
