@@ -44,3 +44,7 @@ class Hermetic(Struct, frozen=True):
     tool_call: ToolUse | None = None
     command_call: ToolUse | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
+
+    def call_of(self, tool: str) -> ToolUse | None:
+        """Return the call of a tool, by the tool's name; None if the probe calls no such tool."""
+        return next((call for call in (self.tool_call, self.command_call) if call and call.name == tool), None)

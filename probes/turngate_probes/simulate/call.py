@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.simulation import Ending, Line, Simulation
-from turngate_probes.simulate import arguments
+from turngate_probes.simulate import arguments, surroundings
 from turngate_probes.simulate.arguments import Asked
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
 from turngate_probes.simulate.command_line import UsageProblem
@@ -25,10 +25,17 @@ _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-hand
 
 
 class HeadlessCall:
-    """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots."""
+    """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots.
 
-    def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked) -> None:
+    `acts` says that a setting lets the engine act without asking, whatever the mode.
+    """
+
+    def __init__(
+        self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked, *,
+        acts: bool = False,
+    ) -> None:  # fmt: skip
         self.contract, self.simulation, self.asked = contract, simulation, asked
+        self.acts = acts or asked.auto
         self.syntax = simulation.arguments
         self.world = replace(world, cwd=self._directory(world.cwd))
         self.prompt = self._read_prompt()
@@ -150,7 +157,8 @@ class HeadlessCall:
         self.world.in_session(session.handle)
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
         self.slots |= {"handle": session.handle, "messages": len(session.messages)}
-        session.messages.append({"role": "user", "content": self.prompt})
+        named = surroundings.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
+        session.messages.append({"role": "user", "content": self.prompt + named})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
         self.store.keep(session)
         try:
@@ -212,9 +220,8 @@ class HeadlessCall:
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
 
     def _called(self, call: Called) -> Acted:
-        """Write the file of the contract's tool in mode auto; nothing else is ever done."""
-        tool = self.contract.hermetic.tool_call
-        known = tool if tool and tool.name == call.tool and self.asked.auto else None
+        """Write the file of the contract's tool where it may act; nothing else is ever done."""
+        known = self.contract.hermetic.call_of(call.tool) if self.acts else None
         failure = calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}

@@ -7,10 +7,9 @@ from itertools import takewhile
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.unguarded import unguarded
 from turngate.contract.simulation import Simulation
-from turngate_probes.simulate import arguments, printing
+from turngate_probes.simulate import arguments, printing, surroundings
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.call import HeadlessCall
-from turngate_probes.simulate.canaries import start_offered
 from turngate_probes.simulate.command_line import UsageProblem
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.start import Start
@@ -38,8 +37,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         if (start := read_start(contract, argv)) is not None:
             return _serve(contract, simulation, start, world)
         asked = arguments.read(unguarded(contract), argv)
-        start_offered(contract, argv, world.env, world.cwd)
-        return HeadlessCall(contract, simulation, world, asked).run()
+        acts = surroundings.lets_act(contract, argv, world.env, world.cwd)
+        return HeadlessCall(contract, simulation, surroundings.visit(contract, argv, world), asked, acts=acts).run()
     except UsageProblem as problem:
         ending = simulation.arguments.refusals.get(problem.kind, simulation.usage)
         slots = {"cwd": world.cwd, "handle": "", "error": str(problem), **problem.slots}

@@ -78,7 +78,9 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
     """Each start of the engine is a recorded turn, with its output and its model requests."""
-    planned = {f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.turns(t.CODEX) + 1)}
+    planned = {
+        f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.turns(t.CODEX) + 1)
+    }
     assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
     assert set(played.seen.turns) == planned
     first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")

@@ -153,8 +153,7 @@ class StickyEngine(ABC):
 
     def _act(self, call: Called) -> Acted:
         """Do what the contract's tool does, if that is allowed."""
-        tool = self.contract.hermetic.tool_call
-        if tool is None or call.tool != tool.name:
+        if self.contract.hermetic.call_of(call.tool) is None:
             return Acted(f"there is no tool {call.tool}")
         self.refused = False
         self.tell_action(call, done=None)
@@ -166,7 +165,7 @@ class StickyEngine(ABC):
 
     def do(self, call: Called) -> str | None:
         """Do what a permitted call of the contract's tool does, and return the error if that fails."""
-        tool = self.contract.hermetic.tool_call
+        tool = self.contract.hermetic.call_of(call.tool)
         return calls.act(call, tool, self.session.cwd) if tool else None
 
     def grants(self, call: Called) -> bool:
