@@ -7,7 +7,10 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
+from turngate_probes.clauses.surroundings import WIDENED, check_effects
+from turngate_probes.harness import surroundings
 from turngate_probes.harness.observations import NotSeenError, Observations
+from turngate_probes.server_level.cases import ALLOWED, DECLINED
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")
@@ -95,6 +98,63 @@ def permission_asked(seen: Observations) -> Finding:
     return passed(
         f"asked with the options {' and '.join(options)}, and continued when declined", asked, wrong, declined, again
     )
+
+
+@check("sticky.permission-allowed", "sticky-allowed", blames=("sticky.one-process",))
+def permission_allowed(seen: Observations) -> Finding:
+    """After each allowed request the file was there, after each declined one it was not."""
+    _must_be_sticky(seen)
+    calls = surroundings.calls(seen.contract.hermetic)
+    if not calls:
+        raise SkippedError("its contract names no tool for the model to call")
+    wanted = {f"{decision}-{call}": call for decision in (ALLOWED, DECLINED) for call in calls}
+    for step, call in wanted.items():
+        turn, answer = seen.turns.get(f"sticky-allowed/{step}"), seen.calls.get(f"sticky-allowed/{step}-answer")
+        if turn is None:
+            continue
+        tool, allowed = calls[call].name, step.startswith(ALLOWED)
+        unasked = f"{tool} took effect without a question"
+        fail_if(turn.acted and answer is None, unasked, turn, symptom="acts-anyway")
+        fail_if(allowed and not turn.acted, f"{tool} was allowed, but has no effect", turn, symptom="no-effect")
+        fail_if(not allowed and turn.acted, f"{tool} was declined, but took effect", turn, symptom="acts-anyway")
+    turns = [seen.turn(f"sticky-allowed/{step}") for step in wanted]
+    for step in wanted:
+        seen.call(f"sticky-allowed/{step}-answer")
+    return passed(f"{' and '.join(tool.name for tool in calls.values())} took effect only if allowed", *turns)
+
+
+@check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))
+def settings_cannot_widen(seen: Observations) -> Finding:
+    """Nothing took effect before the user was asked, or after the user declined."""
+    _must_be_sticky(seen)
+    settings, calls = seen.contract.widening_settings, surroundings.calls(seen.contract.hermetic)
+    if not settings or not calls:
+        raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
+    wanted = {f"{name}-{call}": call for name in surroundings.groups(settings) for call in calls}
+    for step, call in wanted.items():
+        turn = seen.turns.get(f"sticky-own-settings/{step}")
+        if turn is not None:
+            fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=WIDENED[call])
+    turns = [seen.turn(f"sticky-own-settings/{step}") for step in wanted]
+    for turn in turns:
+        if not turn.called:
+            raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+    return passed(f"nothing took effect with {', '.join(setting.name for setting in settings)}", *turns)
+
+
+@check("sticky.workspace-cannot-redirect", "sticky-workspace", blames=("sticky.one-process",))
+def workspace_cannot_redirect(seen: Observations) -> Finding:
+    """Nothing in the workspace had an effect on a sticky process."""
+    _must_be_sticky(seen)
+    redirects = seen.contract.redirects
+    if not redirects:
+        raise SkippedError("its contract names nothing in a workspace that redirects the engine")
+    check_effects((turn for turn in seen.turns.values() if turn.case == "sticky-workspace"), redirects)
+    turns = []
+    for name, entries in surroundings.groups(redirects).items():
+        steps = ("first",) if surroundings.unset(entries) else ("first", "again")
+        turns += [seen.turn(f"sticky-workspace/{name}-{step}") for step in steps]
+    return passed(f"nothing was changed by {', '.join(redirect.name for redirect in redirects)}", *turns)
 
 
 @check("sticky.wait-timeout", "sticky-ends", blames=("sticky.process-lost",))

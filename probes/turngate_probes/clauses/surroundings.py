@@ -10,7 +10,7 @@ from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_i
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 from turngate_probes.harness.surroundings import MODES, calls, control_of, groups
 
-_SYMPTOMS = {"tool_call": "writes", "command_call": "runs"}
+WIDENED = {"tool_call": "writes", "command_call": "runs"}
 
 
 @check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
@@ -27,7 +27,7 @@ def settings_cannot_widen(seen: Observations) -> Finding:
         turn = seen.turns.get(f"own-settings/{step}")
         if turn is not None:
             what = f"{tools[call].name} took effect without a question, by {_named(step, settings)}"
-            fail_if(turn.acted, what, turn, symptom=_SYMPTOMS[call])
+            fail_if(turn.acted, what, turn, symptom=WIDENED[call])
     turns = [seen.turn(f"own-settings/{step}") for step in steps]
     for turn in turns:
         if not turn.called:

@@ -178,7 +178,7 @@ class EngineDriver:
             requests=requests, reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if built.stdin is not None else "open" if request.stdin is Stdin.OPEN else "closed",
             env=self.sandbox.variables(self.contract.hermetic, cwd, built.env), started=started,
-            signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
+            signal=ask.signal.name if ask.signal else None, acted=self.acted(ask, cwd), dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0, effects=effects, offline=ask.offline,
         )  # fmt: skip
         if check:
@@ -195,7 +195,7 @@ class EngineDriver:
         wanted = {name: env[name] for name in ("HOME", *self.contract.hermetic.env)}
         return FirstTurnCheck(self.first, self.sandbox, request.argv, ask.nonce, wanted)
 
-    def _acted(self, ask: Ask, cwd: Path) -> bool | None:
+    def acted(self, ask: Ask, cwd: Path) -> bool | None:
         """Return whether the tool that the model asked for has created its file, and remove the file."""
         if ask.tool is None:
             return None

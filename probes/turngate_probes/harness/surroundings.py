@@ -39,13 +39,13 @@ def own_settings(driver: EngineDriver) -> None:
     contract, tools = driver.contract, calls(driver.contract.hermetic)
     for name, settings in groups(contract.widening_settings).items():
         for call, tool in tools.items():
-            step, inside = f"{name}-{call}", _with_settings(driver, f"{name}-{call}", settings)
+            step, inside = f"{name}-{call}", with_settings(driver, f"{name}-{call}", settings)
             first = inside.start(step, _asking_for(tool))
             if first.session is not None:
                 inside.resume(f"{step}-again", first.session, replace(_asking_for(tool), turn_index=2))
     for setting in contract.widening_settings if tools else ():
         step = control_of(setting)
-        control = _unguarded(_with_settings(driver, step, (setting,)))
+        control = _unguarded(with_settings(driver, step, (setting,)))
         control.start(step, replace(_asking_for(tools.get(setting.shows)), mode=Mode.AUTO))
 
 
@@ -62,12 +62,12 @@ def workspace(driver: EngineDriver) -> None:
     for mode in MODES:
         for name, redirects in groups(driver.contract.redirects).items():
             step = f"{mode}-{name}"
-            with _in_repository(driver, step, redirects) as inside:
+            with in_repository(driver, step, redirects) as inside:
                 _visit(inside, step, mode, redirects)
     for redirect in driver.contract.redirects:
         step = control_of(redirect)
-        with _in_repository(driver, step, (redirect,)) as inside:
-            _settle_in(inside, (redirect,))
+        with in_repository(driver, step, (redirect,)) as inside:
+            settle_in(inside, (redirect,))
             inside.sandbox.place(redirect.control.files)
             options = tuple(map(inside.sandbox.fill, redirect.control.options))
             asked = replace(ask(FINAL, mode=Mode.AUTO), options=options)
@@ -79,7 +79,7 @@ def workspace(driver: EngineDriver) -> None:
 def workspace_turns(contract: EngineContract) -> int:
     """Return how many turns `workspace` plans."""
     grouped = groups(contract.redirects).values()
-    visits = sum(3 if _unset(redirects) else 2 for redirects in grouped)
+    visits = sum(3 if unset(redirects) else 2 for redirects in grouped)
     return len(MODES) * visits + len(contract.redirects)
 
 
@@ -124,7 +124,8 @@ def control_of(entry: WideningSetting | Redirect) -> str:
     return f"control-{entry.name}"
 
 
-def _with_settings(driver: EngineDriver, name: str, settings: Sequence[WideningSetting]) -> EngineDriver:
+def with_settings(driver: EngineDriver, name: str, settings: Sequence[WideningSetting]) -> EngineDriver:
+    """Return the driver of a sandbox of this name, whose user has the settings."""
     box = driver.sandbox.nested(name, driver.contract.hermetic)
     box.place(chain.from_iterable(setting.files for setting in settings))
     variables = {name: box.fill(value) for setting in settings for name, value in setting.env.items()}
@@ -136,13 +137,15 @@ def _asking_for(tool: ToolUse | None) -> Ask:
 
 
 @contextmanager
-def _in_repository(driver: EngineDriver, name: str, redirects: tuple[Redirect, ...]) -> Iterator[EngineDriver]:
+def in_repository(driver: EngineDriver, name: str, redirects: tuple[Redirect, ...]) -> Iterator[EngineDriver]:
+    """Yield the driver of a sandbox of this name, whose workspace is a stranger's, though nothing is in it yet."""
     with StubBackend() as address:
         box = driver.sandbox.nested(name, driver.contract.hermetic)
         yield driver.within(replace(box, stranger=Stranger(address, redirects)), {})
 
 
-def _settle_in(driver: EngineDriver, redirects: tuple[Redirect, ...]) -> None:
+def settle_in(driver: EngineDriver, redirects: tuple[Redirect, ...]) -> None:
+    """Put redirects into the workspace of a stranger."""
     box = driver.sandbox
     assert box.stranger is not None  # noqa: S101 - it is what this sandbox was made for
     box.offer_programs(*CONTAINER_PROGRAMS)
@@ -152,24 +155,25 @@ def _settle_in(driver: EngineDriver, redirects: tuple[Redirect, ...]) -> None:
 
 def _visit(driver: EngineDriver, step: str, mode: Mode, redirects: tuple[Redirect, ...]) -> None:
     """Run a first turn and a resume; without a model, the resumed session is one from before."""
-    unset = _unset(redirects)
-    opening = driver.start(f"{step}-opening", ask(ASK, mode=mode)) if unset else None
-    _settle_in(driver, redirects)
+    missing = unset(redirects)
+    opening = driver.start(f"{step}-opening", ask(ASK, mode=mode)) if missing else None
+    settle_in(driver, redirects)
     asked, again = ask(ASK, mode=mode), ask(FINAL, mode=mode, turn_index=2)
-    if unset:
+    if missing:
         asked, again = (_offline(one, driver.contract, redirects) for one in (asked, again))
-    inside = driver.within(driver.sandbox, {}, unset)
+    inside = driver.within(driver.sandbox, {}, missing)
     first = inside.start(f"{step}-first", asked)
     if (resumed := opening or first).session is not None:
         inside.resume(f"{step}-again", resumed.session, again)
 
 
-def _unset(redirects: Sequence[Redirect]) -> tuple[str, ...]:
+def unset(redirects: Sequence[Redirect]) -> tuple[str, ...]:
+    """Return the variables that redirects need to be unset."""
     return tuple(dict.fromkeys(name for redirect in redirects for name in redirect.unset))
 
 
 def _offline(asked: Ask, contract: EngineContract, redirects: Sequence[Redirect]) -> Ask:
-    addresses = (urlsplit(contract.guards.env.get(name, "")).hostname for name in _unset(redirects))
+    addresses = (urlsplit(contract.guards.env.get(name, "")).hostname for name in unset(redirects))
     return replace(asked, offline=True, patience=OFFLINE_PATIENCE, vendor=frozenset(filter(None, addresses)))
 
 

@@ -1,13 +1,17 @@
 """Cases of an engine behind the reference server: resumed turns, a sticky process, and their failures."""
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
+from turngate import EngineContract
 from turngate.contract.clauses import Reason
+from turngate.contract.hermetic import ToolUse
+from turngate_probes.harness import surroundings
 from turngate_probes.harness.cases import FIRST_TURN, Case
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.questions import ASK, FINAL, ask
 from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
@@ -29,6 +33,8 @@ SHORT_LIMIT = 20  # seconds for an engine that never gives up; a working one nee
 RACERS = 10
 REPEATS = 3
 NO_OPTION = "perhaps"
+NO_TRANSPORT = "its contract has no sticky transport"
+ALLOWED, DECLINED = "allowed", "declined"
 WARM_WAIT = 3600  # seconds, longer than all turns of the case
 SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
@@ -115,6 +121,80 @@ def _decline(run: ServerRun) -> None:
     run.answer("declined", asked, asked["options"][-1])
 
 
+def _acts(run: ServerRun, step: str, asked: Ask, question: dict[str, Any] | None, choice: int) -> None:
+    """Run a turn in which the model asks for a tool, and answer a request for permission by the option at `choice`."""
+    if question is None:
+        run.create(asked.reply, tool=asked.tool)
+    else:
+        run.reply(f"{step}-reply", question, asked)
+    run.follow(f"{step}-acting")
+    if run.is_waiting and (permission := run.question(f"{step}-permission"))["kind"] == "risk_ack":
+        run.answer(f"{step}-answer", permission, permission["options"][choice])
+        run.follow(f"{step}-after")
+    run.note_turn(step)
+
+
+def _tools(driver: EngineDriver) -> Mapping[str, ToolUse]:
+    tools = surroundings.calls(driver.contract.hermetic)
+    if not tools:
+        raise CaseStoppedError("its contract names no tool for the model to call", Reason.CONTRACT)
+    return tools
+
+
+def _sticky_allowed(run: ServerRun) -> None:
+    """Allow what the model asks for, then decline it, each in a turn of one process."""
+    question: dict[str, Any] | None = None
+    decisions = [(decision, call) for decision in (ALLOWED, DECLINED) for call in _tools(run.driver).items()]
+    for number, (decision, (call, tool)) in enumerate(decisions, 1):
+        choice = 0 if decision == ALLOWED else -1
+        _acts(run, f"{decision}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, choice)
+        if not run.is_waiting:
+            break
+        question = run.question(f"{decision}-{call}-question")
+    run.cancel("cancel")
+    run.ends("ended")
+
+
+def _sticky_own_settings(driver: EngineDriver) -> None:
+    """Decline what the model asks for, where the user's settings would allow it, if the engine asks at all."""
+    for name, settings in surroundings.groups(driver.contract.widening_settings).items():
+        inside = surroundings.with_settings(driver, name, settings)
+        with _serving(inside) as run:
+            question: dict[str, Any] | None = None
+            for number, (call, tool) in enumerate(_tools(driver).items(), 1):
+                _acts(run, f"{name}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, -1)
+                if not run.is_waiting:
+                    break
+                question = run.question(f"{name}-{call}-question")
+            run.cancel(f"{name}-cancel")
+            run.ends(f"{name}-ended")
+
+
+def _sticky_workspace(driver: EngineDriver) -> None:
+    """Run two turns of one process in the repository of a stranger; without a model, one that fails."""
+    driver.sandbox.backend.ignore_egress()
+    for name, redirects in surroundings.groups(driver.contract.redirects).items():
+        missing = surroundings.unset(redirects)
+        with surroundings.in_repository(driver, name, redirects) as visitor:
+            surroundings.settle_in(visitor, redirects)
+            with _serving(visitor.within(visitor.sandbox, {}, missing)) as run:
+                run.create(ASK, timeout=SHORT_LIMIT if missing else TURN_LIMIT)
+                run.follow(f"{name}-asked")
+                run.note_turn(f"{name}-first")
+                if run.is_waiting:
+                    run.reply(f"{name}-reply", run.question(f"{name}-question"), ask(FINAL, turn_index=2))
+                    run.ends(f"{name}-ended")
+                    run.note_turn(f"{name}-again")
+
+
+@contextmanager
+def _serving(driver: EngineDriver) -> Iterator[ServerRun]:
+    shim = install(driver.contract, driver.executable, driver.sandbox.root)
+    with closing(ServerRun(driver, shim, sticky=True)) as run:
+        run.open()
+        yield run
+
+
 def _sticky_ends(run: ServerRun) -> None:
     """End three waits: by killing the process, by a timeout, and by killing the server."""
     run.create(ASK)
@@ -163,15 +243,44 @@ def _warm(run: WarmRun) -> None:
     run.note_turn("turn-5")
 
 
+def _sticky_allowed_turns(contract: EngineContract) -> int:
+    return 2 * len(surroundings.calls(contract.hermetic))
+
+
+def _sticky_settings_turns(contract: EngineContract) -> int:
+    return len(surroundings.calls(contract.hermetic)) * len(surroundings.groups(contract.widening_settings))
+
+
+def _sticky_workspace_turns(contract: EngineContract) -> int:
+    return sum(1 if surroundings.unset(each) else 2 for each in surroundings.groups(contract.redirects).values())
+
+
+def _held(play: Callable[[EngineDriver], None]) -> Callable[[EngineDriver], None]:
+    """Play a case of sticky processes in one slot."""
+
+    def run_case(driver: EngineDriver) -> None:
+        if driver.contract.sticky.transport == "none":
+            raise CaseStoppedError(NO_TRANSPORT, Reason.CONTRACT)
+        with driver.slot():
+            play(driver)
+
+    return run_case
+
+
 def _case(
-    name: str, play: Callable[[ServerRun], None], steps: int, *, sticky: bool = False, hide: bool = False,
+    name: str,
+    play: Callable[[ServerRun], None],
+    steps: int | Callable[[EngineContract], int],
+    *,
+    sticky: bool = False,
+    hide: bool = False,
     waits: bool = False,
-) -> Case:  # fmt: skip
+) -> Case:
     """Wrap steps on a server as a case; `hide`: the engine's output lacks session ids."""
 
     def run_case(driver: EngineDriver) -> None:
         if sticky and driver.contract.sticky.transport == "none":
-            raise CaseStoppedError("its contract has no sticky transport", Reason.CONTRACT)
+            raise CaseStoppedError(NO_TRANSPORT, Reason.CONTRACT)
         with driver.slot() as free_slot:
             if waits:
                 free_slot()
@@ -195,6 +304,11 @@ RESUMED_CASES = (
 STICKY_CASES = (
     _case("sticky", _sticky, 3, sticky=True),
     _case("sticky-ends", _sticky_ends, 3, sticky=True, waits=True),
+    _case("sticky-allowed", _sticky_allowed, _sticky_allowed_turns, sticky=True),
+)
+SURROUNDED_CASES = (
+    Case("sticky-own-settings", _held(_sticky_own_settings), _sticky_settings_turns, level="server"),
+    Case("sticky-workspace", _held(_sticky_workspace), _sticky_workspace_turns, level="server"),
 )
 WARM_CASE = Case("warm", _warm_case, 5, level="server")
-SERVER_CASES = (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES)
+SERVER_CASES = (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES, *SURROUNDED_CASES)

@@ -5,7 +5,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec import structs
 
 from turngate import AdapterTurnResult, Mode, Outcome, read_turn
 from turngate.argv.options import read_options
+from turngate.contract.hermetic import ToolUse
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call, Turn
@@ -78,8 +79,11 @@ class ServerRun:
         finally:
             self._end(killed)
 
-    def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, **more: Any) -> None:
-        """Create an interactive run; CaseStoppedError if it is rejected."""
+    def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, tool: ToolUse | None = None, **more: Any) -> None:
+        """Create an interactive run; CaseStoppedError if it is rejected.
+
+        The model asks for `tool` before it replies.
+        """
         driver, contract = self.driver, self.driver.contract
         self._earlier_starts += len(self._starts())
         self._asked, self._turns_noted = [], 0
@@ -90,7 +94,7 @@ class ServerRun:
             options = [token for p in placed if p.option.flag in contract.sticky.options for token in p.tokens]
         if self.sticky:
             more["interactive_profile"] = "sticky_process"
-        asked = ask(reply)
+        asked = replace(ask(reply), tool=tool)
         self._script(asked)
         body = {
             "engine": contract.engine, "prompt": asked.prompt, "execution_mode": Mode.INTERACTIVE.value,
@@ -111,10 +115,15 @@ class ServerRun:
             self._note(f"turn-{i + 1}", i + 1, start, asked, turns[i] if i < len(turns) else {}, requests)
             self._turns_noted = i + 1
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run waited for its user when it was last followed."""
+        return self.run.get("state") == "waiting_user"
+
     def waits(self, step: str) -> None:
         """Wait until the run waits for its user; CaseStoppedError if it does not."""
         self.follow(step)
-        if self.run.get("state") != "waiting_user":
+        if not self.is_waiting:
             raise CaseStoppedError(f"the run does not wait for its user: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
@@ -280,6 +289,7 @@ class ServerRun:
             result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
             reading = structs.replace(reading, result=result, session=None)
             stdout = printed(protocol(self._data, run_id, number))
+        started, stranger = sandbox.started(), sandbox.stranger
         turn = Turn(
             name=f"{self.driver.case}/{step}", argv=(contract.executable, *start.arguments),
             own_arguments=start.arguments if kept else tuple(said.get("argv") or ()), cwd=start.cwd,
@@ -287,6 +297,8 @@ class ServerRun:
             scripted=asked.scripted, exit_code=code, ended=ended,
             finished_at=time.time(), seconds=said.get("seconds") or 0.0, cpu_seconds=0.0, stdout=stdout, stderr=stderr,
             leftovers=alive(start.tag), requests=requests, reading=reading, turn_index=number,
-            env=sandbox.variables(contract.hermetic, sandbox.work),
+            env=sandbox.variables(contract.hermetic, sandbox.work), started=started,
+            effects=None if stranger is None else stranger.effects(requests, started or ()),
+            acted=self.driver.acted(asked, sandbox.work),
         )  # fmt: skip
         self.driver.note(turn)

@@ -13,7 +13,7 @@ from turngate_probes.harness.cases import FIRST_TURN
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import cases
-from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES, STICKY_CASES, WARM_CASE
+from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
 
 
 class _Run:
@@ -41,7 +41,7 @@ def driver(contract: Any, freed: list[str] | None = None) -> EngineDriver:
 def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
     """Case names are unique, and all cases are of the server level."""
     assert len({case.name for case in SERVER_CASES}) == len(SERVER_CASES)
-    assert (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES) == SERVER_CASES
+    assert (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES, *SURROUNDED_CASES) == SERVER_CASES
     assert {case.level for case in SERVER_CASES} == {"server"}
 
 

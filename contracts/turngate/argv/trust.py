@@ -1,0 +1,72 @@
+"""Refuses turns in which nothing keeps an engine from acting unasked, or a workspace from taking it over.
+
+A contract declares where that is so: by a deviation from one of the clauses below. An operator may allow an engine all
+the same, or trust a workspace, whose files then have all the effects that the engine gives them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turngate.contract.launch import Guards
+from turngate.contract.structs import Deviation, EngineContract
+from turngate.errors import RefusedError
+from turngate.model import Mode
+
+_BOTH = frozenset(Mode)
+_INTERACTIVE = frozenset({Mode.INTERACTIVE})
+# the modes that each clause protects; from settings of the user, and from files of the workspace
+_FROM_USER: Mapping[str, frozenset[Mode]] = {"interactive.settings-cannot-widen": _INTERACTIVE}
+_FROM_WORKSPACE: Mapping[str, frozenset[Mode]] = {
+    "workspace.cannot-redirect": _BOTH,
+    "interactive.nothing-started": _INTERACTIVE,
+}
+# the same for processes that outlive a turn
+_KEPT_FROM_USER: Mapping[str, frozenset[Mode]] = {"sticky.settings-cannot-widen": _INTERACTIVE}
+_KEPT_FROM_WORKSPACE: Mapping[str, frozenset[Mode]] = {"sticky.workspace-cannot-redirect": _BOTH}
+
+
+class Trust(Struct, frozen=True):
+    """What an operator allows: engines that can't be made safe, and workspaces with the files in them.
+
+    >>> from pathlib import Path
+    >>> from turngate.argv.trust import Trust
+    >>> Trust(workspaces=(Path("/work/mine"),)).trusts(Path("/work/mine"))
+    True
+    """
+
+    unsafe_engines: frozenset[str] = frozenset()
+    workspaces: tuple[Path, ...] = ()
+
+    def trusts(self, workspace: Path) -> bool:
+        """Return whether the operator trusts the files of a workspace. That of a directory in it is another one."""
+        return any(workspace.resolve() == trusted.resolve() for trusted in self.workspaces)
+
+    def applied(self, contract: EngineContract, workspace: Path) -> EngineContract:
+        """Return the contract for a workspace: without what keeps its files from having effects if it is trusted."""
+        return replace(contract, guards=Guards()) if self.trusts(workspace) else contract
+
+    def check(self, contract: EngineContract, mode: Mode, workspace: Path | None, *, kept: bool = False) -> None:
+        """Refuse a turn that can't be made safe, in a workspace (None: one of its own, in which nobody put a file).
+
+        `kept` says that the process outlives the turn. RefusedError says what is unsafe, and what the operator can do.
+        """
+        if contract.engine in self.unsafe_engines:
+            return
+        allow = f"--allow-unsafe {contract.engine}"
+        what = f"{contract.engine} {contract.version or ''}".strip()
+        if unsafe := _declared(contract, mode, _KEPT_FROM_USER if kept else _FROM_USER):
+            hint = f"{unsafe.compensation}; to run it all the same, pass {allow}"
+            raise RefusedError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
+        if workspace is None or self.trusts(workspace):
+            return
+        if unsafe := _declared(contract, mode, _KEPT_FROM_WORKSPACE if kept else _FROM_WORKSPACE):
+            trust = f"--trust-workspace {workspace}"
+            hint = f"{unsafe.compensation}; if you know every file in it, pass {trust}, or {allow}"
+            raise RefusedError(f"files in the workspace can reconfigure {what}", hint, unsafe.clause)
+
+
+def _declared(contract: EngineContract, mode: Mode, clauses: Mapping[str, frozenset[Mode]]) -> Deviation | None:
+    return next((d for d in contract.deviations if mode in clauses.get(d.clause, ())), None)
