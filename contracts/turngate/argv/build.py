@@ -108,10 +108,14 @@ def sticky(
 
     `files` is the folder with the files of the contract's permission mode. `warm` says that a resumable run keeps it.
     """
-    filling = {"{options}": sticky_options(contract, mode, options, model, workspace, files, warm=warm)}
-    built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
-    _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
-    return built
+
+    def built(folder: Path | None) -> tuple[str, ...]:
+        filling = {"{options}": sticky_options(contract, mode, options, model, workspace, folder, warm=warm)}
+        return tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
+
+    # a contract allows its own files by their slot, not by a path
+    _assert_asks(contract, mode, built(None), f"a sticky {contract.engine} would be passed")
+    return built(files)
 
 
 def sticky_options(

@@ -126,12 +126,14 @@ class Launch(Struct, frozen=True):
 class Guards(Struct, frozen=True):
     """What keeps a workspace from redirecting or reconfiguring the engine, in both modes, headless and sticky.
 
-    env: Variables of every process of the engine. The operator's own value of a variable that `environment` passes has
-        precedence.
+    env: Variables of every process of the engine. A value in the environment that it gets has precedence.
+    files: Name -> content of files that every process gets, in a folder of their own outside the workspace. {files} is
+        that folder, in `env` and `options` and in those of `launch`.
     options: Options of every headless turn.
     """
 
     env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
+    files: Annotated[Mapping[FileName, str], NOT_EMPTY] = field(default_factory=dict)
     options: Annotated[Strings, NOT_EMPTY] = ()
 
 
@@ -261,8 +263,8 @@ class PermissionMode(Struct, frozen=True):
     """What makes a sticky process ask before it acts, or act without asking, and how to confirm it.
 
     env: Variables of the process's environment.
-    files: Name -> content of files that the process gets, in a folder of its own outside the workspace.
-    options: Arguments that replace {options}, before those of the caller. {files} is the folder of `files`.
+    files: Name -> content of files that the process gets, beside those of `guards`.
+    options: Arguments that replace {options}, before those of the caller. {files} is the folder of the files.
     session: Fields of the request that opens a session.
     expect: Path in the response to that request -> its required value.
     mode: The session mode to set, which the engine must confirm.

@@ -10,6 +10,7 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import engine_environment
 from turngate.contract.launch import Stream
 from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.process.supplied_files import SLOT, supplied_folder
 from turngate.turn.read import TurnReader, TurnReading
 
 TIMEOUT = 1200.0
@@ -39,7 +40,7 @@ def process_request(
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
     PWD (None: `engine_environment` of this process's). The turn's variables replace its own; the contract's guards do
     so only if it lacks them.
-    `timeout` is in seconds of wall time.
+    `timeout` is in seconds of wall time. EnvironmentFailed: the files that guard the engine can't be written.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -51,9 +52,14 @@ def process_request(
         env = engine_environment(turn.contract, os.environ)
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
     workspace = workspace.absolute()
-    argv = (str(executable.absolute()), *turn.arguments)
-    guarded = {**turn.contract.guards.env, **env}
-    return ProcessRequest(argv, workspace, {**guarded, **turn.env, "PWD": str(workspace)}, stdin, timeout)
+    arguments, env = turn.arguments, {**turn.contract.guards.env, **env, **turn.env}
+    if files := turn.contract.guards.files:
+        folder = str(supplied_folder(files))
+        prompt = {*turn.prompt_at}
+        arguments = tuple(t if i in prompt else t.replace(SLOT, folder) for i, t in enumerate(arguments))
+        env = {name: value.replace(SLOT, folder) for name, value in env.items()}
+    argv = (str(executable.absolute()), *arguments)
+    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
 
 
 def run_turn(

@@ -5,6 +5,7 @@ from signal import SIGKILL
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.verdict import Finding
+from turngate.process.supplied_files import as_in_contract
 from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
 from turngate_probes.clauses.surroundings import WIDENED, check_effects
@@ -29,7 +30,7 @@ def one_process(seen: Observations) -> Finding:
     pids = [{left.pid for left in turn.leftovers} for turn in turns]
     another = f"running after the first turn: {_listed(pids[0])}; after the second: {_listed(pids[1])}"
     fail_if(not pids[0] & pids[1], another, *turns)
-    flags = auto_flags_in(turns[0].argv[1:], seen.contract)
+    flags = auto_flags_in(as_in_contract(turns[0].argv[1:], seen.contract), seen.contract)
     fail_if(flags, f"an interactive process was run with {', '.join(flags)}", turns[0])
     data = ended.document.get("final_data")
     wrong = f"the run is {standing(ended)}, with {json.dumps(data)[:200]}"

@@ -8,10 +8,9 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from io import FileIO
-from pathlib import Path
 from typing import IO, cast
 
 import orjson
@@ -20,8 +19,9 @@ from turngate import Mode, ProcessRequest
 from turngate.argv import build as argv
 from turngate.contract.launch import PermissionMode
 from turngate.contract.mode_query import ModeQuery
-from turngate.files import make_private, open_private, write_atomically
+from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
+from turngate.process.supplied_files import SLOT, supplied_folder
 from turngate.sanitize import visible
 from turngate.turn.lines import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, write_command
@@ -83,11 +83,14 @@ class StickyProcess:
         """
         request = self.request
         make_private(request.traces)
+        guards = request.contract.guards
+        files = supplied_folder({**guards.files, **self.permission_mode.files})
         self.argv = argv.sticky(
             request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
-            files=_written(self.permission_mode.files, request.traces / "files"), warm=request.warm,
+            files=files, warm=request.warm,
         )  # fmt: skip
-        env = {**request.contract.guards.env, **request.env, **self.permission_mode.env}
+        env = {**guards.env, **request.env, **self.permission_mode.env}
+        env = {name: value.replace(SLOT, str(files)) for name, value in env.items()}
         if self.permission_mode.query:
             _query(request, self.permission_mode.query, env)
         self._tree = ProcessTree(request.tag)
@@ -212,15 +215,6 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
     if asking is None:
         raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
     return asking
-
-
-def _written(files: Mapping[str, str], folder: Path) -> Path:
-    """Write the files of a permission mode, and return their folder."""
-    if files:
-        make_private(folder)
-    for name, content in files.items():
-        write_atomically(folder / name, content, private=True)
-    return folder
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:

@@ -53,8 +53,8 @@ def test_the_files_of_a_mode_lie_outside_the_workspace(stage: Stage) -> None:
     known = contract("json_commands")
     _, opened = stage.opened(replace(known, sticky=replace(known.sticky, argv=("json_commands", "{options}"))))
     (file,) = [token for token in opened.argv if token.endswith("ask-before-acting.ts")]
-    assert file == str(stage.folder / "run/files/ask-before-acting.ts")
-    assert "confirm" in (stage.folder / "run/files/ask-before-acting.ts").read_text("utf-8")
+    assert not Path(file).is_relative_to(stage.folder)
+    assert "confirm" in Path(file).read_text("utf-8")
 
 
 def test_the_prompt_fills_only_whole_texts() -> None:
