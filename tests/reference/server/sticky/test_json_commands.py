@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from tests.fakes.sticky_engine import SESSION
