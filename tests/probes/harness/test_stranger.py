@@ -1,6 +1,7 @@
 """The stranger whose repository is the workspace, and the signs of an effect."""
 
 from collections.abc import Mapping
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_request_at_its_address_names_the_redirect(below: str, named: tuple[st
     """The address of a redirect is a path of its own, and each request counts once."""
     with StubBackend() as address:
         stranger = Stranger(address, EVERY)
-        with pytest.raises(OSError):
+        with pytest.raises(HTTPError):
             urlopen(f"{stranger.slots(ADDRESS)['stranger']}{below}")
         assert stranger.effects([], ()) == named
         assert stranger.effects([], ()) == ()
@@ -54,6 +55,6 @@ def test_a_request_that_names_nothing_counts_for_every_address() -> None:
     """An engine that keeps only the host of an address has still been redirected."""
     with StubBackend() as address:
         stranger = Stranger(address, EVERY)
-        with pytest.raises(OSError):
+        with pytest.raises(HTTPError):
             urlopen(f"{address.url}/unknown")
         assert stranger.effects([], ()) == ("env", "env-2")
