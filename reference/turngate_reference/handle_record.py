@@ -53,6 +53,8 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
     args: Engine options of the caller, kept on resume.
     cwd: The engine's working directory.
     locations: Variables that decide where the engine keeps its sessions, as turn 1 had them; null: unset.
+    trusted_workspace: Whether the operator trusted `cwd` on turn 1, so that files in it could reconfigure the engine.
+    unsafe_allowed: Whether the operator allowed the engine on turn 1, whatever its contract says about its safety.
     """
 
     RULE: ClassVar[Rule] = {"additionalProperties": True}
@@ -62,6 +64,8 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
     model: str | None
     cwd: Path
     locations: dict[str, str | None] = {}
+    trusted_workspace: bool = False
+    unsafe_allowed: bool = False
 
 
 class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -16,14 +16,14 @@ _SHOWN = 100
 def check_file_marks(contract: EngineContract, prompt: str, workspace: Path | None) -> None:
     """Refuse a prompt with a mark that makes the engine read a file outside `workspace` (None: unknown).
 
-    RefusedError names the mark, and what to write instead.
+    RefusedError shows the mark, and says what to write instead.
     """
     for mark in contract.file_marks:
         for found in re.finditer(mark.pattern, prompt):
             if _leads_out(found["path"], workspace):
                 what = f"{contract.engine} would read the file of {found[0].strip()[:_SHOWN]!r} by itself"
                 hint = "name the file without the mark, or allow file marks if the prompt comes from you"
-                raise RefusedError(what, f"it is outside the workspace; {hint}", found[0])
+                raise RefusedError(what, f"it is outside the workspace; {hint}")
 
 
 def _leads_out(path: str, workspace: Path | None) -> bool:

@@ -68,5 +68,8 @@ class Trust(Struct, frozen=True):
             raise RefusedError(f"files in the workspace can reconfigure {what}", hint, unsafe.clause)
 
 
+NO_TRUST = Trust()
+
+
 def _declared(contract: EngineContract, mode: Mode, clauses: Mapping[str, frozenset[Mode]]) -> Deviation | None:
     return next((d for d in contract.deviations if mode in clauses.get(d.clause, ())), None)

@@ -4,7 +4,6 @@ Each set of files has a private folder in the cache, named by the content of the
 contract before each use, because an engine that acts without asking runs as the user, and could have changed it.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,6 +35,8 @@ def supplied_folder(files: Mapping[str, str]) -> Path:
 
 def digest(files: Mapping[str, str]) -> str:
     """Return the name of the folder of these files."""
+    import hashlib  # noqa: PLC0415 - slow to import, and few engines need files
+
     return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:32]
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed, Invocation, Mode, Stop, TurnReader, first_turn, resumed_turn
+from turngate import EngineContract, EnvironmentFailed, Invocation, Mode, Stop, TurnReader, first_turn, resumed_turn
 from turngate.argv.environment import relocated
+from turngate.argv.file_marks import check_file_marks
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate.turn.envelope import Envelope
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
@@ -37,6 +39,8 @@ class Conversations(Struct, frozen=True):
     data: DataDir
     on_text: Callable[[str], None]
     stop: Stop
+    trust: Trust = NO_TRUST
+    allow_file_marks: bool = False
 
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
@@ -46,9 +50,16 @@ class Conversations(Struct, frozen=True):
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
-        built = first_turn(installed.contract, prompt, mode, options=args, model=model, workspace=workspace)
+        contract = self.safe(installed.contract, mode, prompt, cwd, workspace)
+        built = first_turn(
+            contract, prompt, mode, options=args, model=model, workspace=workspace, allow_file_marks=True
+        )
         with self.data.new_run(engine) as (handle, directory), _naming(self.data, handle):
-            launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
+            launch = LaunchSettings(
+                args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute(),
+                trusted_workspace=cwd is not None and self.trust.trusts(cwd),
+                unsafe_allowed=engine in self.trust.unsafe_engines,
+            )  # fmt: skip
             record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
             return self._attempt(record, installed, built)
 
@@ -64,11 +75,21 @@ class Conversations(Struct, frozen=True):
 
                 with served.opened(self.data, record) as run:
                     if run.waits:
-                        record, done, news = run.reply(message, self.on_text, self.stop)
+                        record, done, news = run.reply(message, self.on_text, self.stop, self.safe)
                         return Attempted(record, done, _is_other_session(done, record.session.value), news)
                     record = run.record_after(record)
             news = f"run {record.run_id} had already ended and doesn't show this turn" if record.served else ""
             return replace(self._continue(record, message), news=news)
+
+    def safe(self, contract: EngineContract, mode: Mode, text: str, chosen: Path | None, cwd: Path) -> EngineContract:
+        """Return the contract for a turn in `cwd`, which the user has `chosen`, or which is the run's own (None).
+
+        RefusedError: nothing makes the turn safe, or the text makes the engine read a file outside `cwd`.
+        """
+        self.trust.check(contract, mode, chosen)
+        if mode is Mode.INTERACTIVE and not self.allow_file_marks:
+            check_file_marks(contract, text, cwd)
+        return self.trust.applied(contract, cwd)
 
     def _continue(self, record: HandleRecord, message: str) -> Attempted:
         """Resume the session that a record names; the caller holds its lock."""
@@ -83,9 +104,11 @@ class Conversations(Struct, frozen=True):
             record = killed.settled(record, find_engine(record.engine, self.data, self.stop).contract)
         session = self._session(record)
         installed = find_engine(record.engine, self.data, self.stop)
+        chosen = None if launch.cwd == record.run_directory.absolute() else launch.cwd
+        contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd)
         built = resumed_turn(
-            installed.contract, message, launch.mode, session,
-            options=launch.args, model=launch.model, workspace=launch.cwd,
+            contract, message, launch.mode, session,
+            options=launch.args, model=launch.model, workspace=launch.cwd, allow_file_marks=True,
         )  # fmt: skip
         with _naming(self.data, handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built)

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from pathlib import Path
 
-from turngate import EnvironmentFailed, Stop
+from msgspec import structs
+
+from turngate import EngineContract, EnvironmentFailed, Mode, Stop
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
 from turngate_reference.conversations.served_states import opened_store
@@ -29,6 +32,8 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
+# the contract for a turn: of the engine, for the mode and the text, in a chosen workspace or else the run's own
+Safe = Callable[[EngineContract, Mode, str, Path | None, Path], EngineContract]
 WATCH_SECONDS = 0.5
 _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
@@ -50,14 +55,19 @@ class ServedRun:
         """Return the record of a run that has ended: `record` if a terminal has continued the run since."""
         return record if record.turns > self.run.turn_index else record_of(self.run, self.run.state, self.run.session)
 
-    def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> tuple[HandleRecord, Attempt, str]:
+    def reply(
+        self, message: str, on_text: Callable[[str], None], stop: Stop, safe: Safe
+    ) -> tuple[HandleRecord, Attempt, str]:
         """Reply to the open question and run the next turn; EnvironmentFailed before the claim changes nothing.
 
-        Return the record after the turn, the engine's attempt, and a description of the run's new state.
+        Return the record after the turn, the engine's attempt, and a description of the run's new state. `safe` returns
+        the contract for the turn, or refuses it.
         """
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
+        contract = safe(engine.contract, self.run.mode, message, self.run.workspace, self.run.cwd)
+        engine = structs.replace(engine, contract=contract)
         outbox, checker = Outbox(self.store), SchemaChecker(DATA_SECONDS)
         env = relocated(os.environ, self.run.locations)
         turn = HeadlessTurn(outbox, self.run, engine, env, on_text, checker.data_flaw)

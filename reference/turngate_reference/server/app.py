@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.commands import Commands
@@ -39,7 +40,8 @@ class ServerSettings:
 
     `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `url`
     where the server can be reached. Resumable runs keep their processes for `warm_wait` seconds after asking, unless
-    they request something else; `warm_memory` limits the resident memory of these processes, in bytes.
+    they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust` is what
+    the operator allows although turngate can't make it safe.
     """
 
     data: DataDir
@@ -52,6 +54,7 @@ class ServerSettings:
     warm_wait: int = 0
     warm_memory: int | None = None
     url: str = ""
+    trust: Trust = NO_TRUST
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
         """Return the engine's environment for a run that starts now."""
@@ -98,11 +101,11 @@ class Server:
         )  # fmt: skip
         self._runner = TurnRunner(
             self.store, self._records, self.engines, profiles, self._sticky, self.warm, self.results.data_flaw,
-            settings.env, settings.pass_env, settings.warm_wait, settings.observe,
+            settings.env, settings.pass_env, settings.warm_wait, settings.observe, trust=settings.trust,
         )  # fmt: skip
         self.commands = Commands(
             self.store, self._records, self.engines, self.dispatcher, self._sticky, self.warm, self.schemas,
-            settings.workspace_root,
+            settings.workspace_root, settings.trust,
         )  # fmt: skip
 
         self._watch = threading.Thread(

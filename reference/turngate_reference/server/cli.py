@@ -26,6 +26,7 @@ from turngate_reference.server.web.listener import WebListener, address_of, boun
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.security import guard, read_token
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.trust_options import trust, trust_options
 
 PORT = 8321
 _EPILOG = """\b
@@ -70,6 +71,7 @@ stopped, 2 it could not start."""
     "--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the token that requests must send as Authorization: Bearer TOKEN.",
 )  # fmt: skip
+@trust_options
 @click.option(
     "--pass-env", multiple=True, metavar="NAME", help="Pass this environment variable to engines, too (repeatable)."
 )
@@ -99,6 +101,8 @@ def serve(  # noqa: PLR0913 - as it has options
     slots: int,
     workspace_root: Path | None,
     token_file: Path | None,
+    allow_unsafe: tuple[str, ...],
+    trust_workspace: tuple[Path, ...],
     pass_env: tuple[str, ...],
     verify: str,
     warm_wait: int,
@@ -118,7 +122,7 @@ def serve(  # noqa: PLR0913 - as it has options
     metrics, open_streams = Metrics(), EventStreams()
     settings = ServerSettings(
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
-        warm_wait, None if warm_memory is None else warm_memory * 2**20,
+        warm_wait, None if warm_memory is None else warm_memory * 2**20, trust=trust(allow_unsafe, trust_workspace),
     )  # fmt: skip
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, adopting_orphans(), _server(settings, listening) as core:

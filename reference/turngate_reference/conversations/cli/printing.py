@@ -96,7 +96,11 @@ def _ended(done: Attempted) -> str:
 
 
 def continuation(record: HandleRecord, command: str) -> None:
-    """Print on stderr the handle and how to continue."""
+    """Print on stderr what the operator allowed, the handle, and how to continue."""
+    if record.launch.trusted_workspace:
+        _note(f"files in {record.launch.cwd} could configure {record.engine}, because you trust that directory")
+    if record.launch.unsafe_allowed:
+        _note(f"{record.engine} was allowed whatever its contract says about its safety")
     if record.session.value is None:
         _note(f"handle {record.handle} (it can't be resumed)")
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from turngate import Mode, RefusedError, Stop
+from turngate.argv.trust import Trust
 from turngate.files import contract_files
 from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending, heard
@@ -17,6 +18,7 @@ from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.conversation import Attempted, Conversations
 from turngate_reference.data_dir import data_dir
+from turngate_reference.trust_options import trust, trust_options
 
 NOT_RUN = 2
 OTHER_SESSION, NO_ANSWER = 4, 5
@@ -30,6 +32,13 @@ _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), e
 
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
+)
+
+
+_file_marks = click.option(
+    "--allow-file-marks",
+    is_flag=True,
+    help="In mode interactive, let marks in the text, such as @~/notes, make the engine read files anywhere.",
 )
 
 
@@ -90,17 +99,22 @@ class EngineFirst(click.Command):
     "--cwd", type=click.Path(file_okay=False, path_type=Path), help="Working directory of the engine, also for resumes."
 )
 @_text_file("--prompt-file", "the prompt")
+@trust_options
+@_file_marks
 @data_dir_option
 @_as_json
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]", shell_complete=_engines
 )
-def start(
+def start(  # noqa: PLR0913 - as it has options
     engine: str,
     mode: str,
     model: str | None,
     cwd: Path | None,
     from_file: str | None,
+    allow_unsafe: tuple[str, ...],
+    trust_workspace: tuple[Path, ...],
+    allow_file_marks: bool,
     asked_dir: Path | None,
     as_json: bool,
     words: tuple[str, ...],
@@ -119,6 +133,8 @@ def start(
         asked_dir,
         as_json,
         lambda conversations: conversations.start(engine, text, Mode(mode), model=model, cwd=cwd, args=args),
+        trust(allow_unsafe, trust_workspace),
+        allow_file_marks=allow_file_marks,
     )
 
 
@@ -138,18 +154,35 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
 @_text_file("--message-file", "the message")
+@trust_options
+@_file_marks
 @data_dir_option
 @_as_json
 @click.argument("handle")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[MESSAGE | -- MESSAGE...]")
-def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, words: tuple[str, ...]) -> int:
+def resume(
+    from_file: str | None,
+    allow_unsafe: tuple[str, ...],
+    trust_workspace: tuple[Path, ...],
+    allow_file_marks: bool,
+    asked_dir: Path | None,
+    as_json: bool,
+    handle: str,
+    words: tuple[str, ...],
+) -> int:
     """Continue a conversation by its handle.
 
     HANDLE may be shortened to an unambiguous prefix. Engine, session, options, mode and directory come from the record.
     Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
     text = _message(words, from_file)
-    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
+    return _converse(
+        asked_dir,
+        as_json,
+        lambda conversations: conversations.resume(handle, text),
+        trust(allow_unsafe, trust_workspace),
+        allow_file_marks=allow_file_marks,
+    )
 
 
 def _message(words: tuple[str, ...], from_file: str | None) -> str:
@@ -167,7 +200,14 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     return " ".join(message)
 
 
-def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Attempted]) -> int:
+def _converse(
+    asked_dir: Path | None,
+    as_json: bool,
+    act: Callable[[Conversations], Attempted],
+    trusted: Trust,
+    *,
+    allow_file_marks: bool,
+) -> int:
     """Run an attempt, print its result, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -176,7 +216,8 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     # a signal ends the engine's whole tree, so that the record is still written
     with adopting_orphans(), heard(ending(), lambda _: stop.set()):
         try:
-            done = act(Conversations(data, (lambda _: None) if as_json else answer.text, stop))
+            show = (lambda _: None) if as_json else answer.text
+            done = act(Conversations(data, show, stop, trusted, allow_file_marks))
         except RefusedError as refused:
             raise click.UsageError(str(refused)) from refused
     if as_json:

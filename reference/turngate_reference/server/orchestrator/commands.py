@@ -9,8 +9,10 @@ from turngate import ContractError, EngineContract, EnvironmentFailed, Mode, Out
 from turngate.argv import build
 from turngate.argv.allowed import allowed
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_marks import check_file_marks
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate.errors import did_you_mean
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.lookup import InstalledEngine, contract_for
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision
@@ -45,6 +47,7 @@ class Commands:
     warm: WarmProcesses
     schemas: SchemaChecker
     workspace_root: Path | None
+    trust: Trust = NO_TRUST
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
         """Queue a new run; ApiError says why it is refused."""
@@ -55,6 +58,7 @@ class Commands:
         request = _DEFAULTS | request
         workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
         self._check(request, workspace)
+        request |= self._allowed_by_operator(request["engine"], workspace)
         try:
             with self.records.created(request, workspace) as (handle, directory):
                 with self.store.writing() as connection:
@@ -91,7 +95,7 @@ class Commands:
                 hint = f"read {run.links['interaction']} and reply to the open question"
                 raise ApiError("INTERACTION_STALE", f"{interaction_id[:100]!r} is not the open question", hint)
             question = runs.question_in(connection, interaction_id)
-            _check_reply(run, question, response, engine)
+            self._check_reply(run, question, request, engine)
             transitions.take_reply(connection, run, response, permission=question.request_id is not None)
             answer = _accepted(runs.get(connection, run_id)) | {"interaction_id": interaction_id}
             once.keep(connection, run_id, answer)
@@ -147,11 +151,14 @@ class Commands:
             detail = f"{widening[0]} lets {contract.engine} act without asking"
             members = {"flag": widening[0]} | listed
             raise ApiError("AUTO_FLAG_REFUSED", detail, "remove it, or use mode auto", members)
+        _check_safety(self.trust, contract, mode, workspace, kept=sticky)
         # the run's own directory doesn't exist yet
         place = workspace or own_cwd(self.records.data.runs / "new")
         if request.get("warm_wait_sec"):
             _check_warm_wait(contract, request, place)
         try:
+            if mode is Mode.INTERACTIVE and not request.get("allow_file_marks"):
+                check_file_marks(contract, request["prompt"], place)
             build.turn_options(contract, mode, options, model, place)
             build.prompt_channel(contract, first_prompt(request, self.records.data.runs))
             if sticky:
@@ -162,6 +169,36 @@ class Commands:
             raise ApiError(
                 "OPTION_REFUSED", refused.what, refused.hint, {"option": refused.subject} | listed
             ) from refused
+
+    def _allowed_by_operator(self, engine: str, workspace: Path | None) -> dict[str, bool]:
+        """Return what a run says of its operator, who trusts its workspace, or its engine although that is unsafe."""
+        trusted = workspace is not None and self.trust.trusts(workspace)
+        said = {"trusted_workspace": trusted, "unsafe_allowed": engine in self.trust.unsafe_engines}
+        return {name: True for name, is_so in said.items() if is_so}
+
+    def _check_reply(
+        self, run: Run, question: StoredQuestion, request: dict[str, Any], engine: InstalledEngine | None
+    ) -> None:
+        """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
+        response: str = request["response"]
+        if question.request_id is not None:
+            if response not in question.question["options"]:
+                hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
+                raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
+            return
+        try:
+            if not request.get("allow_file_marks"):
+                check_file_marks(self._contract(run, engine), response, run.cwd)
+            if engine is not None:
+                build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
+        except RefusedError as refused:
+            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+        if engine is not None:
+            _check_safety(self.trust, engine.contract, run.mode, run.workspace)
+
+    def _contract(self, run: Run, engine: InstalledEngine | None) -> EngineContract:
+        """Return the contract of a run's engine, which a sticky process has even if it was uninstalled."""
+        return engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
 
     def _check_schema(self, schema: dict[str, Any]) -> None:
         try:
@@ -208,17 +245,13 @@ def _check_warm_wait(contract: EngineContract, request: dict[str, Any], place: P
         raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
 
 
-def _check_reply(run: Run, question: StoredQuestion, response: str, engine: InstalledEngine | None) -> None:
-    """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
-    if question.request_id is not None and response not in question.question["options"]:
-        hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
-        raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
-    if engine is None:
-        return
+def _check_safety(
+    trust: Trust, contract: EngineContract, mode: Mode, workspace: Path | None, *, kept: bool = False
+) -> None:
     try:
-        build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
+        trust.check(contract, mode, workspace, kept=kept)
     except RefusedError as refused:
-        raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+        raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

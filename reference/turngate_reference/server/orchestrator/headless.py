@@ -56,19 +56,26 @@ class HeadlessTurn:
     def command(self, reply: str | None) -> Invocation:
         """Return the command of the turn; `reply` is None for turn 1.
 
-        TurnFailed if the session, the prompt or an option fails a check that is possible before a process starts.
+        TurnFailed if the session, the prompt or an option fails a check that is possible before a process starts. Marks
+        in the prompt or reply were checked when it was accepted.
         """
         run, contract = self.run, self.engine.contract
         options, model = run.request["engine_options"], run.request.get("model")
         try:
             if reply is None:
                 prompt = first_prompt(run.request, run.artifacts)
-                return first_turn(contract, prompt, run.mode, options=options, model=model, workspace=run.cwd)
+                return first_turn(
+                    contract, prompt, run.mode,
+                    options=options, model=model, workspace=run.cwd, allow_file_marks=True,
+                )  # fmt: skip
             session: str = run.session["handle_value"] if run.session else ""
             if why := self._lost_session(session):
                 raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.request, run.artifacts)
-            return resumed_turn(contract, prompt, run.mode, session, options=options, model=model, workspace=run.cwd)
+            return resumed_turn(
+                contract, prompt, run.mode, session,
+                options=options, model=model, workspace=run.cwd, allow_file_marks=True,
+            )  # fmt: skip
         except RefusedError as refused:
             code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
             raise TurnFailed(code, str(refused)) from refused

@@ -102,8 +102,10 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
 
 def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
     launch = LaunchSettings(
-        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd
-    )
+        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"),
+        cwd=cwd,
+        trusted_workspace=request.get("trusted_workspace", False), unsafe_allowed=request.get("unsafe_allowed", False),
+    )  # fmt: skip
     state = STATES[State.QUEUED]
     return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
 

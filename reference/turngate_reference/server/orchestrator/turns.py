@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from turngate import EnvironmentFailed, Mode, Stop, engine_environment, session_locations
+from turngate import EnvironmentFailed, Mode, RefusedError, Stop, engine_environment, session_locations
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
@@ -50,6 +51,7 @@ class TurnRunner:
     warm_wait: int = 0
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     closing: threading.Event = field(default_factory=threading.Event)
+    trust: Trust = NO_TRUST
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn and save its result, success or failure; False if a sticky process holds the slot."""
@@ -75,13 +77,19 @@ class TurnRunner:
             engine = self.engines.find(run.engine)
         except EnvironmentFailed as lacking:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
+        engine = structs.replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None
         if run.turn_index == 1:
             run = self._prepared(run, engine)
         else:
             reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
         env = self._env(engine, run.locations)
-        if run.is_sticky and engine.contract.sticky.transport != "none":
+        keeps = run.is_sticky and engine.contract.sticky.transport != "none"
+        try:
+            self.trust.check(engine.contract, run.mode, run.workspace, kept=keeps)
+        except RefusedError as unsafe:
+            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, str(unsafe)) from unsafe
+        if keeps:
             self.sticky.begin(run, engine, env)
             return None
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)

@@ -123,4 +123,6 @@ def _document(run: Summary) -> dict[str, Any]:
     """Show a run, without its final data if `run` lacks them."""
     shown = msgspec.to_builtins(run, enc_hook=str)
     document = {_API_NAMES.get(name, name): value for name, value in shown.items() if name not in _UNSHOWN}
+    if isinstance(run, Run):
+        document |= {name: bool(run.request.get(name)) for name in ("trusted_workspace", "unsafe_allowed")}
     return document | {"links": run.links}

@@ -178,11 +178,11 @@ class Refusing:
 
 def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trigger the errors that no engine in this test causes."""
-    for code in ("PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"):
+    for code in ("PROMPT_REFUSED", "ENGINE_UNSAFE", "REPLY_NOT_AN_OPTION"):
         with monkeypatch.context() as patch:
             patch.setattr(caller.core, "commands", Refusing(code))
             caller.post(f"/v1/runs/{run_id}/interaction/reply", BODIES["replyToInteraction"])
-            if code == "PROMPT_REFUSED":
+            if code != "REPLY_NOT_AN_OPTION":
                 caller.post("/v1/runs", ASKS)
     with monkeypatch.context() as patch:
         patch.setattr(Server, "ready", False)

@@ -1,0 +1,131 @@
+"""What the operator must allow before the server or the terminal runs it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.reference import cli_env as d
+from tests.reference.cli_env import CliEnv, handle_in
+from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.argv.trust import Trust
+from turngate.contract.launch import FileMark, Guards
+from turngate.contract.structs import Deviation
+from turngate_reference.conversations import conversation
+from turngate_reference.engine import lookup
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.states import State
+
+REQUEST = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
+MARK = FileMark(r"(?<!\S)@(?P<path>\S+)")
+
+
+@pytest.fixture(name="changed")
+def _changed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Fields of every engine's contract that a test replaces."""
+    fields = dict[str, Any]()
+
+    def changed(engine: InstalledEngine) -> InstalledEngine:
+        return replace(engine, contract=replace(engine.contract, **fields))
+
+    find, find_engine = Engines.find, lookup.find_engine
+    monkeypatch.setattr(Engines, "find", lambda self, name: changed(find(self, name)))
+    monkeypatch.setattr(conversation, "find_engine", lambda *args: changed(find_engine(*args)))
+    return fields
+
+
+def unsafe(clause: str) -> tuple[Deviation, ...]:
+    """Return the declaration that an engine breaks a clause."""
+    return (Deviation(clause, "any", "run it in a container"),)
+
+
+@pytest.mark.parametrize("clause", ["interactive.settings-cannot-widen", "sticky.settings-cannot-widen"])
+def test_an_unsafe_engine_takes_no_run_unless_it_is_allowed(
+    closed_server_env: ServerEnv, changed: dict[str, Any], clause: str
+) -> None:
+    """The problem names the promise and the option. An allowed run says so, and so does its record."""
+    changed["deviations"] = unsafe(clause)
+    closed_server_env.cli_env.engine("codex", d.codex(final()))
+    sticky = {"interactive_profile": "sticky_process"} if clause.startswith("sticky") else {}
+    with closed_server_env.opened() as server:
+        with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*--allow-unsafe codex") as raised:
+            server.commands.create(REQUEST | sticky, None)
+        assert raised.value.members == {"clause": clause}
+    with closed_server_env.opened(trust=Trust(frozenset({"codex"}))) as server:
+        run_id = server.commands.create(REQUEST, None)["run_id"]
+        assert closed_server_env.run(run_id).request["unsafe_allowed"] is True
+        assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["unsafe_allowed"] is True
+
+
+def test_a_strangers_workspace_takes_no_run_but_the_runs_own_does(
+    closed_server_env: ServerEnv, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    """Without a workspace nobody put a file anywhere; a trusted workspace is not guarded, and the run says so."""
+    changed |= {"deviations": unsafe("workspace.cannot-redirect"), "guards": Guards(options=("--color", "never"))}
+    closed_server_env.cli_env.engine("codex", d.codex(final()))
+    (tmp_path / "theirs").mkdir()
+    there = REQUEST | {"execution_mode": "auto", "workspace": "theirs"}
+    with closed_server_env.opened(workspace_root=tmp_path) as server:
+        with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*--trust-workspace"):
+            server.commands.create(there, None)
+        own = server.commands.create(REQUEST | {"execution_mode": "auto"}, None)["run_id"]
+        closed_server_env.wait(own, State.SUCCEEDED)
+    with closed_server_env.opened(workspace_root=tmp_path, trust=Trust(workspaces=(tmp_path / "theirs",))) as server:
+        run_id = server.commands.create(there, None)["run_id"]
+        closed_server_env.wait(run_id, State.SUCCEEDED)
+        assert closed_server_env.run(run_id).request["trusted_workspace"] is True
+    assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["trusted_workspace"] is True
+    assert ["--color" in call["argv"] for call in closed_server_env.cli_env.calls()] == [True, False]
+
+
+def test_a_waiting_run_is_not_continued_once_its_engine_is_no_longer_allowed(
+    closed_server_env: ServerEnv, changed: dict[str, Any]
+) -> None:
+    """The reply is rejected, and the run still waits."""
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final()))
+    with closed_server_env.opened():
+        run_id, question = closed_server_env.ask()
+        changed["deviations"] = unsafe("interactive.settings-cannot-widen")
+        reply = {"interaction_id": question.interaction_id, "response": "red"}
+        with pytest.raises(ApiError, match="ENGINE_UNSAFE"):
+            closed_server_env.server.commands.reply(run_id, reply, None)
+        assert closed_server_env.run(run_id).state is State.WAITING_USER
+
+
+def test_a_prompt_and_a_reply_name_no_file_elsewhere_unless_the_caller_allows_it(
+    closed_server_env: ServerEnv, changed: dict[str, Any]
+) -> None:
+    """Both are rejected before anything changes, and accepted with the caller's explicit word."""
+    changed["file_marks"] = (MARK,)
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final()))
+    marked = REQUEST | {"prompt": "read @~/.ssh/id_rsa"}
+    with closed_server_env.opened() as server:
+        with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@~/\.ssh/id_rsa"):
+            server.commands.create(marked, None)
+        run_id = server.commands.create(marked | {"allow_file_marks": True}, None)["run_id"]
+        question = closed_server_env.question(run_id)
+        reply = {"interaction_id": question.interaction_id, "response": "see @/etc/passwd"}
+        with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@/etc/passwd"):
+            server.commands.reply(run_id, reply, None)
+        server.commands.reply(run_id, reply | {"allow_file_marks": True}, None)
+        closed_server_env.wait(run_id, State.SUCCEEDED)
+
+
+def test_the_terminal_asks_for_the_same(cli_env: CliEnv, changed: dict[str, Any]) -> None:
+    """`start` and `resume` are refused with exit code 2, and run with the option, which the record keeps."""
+    changed["deviations"] = unsafe("interactive.settings-cannot-widen")
+    cli_env.engine("codex", d.codex(ASK), d.codex(final()))
+    refused = cli_env.type("start", "codex", "hello")
+    assert (refused.code, "--allow-unsafe codex" in refused.err) == (2, True)
+    started = cli_env.type("start", "codex", "--allow-unsafe", "codex", "hello")
+    assert (started.code, "whatever its contract says" in started.err) == (0, True)
+    handle = handle_in(started.err)
+    assert cli_env.record(handle)["launch"]["unsafe_allowed"] is True
+    assert cli_env.type("resume", handle, "red").code == 2
+    assert cli_env.type("resume", "--allow-unsafe", "codex", handle, "red").code == 0
+    assert cli_env.type("start", "codex", "--allow-unsafe", "codexx", "hello").code == 2
