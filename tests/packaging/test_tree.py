@@ -45,7 +45,6 @@ def test_readme_names_only_targets_that_make_has() -> None:
     assert named <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-LONGEST = 300
 PACKAGES = {
     "contracts": ROOT / "contracts" / "turngate",
     "probes": ROOT / "probes" / "turngate_probes",
@@ -75,9 +74,3 @@ def test_every_test_file_names_a_module_or_a_folder(package: str) -> None:
     named = [(place, root / place.with_name(place.stem.removeprefix("test_"))) for place in places]
     nameless = [place for place, name in named if not (name.is_dir() or name.with_suffix(".py").exists())]
     assert sorted(map(str, nameless)) == []
-
-
-def test_no_module_is_longer_than_300_lines() -> None:
-    """A longer module has more than one responsibility."""
-    modules = [module for root in PACKAGES.values() for module in root.rglob("*.py")]
-    assert [str(module.relative_to(ROOT)) for module in modules if len(text(module).splitlines()) > LONGEST] == []

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import HURRIED
+from turngate import RefusedError, first_turn
 from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, REDIRECTS, MARKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -39,6 +40,16 @@ def test_the_example_of_a_canary_is_valid() -> None:
     assert list(lint.problems(document)) == []
     (canary,) = Contract(document).at("1.0.0").canaries
     assert canary.name in canary.files[0].content
+
+
+def test_the_examples_of_surroundings_are_valid() -> None:
+    """The examples of settings, redirects, guards and marks are valid in the page's contract."""
+    document = load.parse(CONTRACT + SETTINGS + REDIRECTS + MARKS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    contract = Contract(document).at("1.0.0")
+    assert contract.redirects[0].unset[0] in contract.guards.env
+    with pytest.raises(RefusedError, match="by itself"):
+        first_turn(contract, "Read @/etc/passwd", "interactive")
 
 
 def test_the_example_of_a_process_for_several_turns_is_valid() -> None:
