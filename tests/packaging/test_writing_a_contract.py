@@ -14,7 +14,8 @@ from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, REDIRECTS, MARKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, REDIRECTS, MARKS = BLOCKS_OF_YAML
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
