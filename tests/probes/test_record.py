@@ -25,7 +25,6 @@ from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.releases.recorded_releases import BROKEN
-from turngate_probes.stub_model import ToolCall
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
@@ -71,11 +70,6 @@ class FixtureScript:
         if session is None:
             raise CaseStoppedError("the previous turn reported no session id")
         return self.start(step, ask)
-
-    def tool_call(self) -> ToolCall | None:
-        """Return the contract's tool call with its arguments unchanged."""
-        tool = self.contract.hermetic.tool_call
-        return ToolCall(tool.name, tool.arguments) if tool else None
 
     def page(self, step: str, arguments: Sequence[str]) -> None:
         """Do nothing, since few releases have recorded pages."""
@@ -144,7 +138,8 @@ def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
     """Recordings answer every clause except those about network, executable, exit and started programs."""
     unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {
-        "network.loopback-only", "executable.unchanged", "process.clean-exit", "interactive.nothing-started"
+        "network.loopback-only", "executable.unchanged", "process.clean-exit", "interactive.nothing-started",
+        "prompt.reads-no-file",
     }  # fmt: skip
 
 

@@ -6,14 +6,25 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
 from turngate.contract import load
+from turngate.contract.hermetic import ToolUse
 from turngate.contract.load import catalogue
+from turngate.contract.surroundings import Redirect, SetupFile, WideningSetting
 from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.observations import NotSeenError, Observation, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
+FILES = (SetupFile("{work}/x", "y"),)
+SURROUNDED = replace(
+    t.CODEX,
+    hermetic=replace(t.CODEX.hermetic, tool_call=ToolUse("write", {}), command_call=ToolUse("run", {})),
+    widening_settings=(WideningSetting("trust", FILES),),
+    redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
+)
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
+CALLS = ("tool_call", "command_call")
+DECISIONS = [(how, call) for how in ("allowed", "declined") for call in CALLS]
 STICKY = {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 120}
 LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
 
@@ -31,6 +42,12 @@ def permission(**changes: object) -> Observation:
     return v.question("sticky/permission", **{"kind": "risk_ack", "options": ["accept", "decline"]} | changes)
 
 
+def acting(step: str, *, acted: bool = False, called: bool = True) -> Turn:
+    """Return a turn in which the model asks for a tool."""
+    reply = "tool_call write" if called else "text"
+    return v.turn(step, acted=acted, requests=(t.exchange(t.nonce(step), reply=reply),))
+
+
 def good(*spoilt: Observation) -> list[Observation]:
     """Return the observations of good runs, with those in `spoilt` replacing others of the same name."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
@@ -44,6 +61,10 @@ def good(*spoilt: Observation) -> list[Observation]:
         *(v.asked(f"sticky-ends/{step}-asked") for step, _ in ends),
         *(v.ended(f"sticky-ends/{step}-ended", "failed", code) for step, code in ends),
         *(v.turn(f"sticky-ends/{step}") for step, _ in ends),
+        *(acting(f"sticky-allowed/{how}-{call}", acted=how == "allowed") for how, call in DECISIONS),
+        *(v.reply(f"sticky-allowed/{how}-{call}-answer") for how, call in DECISIONS),
+        *(acting(f"sticky-own-settings/all-{call}") for call in CALLS),
+        *(v.turn(f"sticky-workspace/{step}", effects=()) for step in ("offline-first", "all-first", "all-again")),
     ]  # fmt: skip
     instead = {item.name: item for item in spoilt}
     return [instead.pop(item.name, item) for item in observations] + list(instead.values())
@@ -75,6 +96,12 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "its death is a timeout": ("process-lost", v.ended("sticky-ends/killed-ended", "failed", LATE)),
     "a part of it lives on": ("process-lost", v.turn("sticky-ends/killed", leftovers=(PROCESS,))),
     "it waits after the restart": ("restart", v.asked("sticky-ends/orphan-ended")),
+    "what is allowed fails": ("permission-allowed", acting("sticky-allowed/allowed-tool_call")),
+    "what is declined is done": ("permission-allowed", acting("sticky-allowed/declined-command_call", acted=True)),
+    "a setting lets it write": ("settings-cannot-widen", acting("sticky-own-settings/all-tool_call", acted=True)),
+    "a setting lets it run": ("settings-cannot-widen", acting("sticky-own-settings/all-command_call", acted=True)),
+    "it is redirected": ("workspace-cannot-redirect", v.turn("sticky-workspace/offline-first", effects=("env",))),
+    "it starts a program": ("workspace-cannot-redirect", v.turn("sticky-workspace/all-again", effects=("hook",))),
     "the orphan lives on": ("restart", v.turn("sticky-ends/orphan", leftovers=(PROCESS,))),
 }
 
@@ -82,7 +109,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 @pytest.mark.parametrize("clause", sorted(CLAUSES))
 def test_good_runs_pass(clause: str) -> None:
     """Good runs pass every clause, with evidence."""
-    finding = t.check(clause, *good())
+    finding = t.check(clause, *good(), contract=SURROUNDED)
     assert finding.ok, finding.detail
     assert finding.evidence
 
@@ -91,7 +118,7 @@ def test_good_runs_pass(clause: str) -> None:
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """Each single fault fails the clause that covers it, with evidence."""
     name, observation = SPOILT[spoilt]
-    finding = t.check(f"sticky.{name}", *good(observation))
+    finding = t.check(f"sticky.{name}", *good(observation), contract=SURROUNDED)
     assert not finding.ok
     assert finding.evidence
 
@@ -119,3 +146,10 @@ def test_a_tool_call_that_never_arrived_needs_no_permission() -> None:
     """If no request could be answered with the tool call, the engine was never asked to act."""
     with pytest.raises(NotSeenError, match="no request that the model could answer"):
         t.check("sticky.permission-asked", *good(turn("turn-2", "turn-1")))
+
+
+def test_settings_show_nothing_to_a_model_that_is_not_asked() -> None:
+    """If no request could be answered with a call, nothing could take effect."""
+    silent = acting("sticky-own-settings/all-tool_call", called=False)
+    with pytest.raises(NotSeenError, match="could call nothing"):
+        t.check("sticky.settings-cannot-widen", *good(silent), contract=SURROUNDED)

@@ -18,6 +18,8 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.questions import ANSWER, QUESTION
 
+# they try what surrounds an engine, in both modes and without guards
+SURROUNDED = ("own-settings", "workspace", "file-marks")
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 
@@ -40,7 +42,9 @@ def test_names_are_unique_and_failing_backends_are_cases() -> None:
 def test_each_case_runs_as_many_turns_as_it_says(seen: Observations) -> None:
     """Each case runs as many steps as it announces."""
     played = [name.partition("/")[0] for name in seen.turns]
-    assert {case.name: played.count(case.name) for case in CASES} == {case.name: case.steps for case in CASES}
+    assert {case.name: played.count(case.name) for case in CASES} == {
+        case.name: case.turns(seen.contract) for case in CASES
+    }
 
 
 def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
@@ -54,14 +58,15 @@ def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
 def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(seen: Observations) -> None:
     """Only these four turns run in auto mode; the others get no auto-approve flag."""
     auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
-    assert auto == {"auto/first", "auto/again", "tool-call/auto", "canaries/control"}
+    plain = {name for name in auto if name.partition("/")[0] not in SURROUNDED}
+    assert plain == {"auto/first", "auto/again", "tool-call/auto", "canaries/control"}
     for name in seen.turns.keys() - auto:
         assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
 
 
 def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
     """Each resumed turn resumes the session that its case specifies."""
-    resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed}
+    resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed and turn.case not in SURROUNDED}
     main, minute = seen.turns["main/first"].session, "later-minute"
     a, b = seen.turns[f"{minute}/a-first"].session, seen.turns[f"{minute}/b-first"].session
     assert resumed == {

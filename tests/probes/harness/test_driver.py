@@ -14,6 +14,7 @@ from msgspec import structs
 
 from tests.probes import engines
 from tests.probes.turns import CODEX
+from turngate.contract.hermetic import ToolUse
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
 from turngate.process.turn_run import process_request
@@ -24,7 +25,7 @@ from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.questions import ANSWER, FINAL
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.harness.startup import Startups
-from turngate_probes.stub_model import Hang, Refuse, ToolCall, new_nonce
+from turngate_probes.stub_model import Hang, Refuse, new_nonce
 
 
 @pytest.fixture(name="played")
@@ -184,7 +185,7 @@ class OneSlot:
         ({"patience": 30.0, "hangs": True}, ["request", "freed", "end"]),
         ({"patience": 30.0, "reply": Refuse(401)}, ["request", "freed", "end"]),
         (
-            {"patience": 30.0, "tool_call": ToolCall("exec_command", {})},
+            {"patience": 30.0, "tool": ToolUse("exec_command", {})},
             ["request", "freed", "request", "freed", "end"],
         ),
         ({"patience": 30.0, "via": "argument", "stdin_open": True}, ["freed", "request", "end"]),

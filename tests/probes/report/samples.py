@@ -9,6 +9,7 @@ from msgspec import structs
 
 from tests.probes.report import journals as j
 from turngate.contract.evidence import decode_hook
+from turngate.contract.load import catalogue
 from turngate.decoding import convert
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build
@@ -21,6 +22,8 @@ HOSTILE = (
     "\r\n::error file=a::b\n##[error]c"
 )
 
+# how many clauses a probe without a server checks
+EVERY = len(catalogue().at_level("static", "hermetic"))
 FEW = ("version.readable", "resume.accepted", "stdin.open")
 
 

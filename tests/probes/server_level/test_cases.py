@@ -45,7 +45,7 @@ def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
     assert {case.level for case in SERVER_CASES} == {"server"}
 
 
-@pytest.mark.parametrize("case", SERVER_CASES[1:], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", SERVER_CASES[1 : -len(SURROUNDED_CASES)], ids=lambda case: case.name)
 def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each case starts its own server and ends it; only one case hides ids, and only sticky cases keep a process.
 
@@ -63,7 +63,7 @@ def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -
     assert _Run.made == [created, (False, False)]
 
 
-@pytest.mark.parametrize("case", STICKY_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*STICKY_CASES, *SURROUNDED_CASES], ids=lambda case: case.name)
 def test_a_contract_without_a_sticky_transport_stops_its_cases(case: Any) -> None:
     """Without a sticky transport in the contract, its cases stop with that reason."""
     without = replace(t.CODEX, sticky=replace(t.CODEX.sticky, transport="none"))
