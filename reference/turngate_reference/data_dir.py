@@ -10,13 +10,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate import EnvironmentFailed, files
+from turngate.formats import NewerFormatError, version_of
 
 # no 0, 1, i, l, o, u: handles are read aloud and typed off a screen
 ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"
 HANDLE_LENGTH = 8
 _TRIES = 100
 _MARK = ".turngate-data"
-_FOLDERS = frozenset(("runs", "handles"))
+# what the mark contains; empty: version 1
+_LAYOUT = "turngate.data-dir/1"
+BACKUPS = "backups"
+_FOLDERS = frozenset(("runs", "handles", BACKUPS))
 _FILES = frozenset(("turngate.db", "turngate.db-wal", "turngate.db-shm", "server.lock", "versions.json", _MARK))
 _TELLING = frozenset(("turngate.db", "server.lock", "versions.json", "handles"))
 
@@ -66,8 +70,10 @@ class DataDir(Struct, frozen=True):
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.
 
-        EnvironmentFailed if it holds files that turngate did not create; OSError if it can't be used.
+        EnvironmentFailed if it holds files that turngate did not create, or a newer turngate changed its layout;
+        OSError if it can't be used.
         """
+        self.check_layout()
         files.make_private(self.root)
         names = {path.name for path in self.root.iterdir()}
         if _MARK not in names:
@@ -79,6 +85,19 @@ class DataDir(Struct, frozen=True):
         for name in names & (_FOLDERS | _FILES):
             with suppress(FileNotFoundError):
                 _tighten(self.root / name, 0o700 if name in _FOLDERS else 0o600)
+
+    def check_layout(self) -> None:
+        """Raise EnvironmentFailed if a newer turngate changed how files are placed in the directory."""
+        with suppress(OSError):
+            found = files.read_regular(self.root / _MARK)[:100].decode("utf-8", "replace").strip()
+            try:
+                version_of(found or _LAYOUT, _LAYOUT)
+            except NewerFormatError as newer:
+                what = f"the data directory {self.root} can't be used: {newer}"
+                raise EnvironmentFailed(what, "it is unchanged: use that turngate, or another --data-dir") from newer
+            except ValueError as wrong:
+                what = f"the data directory {self.root} can't be used: {self.root / _MARK} can't be read: {wrong}"
+                raise EnvironmentFailed(what, "use the turngate that wrote it, or another --data-dir") from wrong
 
     def record(self, handle: str) -> Path:
         """Return the path of a handle's record."""

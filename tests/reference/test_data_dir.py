@@ -67,6 +67,25 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert data_dir(None).root == Path("/platform/turngate")
 
 
+@pytest.mark.parametrize(
+    "mark, why",
+    [(b"turngate.data-dir/2\n", "a newer turngate wrote it"), (b"\xff", "its format is"), (b"2", "its format is")],
+)
+def test_a_directory_with_another_layout_is_refused(tmp_path: Path, mark: bytes, why: str) -> None:
+    """A later turngate may place files elsewhere; then nothing is made or changed here."""
+    data = DataDir(tmp_path / "data")
+    data.make()
+    data.check_layout()
+    (data.root / ".turngate-data").write_bytes(mark)
+    for use in (data.check_layout, data.make):
+        with pytest.raises(EnvironmentFailed, match=why):
+            use()
+    assert [(path.name, path.read_bytes()) for path in data.root.iterdir()] == [(".turngate-data", mark)]
+    for earlier in (b"", b"turngate.data-dir/1"):
+        (data.root / ".turngate-data").write_bytes(earlier)
+        data.check_layout()
+
+
 def test_commands_in_hints_name_the_directory_that_was_asked_for(tmp_path: Path) -> None:
     """A directory from the command line is repeated, quoted if needed; another one is found without it."""
     assert data_dir(None).command("runs") == "turngate runs"

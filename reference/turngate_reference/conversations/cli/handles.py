@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
     """List conversations and served runs, newest first."""
     ctx.obj = data_dir(asked_dir)
+    ctx.obj.check_layout()
     if ctx.invoked_subcommand:
         return 0
     records, unreadable = _records(ctx.obj)

@@ -6,15 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from turngate import EnvironmentFailed
 from turngate.files import open_private
 from turngate.process.critical import critical
+from turngate_reference.server.store.upgrade import prepare
 
-VERSION = 3
 BUSY_SECONDS = 5.0
 
 
@@ -26,14 +25,15 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file; EnvironmentFailed if it can't be used, or has another version's schema."""
+        """Open the file, and create or upgrade its tables; EnvironmentFailed if it can't be used."""
         self._changed = threading.Condition()
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
             # SQLite creates its other files with the mode of this one
             os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+            prepare(path)
             self._writer = _connected(path)
-            _prepare(self._writer, path)
+            self._writer.execute("PRAGMA journal_mode = WAL")
             self._reader = _connected(path)
             self._reader.execute("PRAGMA query_only = ON")
         except (sqlite3.Error, OSError) as error:
@@ -112,16 +112,3 @@ def _connected(path: Path) -> sqlite3.Connection:
     # a reply that was answered with 202 must not be taken back by a power cut: its turn may have run
     connection.execute("PRAGMA synchronous = FULL")
     return connection
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (0, VERSION):
-        hint = "use the turngate version that created it, or another --data-dir"
-        raise EnvironmentFailed(f"the database {path} has schema {version}, but this version supports {VERSION}", hint)
-    connection.execute("PRAGMA journal_mode = WAL")
-    if version == 0:
-        if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
-            raise EnvironmentFailed(f"{path} is another program's database", "use another --data-dir")
-        script = files("turngate_reference.server.store").joinpath("schema.sql").read_text("utf-8")
-        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {VERSION}; COMMIT;")
