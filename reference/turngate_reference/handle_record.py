@@ -18,6 +18,7 @@ from turngate import EnvironmentFailed, Mode
 from turngate.contract.values import Rule
 from turngate.decoding import convert
 from turngate.files import read_regular, write_atomically
+from turngate.formats import NewerFormatError, version_of
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"
@@ -131,8 +132,8 @@ def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, *
 class UnreadableRecordError(EnvironmentFailed):
     """A record that can't be read, and why."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"the record {path} can't be read: {why}", "it was not changed")
+    def __init__(self, path: Path, why: str, advice: str = "") -> None:
+        super().__init__(f"the record {path} can't be read: {why}", f"it was not changed{advice and f': {advice}'}")
 
 
 def now() -> str:
@@ -188,11 +189,12 @@ def read(path: Path) -> HandleRecord:
     """Read one record without unknown fields; UnreadableRecordError if that fails."""
     try:
         data = json.loads(read_regular(path))
-        if data["schema"] != SCHEMA:
-            raise UnreadableRecordError(path, f"its format is {data['schema']}, but this version reads only {SCHEMA}")
+        version_of(data["schema"], SCHEMA)
         return _checked(convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
         raise UnreadableRecordError(path, error.strerror or "it can't be opened") from error
+    except NewerFormatError as newer:
+        raise UnreadableRecordError(path, str(newer), "use that turngate for this handle") from newer
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
         raise UnreadableRecordError(path, f"it is not a handle record ({type(error).__name__}: {error})") from error
 

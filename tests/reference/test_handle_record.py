@@ -145,6 +145,7 @@ def test_an_unreadable_record_is_reported_and_left_as_it_is(cli_env: CliEnv, han
         assert said.code == 2, words
         assert "can't be read" in said.err
         assert "it was not changed" in said.err
+        assert ("use that turngate for this handle" in said.err) == (how == "newer")
     assert "can't be read" in cli_env.type("handles", "prune", "--older-than", "0h").err
     assert path.read_bytes() == before
     assert len(cli_env.calls()) == 1
@@ -156,7 +157,7 @@ def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> No
     other = cli_env.begin()
     said = cli_env.type("handles")
     assert (said.code, said.out[:8]) == (2, other)
-    assert "turngate.handle-record/99, but this version reads only turngate.handle-record/1" in said.err
+    assert "turngate.handle-record/99, and this version reads up to turngate.handle-record/1" in said.err
 
 
 def test_a_whole_handle_is_found_without_a_list(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,17 @@ import msgspec
 from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
 from turngate.decoding import decode
+from turngate.formats import NewerFormatError, version_of
 from turngate.sanitize import bounded, redact
-from turngate_probes.journal.events import Event, ReleaseFailed
+from turngate_probes.journal.events import SCHEMA, Event, ReleaseFailed
 
 LONGEST_TEXT = 8000
+
+
+class _Beginning(msgspec.Struct):
+    """What the first line of a journal has in every version."""
+
+    schema: str
 
 
 class Journal:
@@ -69,7 +76,7 @@ class Journal:
 def read(path: Path) -> Iterator[Event]:
     """Return the events of a journal; an incomplete last line, left by a crash, is skipped.
 
-    Raises EnvironmentFailed if the file can't be read or another line holds no event.
+    Raises EnvironmentFailed if the file can't be read, a newer turngate wrote it, or another line holds no event.
     """
     try:
         with path.open("rb") as file:
@@ -78,12 +85,24 @@ def read(path: Path) -> Iterator[Event]:
                     yield decode(line, Event, dec_hook=decode_hook)
                 except (ValueError, RecursionError) as wrong:
                     if line.endswith(b"\n"):
+                        _check_format(path, line)
                         what = f"{path}, line {number} is not an event: {wrong}"
                         raise EnvironmentFailed(
-                            what, "pass a journal written by this version of turngate, or run the probe again"
+                            what, "pass a journal that turngate wrote, or run the probe again"
                         ) from wrong
     except OSError as error:
         raise EnvironmentFailed(f"can't read the journal {path}: {error.strerror}") from error
+
+
+def _check_format(path: Path, line: bytes) -> None:
+    """Raise EnvironmentFailed if a line that can't be read begins the journal of a newer turngate."""
+    try:
+        version_of(decode(line, _Beginning).schema, SCHEMA)
+    except NewerFormatError as newer:
+        hint = "render it with that turngate, or run the probe again"
+        raise EnvironmentFailed(f"can't read the journal {path}: {newer}", hint) from newer
+    except (ValueError, RecursionError):
+        return
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:

@@ -14,25 +14,35 @@ from turngate.contract.clauses import Result, Severity
 from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import FailOn, Verdict
 from turngate.decoding import convert
+from turngate.formats import NewerFormatError, version_of
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build, code_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 MOST_BYTES = 256 * 1024 * 1024
 BREAKS = (Severity.BREAKING, Result.FAIL)
-HINT = "pass the JSON report or the journal of a probe, written by this version of turngate"
+HINT = "pass the JSON report or the journal of a probe"
+_SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 
 def load_report(path: Path) -> ProbeReport:
     """Read a report (`.json`) or build it from a journal; EnvironmentFailed if a file is neither."""
     with refused(path):
-        if path.suffix.lower() != ".json":
-            report = build(read(_bounded(path)))
-        else:
-            report = convert(_json(path), ProbeReport, dec_hook=decode_hook)
+        report = _report(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
         wrong = told_otherwise(report)
     if wrong:
         raise EnvironmentFailed(f"{path} is not a valid report: {wrong}", HINT)
+    return report
+
+
+def _report(path: Path) -> ProbeReport:
+    document = _json(path)
+    try:
+        version_of(document["schema"], _SCHEMA)
+    except NewerFormatError as newer:
+        hint = "render it with that turngate, or run the probe again"
+        raise EnvironmentFailed(f"can't read the report {path}: {newer}", hint) from newer
+    report: ProbeReport = convert(document, ProbeReport, dec_hook=decode_hook)
     return report
 
 

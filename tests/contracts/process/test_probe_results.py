@@ -136,6 +136,8 @@ def linked(file: Path) -> None:
         lambda file: file.chmod(0o620),
         lambda file: file.chmod(0o602),
         changed(more=1),
+        changed(schema="other/1"),
+        changed(schema=1),
         changed(verdict="splendid"),
         changed(at="2026-11-22T01:02:03"),
         changed(at=0),
@@ -164,6 +166,36 @@ def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, mon
     save_result(result(executable), cache)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert last_result(ProbeResult, "codex", executable, cache) is None
+
+
+def test_the_result_of_an_earlier_turngate_is_read(executable: Path, cache: Path) -> None:
+    """A file that version 0.1.0 wrote is a result; this text must never change."""
+    save_result(result(executable), cache)
+    written = """{
+        "engine": "codex", "executable": "EXECUTABLE", "identity": "IDENTITY", "version": "0.169.0",
+        "at": "2026-11-22T01:02:03Z", "turngate": "0.1.0", "verdict": "degraded",
+        "capability": {"supported": true, "probe_method": "command", "detail": "resumed"}, "profile": "resumable"
+    }""".replace("EXECUTABLE", os.path.realpath(executable)).replace("IDENTITY", identity(executable))
+    assert json.loads(only_file(cache).read_text()) == json.loads(written)
+    only_file(cache).write_text(written)
+    assert last_result(ProbeResult, "codex", executable, cache) == result(executable)
+
+
+def test_the_result_of_a_newer_turngate_is_left_alone(
+    executable: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is neither used nor replaced; the log says so once, and what to do."""
+    save_result(result(executable), cache)
+    changed(schema="turngate.executable-result/2", more="x" * 50_000)(only_file(cache))
+    newer = only_file(cache).read_bytes()
+    for _ in range(2):
+        assert last_result(ProbeResult, "codex", executable, cache) is None
+        save_result(result(executable), cache)
+    assert only_file(cache).read_bytes() == newer
+    (message,) = caplog.messages
+    assert "a newer turngate wrote it: its format is turngate.executable-result/2" in message
+    assert f"{only_file(cache)} is left alone" in message
+    assert "delete the file" in message
 
 
 def test_an_identity_changes_with_the_file(executable: Path) -> None:

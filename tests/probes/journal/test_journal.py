@@ -16,6 +16,7 @@ from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.journal.events import Event, InstallProgress, TurnEvent
 from turngate_probes.journal.journal import LONGEST_TEXT, Journal, read
+from turngate_probes.report.build import build
 
 LINE = b'{"event": "install.progress", "at": "", "release": "codex@1", "text": ""}\n'
 
@@ -91,6 +92,25 @@ def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> No
     path.write_bytes(LINE + line + b"\n" + LINE)
     with pytest.raises(EnvironmentFailed, match="line 2 is not an event"):
         list(read(path))
+
+
+def test_the_journal_of_an_earlier_turngate_is_read() -> None:
+    """A journal that version 0.1.0 wrote is read, and becomes a report; the file must never change."""
+    report = build(read(Path(__file__).with_name("probe-events-2.ndjson")))
+    assert [(release.release, release.turns, len(release.clauses)) for release in report.releases] == [
+        ("codex@0.169.0", 7, 4)
+    ]
+
+
+def test_the_journal_of_a_newer_turngate_is_refused(path: Path) -> None:
+    """The error says so and what to do, and the file stays as it is."""
+    path.parent.mkdir()
+    newer = b'{"event": "probe.begun", "at": "", "more": 1, "schema": "turngate.probe-events/3"}\n' + LINE
+    path.write_bytes(newer)
+    why = r"a newer turngate wrote it: its format is turngate\.probe-events/3.* up to .*/2.*run the probe again"
+    with pytest.raises(EnvironmentFailed, match=why):
+        list(read(path))
+    assert path.read_bytes() == newer
 
 
 def test_a_missing_journal_is_an_environment_failure(path: Path) -> None:

@@ -63,6 +63,18 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.
     assert not page.exists()
 
 
+def test_the_report_of_a_newer_turngate_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error says so and what to do, and the file stays as it is."""
+    report = samples.plain(samples.mixed()) | {"schema": "turngate.probe-report/3", "surprise": 1}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    assert cli.run(["report", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "a newer turngate wrote it: its format is turngate.probe-report/3" in said
+    assert "render it with that turngate, or run the probe again" in said
+    assert json.loads(path.read_text()) == report
+
+
 @pytest.mark.parametrize("change, why", [
     (lambda r: r.update(surprise=1), "surprise"),
     (lambda r: r.update(seconds=float("nan")), "NaN"),
