@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from turngate.process.sessions import has_ended_child
+from turngate.process.sessions import Process, has_ended_child, sessions
 
 if TYPE_CHECKING:
     import psutil
@@ -46,12 +46,16 @@ def is_adopted(process: "psutil.Process", session: int) -> bool:
 
 
 def reap_adopted(leaders: Container[int]) -> None:
-    """Reap the adopted processes that have ended; `leaders` are the processes that others wait for."""
+    """Reap the adopted processes that have ended; `leaders` are the processes that others wait for.
+
+    If no file descriptor is free to list the processes, the next call does it.
+    """
     if not _adopting or not has_ended_child():
         return
-    import psutil  # noqa: PLC0415 - slow to import, and most runs leave nothing
-
-    for process in psutil.Process().children():
-        with suppress(OSError, psutil.Error):
-            if process.pid not in leaders and os.getsid(process.pid) != os.getsid(0):
-                os.waitpid(process.pid, os.WNOHANG)
+    processes: set[Process] = set()
+    with suppress(OSError):
+        processes = sessions()
+    for pid, session in processes:
+        if pid not in leaders and session != os.getsid(0):
+            with suppress(ChildProcessError):  # it is no child, as most aren't
+                os.waitpid(pid, os.WNOHANG)

@@ -14,6 +14,7 @@ import click
 
 from turngate import engine_names, load_contract
 from turngate.process.orphans import adopting_orphans
+from turngate.process.reaping import reaping_adopted
 from turngate.process.signals import ending
 from turngate_reference.data_dir import data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
@@ -125,7 +126,12 @@ def serve(  # noqa: PLR0913 - as it has options
         warm_wait, None if warm_memory is None else warm_memory * 2**20, trust=trust(allow_unsafe, trust_workspace),
     )  # fmt: skip
     # bound first: a server that finds its port taken must not have begun to work on the queue
-    with bound(family, address) as listening, adopting_orphans(), _server(settings, listening) as core:
+    with (
+        bound(family, address) as listening,
+        adopting_orphans(),
+        reaping_adopted(),
+        _server(settings, listening) as core,
+    ):
         limits = Limits(connections=connections(raise_limit(), slots))
         listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams, limits)
 

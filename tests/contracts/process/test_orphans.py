@@ -1,6 +1,8 @@
 """Processes that leave a tree: forked twice, in their own session, with an empty environment."""
 
+import errno
 import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from turngate.process import ProcessRequest, ProcessTree, is_alive, run
-from turngate.process.orphans import adopting_orphans
+from turngate.process import ProcessRequest, ProcessTree, is_alive, run, sessions
+from turngate.process.orphans import adopting_orphans, reap_adopted
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux",
@@ -96,3 +98,19 @@ def test_a_main_process_that_was_just_started_is_no_orphan(tmp_path: Path) -> No
     with adopting_orphans(), ThreadPoolExecutor(8) as pool:
         outcomes = [*pool.map(run, [request] * 60)]
     assert {(outcome.exit_code, outcome.leftovers) for outcome in outcomes} == {(7, ())}
+
+
+def test_reaping_fails_no_turn_if_no_descriptor_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be listed now is left for the next time."""
+
+    def none_free() -> list[int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with adopting_orphans(), subprocess.Popen(("/bin/true",), start_new_session=True) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(sessions, "pids", none_free)
+            reap_adopted(())
+        assert psutil.pid_exists(child.pid)
+        reap_adopted(())
+        assert not psutil.pid_exists(child.pid)

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -124,6 +125,34 @@ def test_serve_can_be_ended_while_it_verifies_first(cli_env: CliEnv) -> None:
         said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, *said) == (0, "", "")
     assert not psutil.pid_exists(pid)
+
+
+LEAVES = """#!/bin/sh
+case "$*" in *--version*) echo codex-cli 0.169.0; exit ;; *--help*) exit ;; esac
+cd "${0%/*}"
+(setsid sh -c 'echo $$ > met; read line < go' &) > /dev/null 2>&1
+exec sleep 600
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts processes")
+def test_serve_leaves_no_zombie_while_a_turn_runs(cli_env: CliEnv) -> None:
+    """A process that an engine left is reaped as soon as it ends, though no turn ends."""
+    cli_env.path.mkdir()
+    for name in ("met", "go"):
+        os.mkfifo(cli_env.path / name)
+    (cli_env.path / "codex").write_text(LEAVES)
+    (cli_env.path / "codex").chmod(0o755)
+    serving = ServeProcess(cli_env)
+    try:
+        serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+        left = psutil.Process(int((cli_env.path / "met").read_text()))
+        assert left.ppid() == serving.process.pid
+        (cli_env.path / "go").write_text("go\n")
+        left.wait(PATIENCE)
+    finally:
+        serving.end(signal.SIGTERM)
 
 
 @pytest.mark.long
