@@ -157,6 +157,17 @@ def write(path: Path, record: HandleRecord) -> None:
         ) from error
 
 
+class DeletedRecordError(EnvironmentFailed):
+    """A record that should be written again doesn't exist any more."""
+
+
+def rewrite(path: Path, record: HandleRecord) -> None:
+    """Write a record again, as `write` does; DeletedRecordError if somebody has deleted it meanwhile."""
+    if not path.exists():
+        raise DeletedRecordError(f"the record {path} can't be written: somebody deleted it during the turn")
+    write(path, record)
+
+
 def as_text(record: HandleRecord) -> str:
     """Render a record as ASCII JSON, which also preserves paths that aren't valid UTF-8."""
     return json.dumps(record.to_json(), indent=2)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,20 +17,29 @@ from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine, find_engine
-from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
+from turngate_reference.handle_record import (
+    NO_SESSION,
+    DeletedRecordError,
+    HandleRecord,
+    LaunchSettings,
+    SessionReference,
+)
 
 
 class Attempted(Struct, frozen=True):
     """An attempt and the record after it.
 
     `other_session` says that a resume ended in another session than the one asked for, or succeeded without a session
-    id; `news` describes the served run after it.
+    id; `news` describes the served run after it; `unsaved` says why the result could not be saved, and `deleted` that
+    nothing is left with which it could be continued.
     """
 
     record: HandleRecord
     attempt: Attempt
     other_session: bool
     news: str = ""
+    unsaved: str = ""
+    deleted: bool = False
 
 
 class Conversations(Struct, frozen=True):
@@ -76,7 +85,11 @@ class Conversations(Struct, frozen=True):
                 with served.opened(self.data, record) as run:
                     if run.waits:
                         record, done, news = run.reply(message, self.on_text, self.stop, self.safe)
-                        return Attempted(record, done, _is_other_session(done, record.session.value), news)
+                        tried = Attempted(record, done, _is_other_session(done, record.session.value), news)
+                        if self.data.database.exists():
+                            return tried
+                        why = f"somebody deleted the database {self.data.database} during the turn"
+                        return replace(tried, unsaved=why, deleted=True)
                     record = run.record_after(record)
             news = f"run {record.run_id} had already ended and doesn't show this turn" if record.served else ""
             return replace(self._continue(record, message), news=news)
@@ -137,7 +150,8 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
-            handle_record.write(path, record.updated(state="failed"))
+            with suppress(EnvironmentFailed):
+                handle_record.rewrite(path, record.updated(state="failed"))
             raise
         other_session = _is_other_session(done, built.resumed)
         session = built.resumed or _reported(done)
@@ -145,8 +159,12 @@ class Conversations(Struct, frozen=True):
             session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
             state="failed" if other_session else _state(done),
         )
-        handle_record.write(path, record)
-        return Attempted(record, done, other_session)
+        tried = Attempted(record, done, other_session)
+        try:
+            handle_record.rewrite(path, record)
+        except EnvironmentFailed as failed:  # the engine's answer is still shown
+            return replace(tried, unsaved=str(failed), deleted=isinstance(failed, DeletedRecordError))
+        return tried
 
 
 @contextmanager

@@ -5,14 +5,19 @@ import os
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
+from tests.reference.server_env import ASK
 from turngate import engine_names
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate_reference import data_dir, handle_record
 from turngate_reference.handle_record import HandleRecord
 
@@ -92,20 +97,18 @@ def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
 def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the first attempt can't be run or saved, the error names the handle."""
+    """If the first attempt can't be run, the error names the handle."""
     cli_env.engine("codex", d.codex("hi"))
-    written = handle_record.write
 
-    def full(path: Path, record: HandleRecord) -> None:
-        if record.state == "answered":
-            raise EnvironmentFailed("no room", "make room")
-        written(path, record)
+    def full(_path: Path, _record: HandleRecord) -> None:
+        raise EnvironmentFailed("no room", "make room")
 
     monkeypatch.setattr(handle_record, "write", full)
     said = cli_env.type("start", "codex", "hello")
-    handle = cli_env.only_record()["handle"]
+    (run,) = (cli_env.data / "runs").iterdir()
     assert said.code == 2
-    assert f"make room; the handle is {handle}: turngate handles show {handle}" in said.err
+    assert f"make room; the handle is {run.name[-8:]}: turngate handles show {run.name[-8:]}" in said.err
+    assert cli_env.calls() == []
 
 
 @pytest.mark.parametrize(
@@ -308,6 +311,54 @@ def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
     said = cli_env.type("start", "iflow", "hello")
     assert "iflow exited with 0, but returned no answer" in said.err
     assert cli_env.only_record()["state"] == "failed"
+
+
+@pytest.mark.parametrize("gone", ["data", "data/handles", "data/handles/{handle}.json"])
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_record_that_was_deleted_during_the_turn_is_told(
+    cli_env: CliEnv, gone: str, options: tuple[str, ...]
+) -> None:
+    """The answer is printed, but the command fails, names the session, and makes no new directory."""
+    cli_env.fifos()
+    cli_env.engine("codex", d.codex("Thinking.", ASK, more=[["meet"]]))
+    start = cli_env.spawn("start", "codex", *options, "--cwd", str(cli_env.root), "hello")
+    cli_env.meet()
+    handle = cli_env.only_record()["handle"]
+    path = cli_env.root / gone.format(handle=handle)
+    (path.unlink if path.is_file() else partial(shutil.rmtree, path))()
+    cli_env.release()
+    out, err = start.communicate(timeout=PATIENCE)
+    assert start.returncode == 6, err
+    assert json.loads(out)["handle"] == handle if options else "Thinking.\n\n? Which colour?" in out
+    assert f"could not be saved: the record {cli_env.data}/handles/{handle}.json can't be written" in err
+    assert "somebody deleted it during the turn" in err
+    assert f"turngate can't resume handle {handle}; codex itself has it as session {d.SESSION}" in err
+    assert "to continue" not in err
+    assert not path.exists()
+
+
+def test_a_result_that_can_not_be_saved_is_told_after_the_answer(
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the disk is full by then, the answer is still printed, and a resume finds the session in the output."""
+    cli_env.engine("codex", d.codex("hi"), d.codex("again"))
+    calls = list[str]()
+
+    def full(path: Path, text: str, **how: Any) -> None:
+        calls.append(text)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        write_atomically(path, text, **how)
+
+    monkeypatch.setattr(handle_record, "write_atomically", full)
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, said.out) == (6, "hi\n")
+    assert "could not be saved: " in said.err
+    assert "No space left on device" in said.err
+    record = cli_env.only_record()
+    assert record["state"] == "unfinished"
+    assert f"to continue: turngate resume {record['handle']}" in said.err
+    assert cli_env.type("resume", record["handle"], "go on").out == "again\n"
 
 
 def test_a_missing_record_is_named(cli_env: CliEnv) -> None:

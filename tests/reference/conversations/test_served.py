@@ -1,5 +1,6 @@
 """Tests of `turngate resume` on served runs: one record, and the store decides which reply wins."""
 
+import shutil
 import signal
 import threading
 from typing import Any
@@ -259,6 +260,21 @@ def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -
     assert server_env.run(run_id).state is State.CANCELED
     assert not is_alive(engine)
     assert (terminal.returncode, f"{run_id} was canceled" in err) == (130, True)
+
+
+def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerEnv) -> None:
+    """The terminal prints the answer, fails, and names the session that the engine has."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
+    run_id, _ = server_env.ask()
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    server_env.cli_env.meet()
+    shutil.rmtree(server_env.cli_env.data)
+    server_env.cli_env.release()
+    out, err = terminal.communicate(timeout=60)
+    assert (terminal.returncode, '"x": 1' in out) == (6, True)
+    assert f"could not be saved: somebody deleted the database {server_env.cli_env.data}/turngate.db" in err
+    assert f"codex itself has it as session {d.SESSION}" in err
+    assert "has succeeded" not in err
 
 
 def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:

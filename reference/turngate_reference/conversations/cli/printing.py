@@ -82,8 +82,18 @@ def diagnostics(done: Attempted) -> None:
         _note("this turn may lack the earlier conversation; the record keeps the requested session")
     if record.session.value is None:
         _note(f"no session id: {visible(reading.handle.detail)}")
-    if done.news:
+    _tell_what_is_saved(done)
+
+
+def _tell_what_is_saved(done: Attempted) -> None:
+    record, session = done.record, done.record.session.value
+    if done.unsaved:
+        _note(f"the result of this turn could not be saved: {visible(done.unsaved)}")
+    elif done.news:
         _note(visible(done.news))
+    if done.deleted:
+        left = f"; {record.engine} itself has it as session {visible(session)}" if session else ""
+        _note(f"turngate can't resume handle {record.handle}{left}")
 
 
 def _ended(done: Attempted) -> str:

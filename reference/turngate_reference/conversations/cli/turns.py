@@ -21,14 +21,14 @@ from turngate_reference.data_dir import data_dir
 from turngate_reference.trust_options import trust, trust_options
 
 NOT_RUN = 2
-OTHER_SESSION, NO_ANSWER = 4, 5
+OTHER_SESSION, NO_ANSWER, NOT_SAVED = 4, 5, 6
 SIGNALLED = 128
 INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
 _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), except: 2 the engine was not run,
-4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 130 interrupted,
-141 the reader of the output is gone."""
+4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 6 the engine ran, but
+its result can't be saved, 130 interrupted, 141 the reader of the output is gone."""
 
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
@@ -212,6 +212,7 @@ def _converse(
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     data, stop = data_dir(asked_dir), Stop()
+    data.check_layout()
     answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
     with adopting_orphans(), heard(ending(), lambda _: stop.set()):
@@ -225,7 +226,7 @@ def _converse(
     else:
         answer.end(done.attempt.envelope)
     printing.diagnostics(done)
-    if not as_json:
+    if not as_json and not done.deleted:
         printing.continuation(done.record, data.command("resume"))
     if answer.failed:
         raise answer.failed
@@ -233,6 +234,8 @@ def _converse(
 
 
 def _exit_code(done: Attempted) -> int:
+    if done.unsaved:
+        return NOT_SAVED
     if done.attempt.interrupted:
         return INTERRUPTED
     if done.other_session:
