@@ -57,6 +57,7 @@ READ_BY = {
     ("completion.md", "zsh"): "tests/probes/cli/test_completion.py",
     ("completion.md", "fish"): "tests/probes/cli/test_completion.py",
     ("gate.md", "yaml"): "tests/probes/gate/test_command.py",
+    ("handles.md", "sh"): "tests/reference/test_server.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
     ("protocol.md", "json"): "tests/packaging/test_protocol.py",
     ("protocol.md", "text"): "tests/packaging/test_protocol.py",

@@ -1,7 +1,11 @@
 """An upgrade of turngate keeps the runs: the data of an earlier one is opened, listed, answered and continued."""
 
 import json
+import re
+import shlex
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +109,21 @@ def test_a_waiting_run_is_answered_from_outside_after_an_upgrade(saved: CliEnv) 
     finally:
         code, _ = serving.end(signal.SIGTERM)
     assert code == 0
+
+
+def test_the_documented_way_back_works(saved: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an upgrade and the commands in docs/handles.md, the earlier turngate has the waiting run again."""
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(upgrade, "_FOLDER", later_schema(saved.root / "later"))
+        assert saved.type("resume", saved_data.WAITING, "blue").code == 0
+    assert "a newer turngate wrote the database" in saved.type("resume", saved_data.ALSO_WAITING, "blue").err
+    page = (Path(__file__).parents[2] / "docs" / "handles.md").read_text("utf-8")
+    (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    script = commands.replace("~/.local/share/turngate", shlex.quote(str(saved.data)))
+    subprocess.run(("bash", "-euc", script), check=True)
+    for handle in (saved_data.ALSO_WAITING, saved_data.WAITING):
+        assert saved.type("resume", handle, "blue").code == 0
+    assert version(saved.data / "turngate.db") == max(upgrade.migrations())
 
 
 def test_a_newer_data_directory_is_refused_untouched(saved: CliEnv) -> None:

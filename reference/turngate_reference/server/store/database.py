@@ -12,9 +12,7 @@ from typing import Any
 from turngate import EnvironmentFailed
 from turngate.files import open_private
 from turngate.process.critical import critical
-from turngate_reference.server.store.upgrade import prepare
-
-BUSY_SECONDS = 5.0
+from turngate_reference.server.store.upgrade import BUSY_SECONDS, prepare
 
 
 class Store:
