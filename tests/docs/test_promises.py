@@ -10,7 +10,7 @@ from turngate import strict_json
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
-from turngate_reference.server.store import database, outbox
+from turngate_reference.server.store import database, outbox, upgrade
 from turngate_reference.server.web import listener, validation
 from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.streams import EventStreams
@@ -37,6 +37,7 @@ LIMITS = {
     "CPU time to check an output schema": f"{checker.SCHEMA_SECONDS:g} second",
     "CPU time to check final data against an output schema": f"{checker.DATA_SECONDS:g} seconds",
     "memory of a process that checks output schemas": f"{checker.MEMORY // MIB} MiB",
+    "copies of the database from before upgrades": f"{upgrade.KEPT}",
 }
 
 

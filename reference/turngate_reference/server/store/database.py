@@ -12,7 +12,9 @@ from typing import Any
 from turngate import EnvironmentFailed
 from turngate.files import open_private
 from turngate.process.critical import critical
-from turngate_reference.server.store.upgrade import BUSY_SECONDS, prepare
+from turngate_reference.server.store.upgrade import prepare
+
+BUSY_SECONDS = 5.0
 
 
 class Store:
@@ -29,7 +31,7 @@ class Store:
         try:
             # SQLite creates its other files with the mode of this one
             os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-            prepare(path)
+            prepare(path, BUSY_SECONDS)
             self._writer = _connected(path)
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._reader = _connected(path)

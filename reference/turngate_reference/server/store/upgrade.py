@@ -21,7 +21,6 @@ from turngate_reference.data_dir import BACKUPS
 
 log = logging.getLogger(__name__)
 
-BUSY_SECONDS = 5.0
 KEPT = 3
 _FOLDER = files("turngate_reference.server.store") / "migrations"
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
@@ -33,19 +32,19 @@ def migrations() -> dict[int, str]:
     return dict(sorted((int(name[1]), script.read_text("utf-8")) for name, script in named.items()))
 
 
-def prepare(path: Path) -> None:
+def prepare(path: Path, patience: float) -> None:
     """Create the tables in an empty database file, or upgrade those of an earlier turngate; there may be nothing to do.
 
     An upgrade is one transaction, after a copy was written to the folder `backups` beside the file. While it takes
-    place, nobody else can have the file open. EnvironmentFailed: the file can't be used, and is unchanged.
-    Any sqlite3.Error and OSError is passed on.
+    place, nobody else can have the file open; others are waited for, up to `patience` seconds. EnvironmentFailed: the
+    file can't be used, and is unchanged. Any sqlite3.Error and OSError is passed on.
     """
     scripts = migrations()
     newest = max(scripts)
-    version = _version(path, scripts)
+    version = _version(path, scripts, patience)
     if version == newest:
         return
-    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, timeout=patience, isolation_level=None)) as connection:
         _exclude_others(connection, path, version)
         if (version := _checked(connection, path, scripts)) == newest:
             return  # another process did it meanwhile
@@ -64,9 +63,9 @@ def prepare(path: Path) -> None:
             raise EnvironmentFailed(what, hint) from error
 
 
-def _version(path: Path, scripts: Mapping[int, str]) -> int:
+def _version(path: Path, scripts: Mapping[int, str], patience: float) -> int:
     """Return the version of a file without changing it, not even by tidying up after a server that was killed."""
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=patience)) as connection:
         return _checked(connection, path, scripts)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.saved_data import later_schema, rows, unpack, version
 from turngate.errors import EnvironmentFailed
@@ -242,7 +243,7 @@ def test_nobody_else_has_it_open_during_an_upgrade(
     hold: Callable[[Path], AbstractContextManager[sqlite3.Connection | None]],
 ) -> None:
     """While an earlier turngate uses the database, it isn't upgraded, and the error says what to do."""
-    monkeypatch.setattr(upgrade, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.1)
     with hold(database) as connection:
         if connection:
             connection.execute("SELECT count(*) FROM runs").fetchone()
@@ -258,6 +259,6 @@ def test_of_two_at_once_one_upgrades(database: Path, later: int) -> None:
     """The other one waits, and finds it done."""
     before = rows(database)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(upgrade.prepare, [database] * 2))
+        list(pool.map(upgrade.prepare, [database] * 2, [PATIENCE] * 2))
     assert (version(database), rows(database)) == (later, before)
     assert version(saved(database)) == 3
