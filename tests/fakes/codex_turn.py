@@ -11,6 +11,7 @@ A file `lies` next to the executable lists the faults to show:
 - output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text in addition to the event)
 - prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, in any case)
 - exit: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
+  `leaves-orphan` (whose parent, session and environment are others; its pid goes to the file `orphans`),
   `meets-tester` (writes its pid to the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
   `hangs-at-help` (likewise), `refuses-auto`
 - tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
@@ -31,6 +32,8 @@ import uuid
 from pathlib import Path
 from typing import TextIO
 
+from tests.fakes.daemon import leave
+
 ME = Path(sys.argv[0]).resolve()
 LIES = set((ME.parent / "lies").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
@@ -50,6 +53,8 @@ def main(argv: list[str], own_version: str, meeting_place: str) -> int:
             meet_tester()
         if "asks-at-version" in LIES:
             send("GET", "/brand-new", None)
+        if "leaves-orphan" in LIES:
+            leave(ME.parent / "orphans")
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
         print(next((version[lie] for lie in LIES & version.keys()), own_version))
         return 0
@@ -228,6 +233,8 @@ def end() -> int:
     sys.stdout.flush()
     if "leaves-child" in LIES:
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    if "leaves-orphan" in LIES:
+        leave(ME.parent / "orphans")
     if "hangs" in LIES:
         signal.pause()
     return 1 if "exits-1-on-success" in LIES else 0

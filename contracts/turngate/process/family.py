@@ -9,16 +9,21 @@ from contextlib import suppress
 import psutil
 
 from turngate.process.leftover import Leftover
+from turngate.process.marks import LIVE, mark_of
 from turngate.process.orphans import is_adopted
 from turngate.process.scan import end_all, is_alive, leftover, start_time, tags_of, wait_gone
 from turngate.process.sessions import LEADERS, STARTING, Process, younger
 
 
 class Family:
-    """The processes of a tree: the main process `pid`, the tag of the run, and all processes `before` its start."""
+    """The processes of a tree: the main process `pid`, the tag of the run, and all processes `before` its start.
 
-    def __init__(self, pid: int, tag: str, before: AbstractSet[Process]) -> None:
+    `mark` is that of the tree (None: it has none, so that nothing adopted belongs to it).
+    """
+
+    def __init__(self, pid: int, tag: str, before: AbstractSet[Process], mark: int | None = None) -> None:
         self._pid = pid
+        self._mark = mark
         self._tag = tag
         self._before = before
 
@@ -69,20 +74,26 @@ class Family:
             try:
                 process = psutil.Process(pid)
                 tags = {self._tag} if session == self._pid else tags_of(process)
-                known = self._tag in tags or (not tags and self._inherits(process, session))
+                known = self._tag in tags or (not tags and self._left(process, session))
                 (members if known else others).append(process)
             except psutil.NoSuchProcess:
                 missed = True
         return members + _descendants(members, others), missed
 
-    def _inherits(self, process: psutil.Process, session: int) -> bool:
-        """Return whether only this tree can have left an adopted process: no older tree is still running."""
-        if not is_adopted(process, session):
+    def _left(self, process: psutil.Process, session: int) -> bool:
+        """Return whether this tree left an adopted process.
+
+        A foreign mark is that of another turngate, which this tree may have started: it counts unless an older tree is
+        still running. A process whose limit is our own was never started by a tree, such as another child of the
+        program that this one replaced.
+        """
+        if self._mark is None or not is_adopted(process, session):
             return False
         with STARTING:
-            others = LEADERS - {self._pid}
-        if session in others:
-            return False
+            others, known = LEADERS - {self._pid}, {*LIVE, mark_of(0), None}
+        mark = mark_of(process.pid)
+        if mark == self._mark or mark in known or session in others:
+            return mark == self._mark
         born = process.create_time()
         return not any(is_alive(leader) and start_time(leader) <= born for leader in others)
 

@@ -40,6 +40,11 @@ def _set_subreaper(value: int) -> bool:
     return False
 
 
+def is_adopting() -> bool:
+    """Return whether this process is in `adopting_orphans`, and able to adopt."""
+    return bool(_adopting)
+
+
 def is_adopted(process: "psutil.Process", session: int) -> bool:
     """Return whether a process of a session was adopted; psutil.NoSuchProcess if it is gone."""
     return bool(_adopting) and session != os.getsid(0) and process.ppid() == os.getpid()

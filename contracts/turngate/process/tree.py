@@ -2,7 +2,7 @@
 
 A process belongs to the tree if it is in the session of the main process, carries the tag of the run in its
 environment, or descends from such a process. A process that leaves the session, drops the environment *and* loses its
-parent before the tree is scanned is found only inside `adopting_orphans`.
+parent before the tree is scanned is found only inside `adopting_orphans`, by its mark.
 """
 
 import os
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from turngate.process.descriptors import patiently
 from turngate.process.launch import launch
 from turngate.process.leftover import Leftover
+from turngate.process.marks import LIVE, marking
 from turngate.process.orphans import reap_adopted
 from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, is_child, is_unrelated, sessions, younger
 
@@ -37,13 +38,14 @@ class ProcessTree:
     def __init__(self, tag: str) -> None:
         self._tag = tag
         self._before = sessions()
+        self._mark: int | None = None
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0
 
     def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
         """Start the main process, as `launch` does, with its tag after those of enclosing runs."""
         # the outer tags stay, so that enclosing runs can find this run's processes
-        with STARTING:
+        with STARTING, marking() as self._mark:
             process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
             self.adopt(process)
         return process
@@ -90,7 +92,7 @@ class ProcessTree:
     def _family(self) -> "Family":
         from turngate.process.family import Family  # noqa: PLC0415 - slow to import, and most trees leave nothing
 
-        return Family(self._pid, self._tag, self._before)
+        return Family(self._pid, self._tag, self._before, self._mark)
 
     def reap(self) -> tuple[int | None, float]:
         """Reap the main process and return its exit code and the CPU seconds of the tree.
@@ -101,6 +103,8 @@ class ProcessTree:
         reaped = self._wait4(0) or self._wait4_patiently()
         LEADERS.discard(self._pid)
         with STARTING:
+            if self._mark is not None:
+                LIVE.discard(self._mark)
             reap_adopted(LEADERS)
         if reaped is None:
             return None, self._cpu_before_end

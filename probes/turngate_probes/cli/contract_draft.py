@@ -13,6 +13,7 @@ from turngate import EnvironmentFailed
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
+from turngate.process.orphans import adopting_orphans
 from turngate_probes.cli.options import say
 from turngate_probes.draft.arguments import variables
 from turngate_probes.draft.contract import Engine, draft
@@ -53,7 +54,7 @@ def write(  # noqa: PLR0913 - as it has options
         registry = PypiRegistry(engine, pypi_package, (name,))
     templates = tuple(SetupFile(where, _text(source)) for where, source in files.items())
     hermetic = Hermetic(env=env or variables(set()), files=templates, model=model)
-    with interruptible() as interrupt, _obtained(registry, path, version, interrupt) as program:
+    with adopting_orphans(), interruptible() as interrupt, _obtained(registry, path, version, interrupt) as program:
         command = Command(program, hermetic, *(tuple(shlex.split(args or "")) for args in (start_args, resume_args)))
         with sandbox(hermetic, sandboxes_path(None), f"new-{engine}", keep=False) as box:
             trial = attempt(command, box, interrupt)

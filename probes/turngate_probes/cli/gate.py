@@ -52,6 +52,7 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
+    from turngate.process.orphans import adopting_orphans
     from turngate_probes.gate import command
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target
@@ -60,9 +61,9 @@ def gate(new: str, output: Any, **asked: Any) -> int:
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
     question = command.question(new, asked.pop("old"), **asked)
-    with interruptible() as interrupt:
+    with adopting_orphans(), interruptible() as interrupt:
         report = command.answer(question, output.progress, interrupt)
-    with interrupting(interrupt.set):
+    with adopting_orphans(), interrupting(interrupt.set):
         code = publish(report, output)
         if into is not None:
             accept(report, into, question.new, question.settings.probe, interrupt, output.console)

@@ -56,6 +56,7 @@ def probe(
     from contextlib import ExitStack, closing
     from dataclasses import replace
 
+    from turngate.process.orphans import adopting_orphans
     from turngate_probes.cli.live import CLAUSES, consented, steps
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner
@@ -80,6 +81,7 @@ def probe(
         asked, skipped = _available(level, output.console)
     subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
+        stack.enter_context(adopting_orphans())
         if is_live:
             # a signal during the question ends the command too
             subjects = stack.enter_context(consented(asked, yes=yes))

@@ -34,6 +34,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     from contextlib import ExitStack
 
     from turngate import TurngateError
+    from turngate.process.orphans import adopting_orphans
     from turngate_probes.harness.cases import RECORDED
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner
@@ -52,7 +53,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
         raise click.UsageError("this is not a checkout of turngate: pass a folder for the recordings with --into DIR")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
     runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
-    with interrupting(interrupt.set):
+    with adopting_orphans(), interrupting(interrupt.set):
         for target in asked:
             try:
                 with ExitStack() as holding:

@@ -26,29 +26,20 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     Exit codes: 0 it resumes; 1 it does not; 2 the two turns could not be completed; 130 interrupted.
     """
     import json
-    import os
     import signal
-    import sys
-    import threading
     from dataclasses import asdict
 
+    from turngate.process.orphans import adopting_orphans
     from turngate.process.signals import heard
-    from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+    from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, at_end_of_input
     from turngate_probes.releases.source import ReleaseSource
     from turngate_probes.releases.target import parse_target
     from turngate_probes.verify import verify as verified
 
     interrupt = Interrupt()
     if until_eof:
-
-        def stop_at_eof() -> None:
-            # not through sys.stdin: a thread must not hold its lock when the interpreter exits
-            while os.read(sys.stdin.fileno(), 4096):
-                pass
-            interrupt.set()
-
-        threading.Thread(target=stop_at_eof, daemon=True).start()
-    with heard((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
+        at_end_of_input(interrupt.set)
+    with adopting_orphans(), heard((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
         try:
             with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
                 outcome = verified(release, interrupt)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -111,6 +112,18 @@ def interruptible() -> Iterator[Interrupt]:
             if interrupt.is_set():
                 raise KeyboardInterrupt from None
             raise
+
+
+def at_end_of_input(interrupt: Callable[[], None]) -> None:
+    """Call `interrupt` when standard input ends, as it does when the program at its other end is gone."""
+
+    def wait() -> None:
+        # not through sys.stdin: a thread must not hold its lock when the interpreter exits
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        interrupt()
+
+    threading.Thread(target=wait, name="turngate-input", daemon=True).start()
 
 
 SIGNALLED = 128  # plus the number of the signal: the exit code after a signal

@@ -6,6 +6,7 @@ from pathlib import Path
 from turngate import EnvironmentFailed, Stop
 from turngate.contract import load
 from turngate.contract.verdict import FailOn
+from turngate.process.orphans import adopting_orphans
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
@@ -41,7 +42,7 @@ def choose(
 def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, output: Output) -> int:
     """Probe what `spec` chooses and report on it; return the exit code."""
     part = parse_shard(shard)
-    with interruptible() as interrupt:
+    with adopting_orphans(), interruptible() as interrupt:
         with interrupt.covering() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
@@ -60,7 +61,7 @@ def run_bisection(
     engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, output: Output
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
-    with interruptible() as interrupt, live(output.progress, interrupt) as listener:
+    with adopting_orphans(), interruptible() as interrupt, live(output.progress, interrupt) as listener:
 
         def ask(version: str) -> ClauseAnswer:
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()

@@ -1,28 +1,28 @@
 """The tests of `pytest --turngate`: one per clause; the first one probes all named releases."""
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 
-from turngate import EnvironmentFailed, TurngateError
+from turngate import EnvironmentFailed, ProcessRequest, TurngateError
 from turngate.contract import load
 from turngate.contract.clauses import Level, Result
 from turngate.contract.lint import lay_over
 from turngate.contract.verdict import FailOn
+from turngate.files import overlay
+from turngate.process import Stdin, run
 from turngate.sanitize import visible
 from turngate_probes.clauses.registry import LEVELS
-from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.journal.journal import Journal, read
-from turngate_probes.probe import Probe
-from turngate_probes.probe_settings import ProbeSettings, default_jobs, sandboxes_path
+from turngate_probes.journal.journal import read
+from turngate_probes.pytest_plugin import child
+from turngate_probes.pytest_plugin.child import Request
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.build import build
 from turngate_probes.report.evidence import evidence_text
@@ -31,6 +31,7 @@ from turngate_probes.report.structs import ReleaseReport
 from turngate_probes.report.wording import known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
+LONGEST = 24 * 3600.0  # seconds for the probe of all targets
 
 
 class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an error
@@ -52,20 +53,20 @@ class Probed:
         return self._releases[target]
 
     def _run(self) -> None:
-        settings = ProbeSettings(
-            self.level, default_jobs(), sandboxes_path(None), fail_on=self.fail_on, clauses=self._selected()
-        )
-        runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
-
-        def probe(target: Target, path: Path) -> ReleaseReport:
-            # one probe per target, because a release does not say which target named it
-            with closing(Journal(path)) as journal:
-                Probe(settings, journal, runner).run([target])
-            return build(read(path)).releases[0]
-
-        with TemporaryDirectory() as folder, ThreadPoolExecutor(len(self.targets)) as pool:
-            paths = [Path(folder) / f"{number}.ndjson" for number in range(len(self.targets))]
-            self._releases = dict(zip(self.targets, pool.map(probe, self.targets, paths), strict=True))
+        with TemporaryDirectory() as folder:
+            paths = {target: f"{folder}/{number}.ndjson" for number, target in enumerate(self.targets)}
+            journals = {str(target): path for target, path in paths.items()}
+            contracts = overlay()
+            request = Request(
+                journals, self.level, self.fail_on, self._selected(), str(contracts) if contracts else None
+            )
+            argv = (sys.executable, "-P", "-m", child.__name__, msgspec.json.encode(request).decode())
+            # its standard input closes when this process ends, even if it is killed
+            done = run(ProcessRequest(argv, Path.cwd(), dict(os.environ), Stdin.OPEN, LONGEST))
+            if done.exit_code != 0:
+                said = visible(done.stderr.decode("utf-8", "replace"), "\n")
+                raise RuntimeError(f"the probe crashed: {said}")
+            self._releases = {target: build(read(Path(path))).releases[0] for target, path in paths.items()}
 
     def _selected(self) -> tuple[str, ...]:
         names = {item.name for item in self._session.items if isinstance(item, ClauseTest)}

@@ -5,8 +5,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import psutil
 import pytest
@@ -19,7 +22,8 @@ pytestmark = pytest.mark.skipif(
     reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/handles.md says what remains elsewhere",
 )
 LEAVES = """
-import os, time
+import os, resource, time
+{before}
 if not os.fork():
     if {once} or not os.fork():
         os.setsid()
@@ -38,9 +42,31 @@ time.sleep({seconds})
 """
 
 
-def leaving(*, once: bool = False, seconds: float = 0.2) -> tuple[str, ...]:
-    """Return the command of a process that leaves another one; `once`: with one fork, as `setsid --fork`."""
-    return sys.executable, "-c", LEAVES.format(once=once, seconds=seconds)
+OTHER_MARK = "resource.setrlimit(resource.RLIMIT_RTTIME, (2**41, -1))"  # as another turngate in between does
+
+
+def leaving(*, once: bool = False, seconds: float = 0.2, before: str = "") -> tuple[str, ...]:
+    """Return the command of a process that leaves another one; `once`: with one fork, as `setsid --fork`.
+
+    It runs the code `before` first.
+    """
+    return sys.executable, "-c", LEAVES.format(once=once, seconds=seconds, before=before)
+
+
+@contextmanager
+def running(tmp_path: Path) -> Iterator[ProcessTree]:
+    """Start a tree that stays alive, and end and reap it after the block."""
+    tree = ProcessTree("older")
+    process = tree.start(("/bin/sleep", "600"), tmp_path, {}, stdin=False)
+    time.sleep(0.05)
+    try:
+        yield tree
+    finally:
+        tree.end()
+        tree.reap()
+        for stream in (process.stdout, process.stderr):
+            assert stream
+            stream.close()
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -63,21 +89,38 @@ def test_nothing_is_adopted_any_more_afterwards(tmp_path: Path) -> None:
     left.kill()
 
 
+def test_a_process_that_left_is_ended_with_its_own_tree(tmp_path: Path) -> None:
+    """While an older tree runs too, the process is ended with the tree that left it, and reported there alone."""
+    with adopting_orphans(), running(tmp_path) as older:
+        outcome = run(ProcessRequest(leaving(), tmp_path, {}))
+        pid = int((tmp_path / "pid").read_text())
+        assert [left.pid for left in outcome.leftovers] == [pid]
+        assert not psutil.pid_exists(pid)
+        assert older.settle() == ()
+
+
 def test_what_two_trees_may_have_left_is_ended_with_the_later_one(tmp_path: Path) -> None:
-    """While an older tree runs too, an orphan of unknown origin stays until the later tree ends."""
+    """While an older tree runs too, a process with the mark of another turngate stays until the later tree ends."""
     with adopting_orphans():
-        older = ProcessTree("older")
-        process = older.start(("/bin/sleep", "600"), tmp_path, {}, stdin=False)
-        time.sleep(0.05)
-        assert run(ProcessRequest(leaving(), tmp_path, {})).leftovers == ()
-        left = psutil.Process(int((tmp_path / "pid").read_text()))
-        assert is_alive(left)
-        assert older.end() == ()
-        older.reap()
+        with running(tmp_path):
+            assert run(ProcessRequest(leaving(before=OTHER_MARK), tmp_path, {})).leftovers == ()
+            left = psutil.Process(int((tmp_path / "pid").read_text()))
+            assert is_alive(left)
         assert not psutil.pid_exists(left.pid)
-    for stream in (process.stdout, process.stderr):
-        assert stream
-        stream.close()
+
+
+def test_a_process_that_no_tree_started_is_not_ended(tmp_path: Path) -> None:
+    """A program that this one replaced may have had children of its own: what these leave isn't touched."""
+    code = f"input()\n{LEAVES.format(once=False, seconds=0, before='')}"
+    stranger = Popen((sys.executable, "-c", code), stdin=PIPE, cwd=tmp_path, start_new_session=True)
+    with adopting_orphans():
+        with running(tmp_path):
+            stranger.communicate(b"\n")
+            left = psutil.Process(int((tmp_path / "pid").read_text()))
+            assert left.ppid() == os.getpid()
+        assert is_alive(left)
+        left.kill()
+        left.wait()
 
 
 def test_a_process_of_this_session_is_no_orphan(tmp_path: Path) -> None:
