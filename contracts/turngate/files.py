@@ -52,12 +52,12 @@ def open_private(path: str | Path, flags: int) -> int:
     return descriptor
 
 
-def read_regular(path: Path) -> bytes:
-    """Read a regular file; OSError if it is anything else, such as a pipe, which could block the reader."""
+def read_regular(path: Path, limit: int = -1) -> bytes:
+    """Read a regular file, or its first `limit` bytes; OSError if it is no such file, since a pipe could block."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it isn't a regular file", str(path))
-        return file.read()
+        return file.read(limit)
 
 
 def read_own(path: Path, limit: int) -> bytes:
@@ -171,13 +171,16 @@ _in_use: list[Path] = []
 
 
 def use_overlay(folder: Path | None) -> None:
-    """Make `engines` and `simulations` in a folder override those in the package; None ends the override."""
-    _in_use[:] = [folder] if folder else []
+    """Make `engines` and `simulations` in a folder override those in the package; None ends the override.
+
+    Its path becomes absolute, since this program and those that it starts may work in other directories.
+    """
+    _in_use[:] = [folder.absolute()] if folder else []
     contract_files.cache_clear()
 
 
 def overlay() -> Path | None:
-    """Return the folder that overrides the package."""
+    """Return the absolute path of the folder that overrides the package."""
     return _in_use[0] if _in_use else None
 
 

@@ -266,3 +266,23 @@ def test_a_wrong_one_is_refused_before_anything_runs(tmp_path: Path, capsys: pyt
     assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 2
     assert f"{file}:" in capsys.readouterr().err
     assert cli.run(["--contracts", str(tmp_path / "none"), "engines", "list"]) == 2
+
+
+@pytest.mark.parametrize("kind", ["engines", "simulations", "pins"])
+@pytest.mark.parametrize("what", ["pipe", "bomb", "long"])
+def test_no_file_of_a_user_holds_up_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, what: str
+) -> None:
+    """A pipe, a few aliases that stand for gigabytes, and a long comment end at once; an error names the file."""
+    file = tmp_path / kind / ("codex/package.json" if kind == "pins" else "codex.yaml")
+    file.parent.mkdir(parents=True)
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "long":
+        file.write_text("a: 1\n#" + "x" * 60_000_000)
+    else:
+        lines = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
+        file.write_text("a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(lines))
+    code, said = cli.run(["--contracts", str(tmp_path), "engines", "list"]), capsys.readouterr()
+    assert code == 2
+    assert f"Error: {file}:" in said.err

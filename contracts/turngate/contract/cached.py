@@ -32,7 +32,7 @@ class CachedContract(Struct, frozen=True):
 def cached_contract(engine: str, version: str | None = None) -> EngineContract:
     """Return what `load_contract` does, with the same errors, from the cache if possible."""
     file = load.contract_file(engine)
-    source = file.read_text("utf-8")
+    source = load.text_of(file, name_of(file))
     with suppress(*_UNUSABLE):
         cached = decode(read_own(_place(file, version), _MAX_BYTES), CachedContract)
         asked = (_code(), source, engine, version)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from turngate.contract.surroundings import SetupFile
-from turngate.contract.values import Strings, Text, Texts
+from turngate.contract.values import FileName, Strings, Text, Texts
 
 
 class ToolUse(Struct, frozen=True):
@@ -17,7 +17,7 @@ class ToolUse(Struct, frozen=True):
 
     name: Text
     arguments: Mapping[str, Any]
-    creates_file: Text = "touched.txt"
+    creates_file: FileName = "touched.txt"
 
 
 class Hermetic(Struct, frozen=True):

@@ -15,7 +15,7 @@ from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
 from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
-from turngate.files import contract_files, name_of
+from turngate.files import contract_files, name_of, read_regular
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue
@@ -31,6 +31,7 @@ ALL_OF = (
 )  # fmt: skip
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
+MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
 # importing importlib.resources would take longer than reading a contract
 _FOLDER = Path(__file__).parents[1]
 
@@ -136,7 +137,7 @@ def load_contract(engine: str, version: str | None = None) -> EngineContract:
 def contract(engine: str) -> Contract:
     """Load the whole contract file of an engine, without validation; ContractError if there is none."""
     file = contract_file(engine)
-    return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
+    return Contract(read(file, name_of(file), ours=True))
 
 
 def contract_file(engine: str) -> Path:
@@ -179,9 +180,29 @@ def schema(name: str) -> dict[str, Any]:
     return decode((_FOLDER / "schema" / f"{name}.json").read_bytes(), dict[str, Any])
 
 
-def read(file: Path, name: str = "") -> Document:
-    """Read a contract file, called `name` in errors; ContractError if it is not YAML."""
-    return parse(file.read_bytes().decode("utf-8", "surrogateescape"), name or str(file))
+def read(file: Path, name: str = "", *, ours: bool = False) -> Document:
+    """Read a contract file, called `name` in errors, as `parse` does; ContractError also if it can't be read."""
+    return parse(text_of(file, name), name or str(file), ours=ours)
+
+
+def text_of(file: Path, name: str = "") -> str:
+    """Return the text of a contract file, called `name` in errors; ContractError if it can't be read or is too long."""
+    try:
+        data = read_regular(file, MOST_BYTES + 1)
+    except OSError as error:
+        hint = "a contract is a file that you can read"
+        raise ContractError(f"can't be read: {error.strerror}", name or str(file), hint=hint) from error
+    text = data.decode("utf-8", "surrogateescape")
+    if len(data) > MOST_BYTES:
+        raise too_long(text, name or str(file))
+    return text
+
+
+def too_long(start: str, file: str) -> ContractError:
+    """Return the error for a file of more than `MOST_BYTES`, whose text begins with `start`."""
+    kept = start.encode("utf-8", "surrogatepass")[:MOST_BYTES].decode("utf-8", "ignore")
+    line, column = kept.count("\n") + 1, len(kept) - kept.rfind("\n")
+    return ContractError(f"longer than {MOST_BYTES // 2**10} KiB", file, line, column, hint="shorten the file")
 
 
 def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
@@ -225,10 +246,13 @@ def _validator(name: str) -> Any:
 
 
 def parse(text: str, file: str, *, ours: bool = False) -> Document:
-    """Read YAML text; ContractError on a syntax error, a duplicate key, or a key that is not text.
+    """Read YAML text; ContractError on a syntax error, a duplicate key, a key that is not text, or too many values.
 
-    A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting.
+    A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting. Any other
+    text may have at most `MOST_BYTES`.
     """
+    if not ours and len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        raise too_long(text, file)
     from turngate.contract.yaml_text import read_yaml  # noqa: PLC0415 - slow to import, and not needed with a cache
 
     return Document(file, *read_yaml(text, file, ours=ours))

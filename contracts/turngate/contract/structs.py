@@ -26,11 +26,15 @@ from turngate.contract.launch import (
 from turngate.contract.surroundings import Canary, Redirect, WideningSetting
 from turngate.contract.values import (
     NOT_EMPTY,
+    FileName,
     Match,
     Name,
+    NpmName,
     OnlyTrue,
+    PyPiName,
     RecordPath,
     Regex,
+    RelativePath,
     Rule,
     Strings,
     Text,
@@ -61,8 +65,8 @@ class Npm(Struct, frozen=True):
     executables: Paths below the install root. The first that exists is used. {platform} is Node's `platform-arch`.
     """
 
-    package: Text
-    executables: Annotated[Texts, NOT_EMPTY]
+    package: NpmName
+    executables: Annotated[tuple[RelativePath, ...], NOT_EMPTY]
 
 
 class PyPi(Struct, frozen=True):
@@ -71,7 +75,7 @@ class PyPi(Struct, frozen=True):
     The executable is the script of the engine's name, or a program of that name in a wheel.
     """
 
-    package: Text
+    package: PyPiName
 
 
 class Published(Struct, frozen=True):
@@ -231,7 +235,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     vendor: Text
     contract_version: Annotated[str, matching(r"^[0-9]+\.[0-9]+$")]
     lifecycle: Lifecycle
-    executable: Annotated[str, matching("^[A-Za-z0-9._-]+$")]
+    executable: FileName
     published: Published
     version_query: VersionQuery = field(name="version")
     help: Help

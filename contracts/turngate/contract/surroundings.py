@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct, field
 
-from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Rule, Strings, Text, Variable
+from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Rule, SandboxPath, Strings, Variable
 
 
 class SetupFile(Struct, frozen=True):
     """A file that a sandbox needs. The sandbox fills the slots in both fields."""
 
-    path: Text
+    path: SandboxPath
     content: str
 
 

@@ -26,6 +26,18 @@ Regex = Annotated[Text, Meta(extra_json_schema={"format": "regex"})]
 Name = Annotated[str, matching("^[a-z][a-z0-9-]*$")]
 Flag = Annotated[str, matching("^--?[A-Za-z0-9][A-Za-z0-9_-]*$")]
 FileName = Annotated[str, matching("^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+NpmName = Annotated[str, matching("^(@[a-z0-9~][a-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$")]
+PyPiName = Annotated[str, matching("^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+_BELOW = r"(?!\.\.?(/|$))[^/]+"
+RelativePath = Annotated[
+    str, matching(f"^{_BELOW}(/{_BELOW})*$", description="A path relative to a folder that it stays in, without `..`.")
+]
+SandboxPath = Annotated[
+    str,
+    matching(
+        rf"^\{{(work|home|tmp)\}}(/{_BELOW})+$", description="A path below {work}, {home} or {tmp}, without `..`."
+    ),
+]
 Variable = Annotated[str, matching("^[A-Za-z_][A-Za-z0-9_]*$", description="The name of an environment variable.")]
 Release = Annotated[str, matching(f"^{_RELEASE}$", description="A release, as published.")]
 Releases = Annotated[str, matching(f"^{_RELEASE}( to {_RELEASE})?$", description="A release, or `A to B`.")]

@@ -12,12 +12,15 @@ from turngate.contract.versions import Path_, dotted
 from turngate.errors import ContractError
 
 Places = dict[Path_, tuple[int, int]]
+_MOST_VALUES = 50_000
+_MOST_TEXT = 4 * 2**20  # characters
 
 
 def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]:
     """Return a text as data, with the line and column (from 1) of every path and key in it.
 
-    ContractError on a syntax error, a duplicate key, or a key that is not text. A file of `ours` is read with libyaml.
+    ContractError on a syntax error, a duplicate key, a key that is not text, or too many values, for which a few
+    aliases suffice. A file of `ours` is read with libyaml.
     """
     try:
         node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
@@ -30,33 +33,57 @@ def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]
     except (UnicodeEncodeError, RecursionError) as broken:
         message = "nested too deeply" if isinstance(broken, RecursionError) else "not Unicode text"
         raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
-    marks, keys = Places(), Places()
+    construction = _Construction(file)
     try:
-        data = _construct(node, (), marks, keys, file) if node else None
+        data = construction.of(node, ()) if node else None
     except RecursionError as broken:
         raise ContractError("an alias refers to its own anchor", file, hint="write the value out") from broken
-    return data, marks, keys
+    return data, construction.marks, construction.keys
 
 
-def _construct(node: yaml.Node, path: Path_, marks: Places, keys: Places, file: str) -> Any:
-    marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(child, (*path, i), marks, keys, file) for i, child in enumerate(node.value)]
-    if not isinstance(node, yaml.MappingNode):
+class _Construction:
+    """Makes data of nodes and notes their places, within limits, since an alias repeats all that its anchor holds."""
+
+    def __init__(self, file: str) -> None:
+        self.marks, self.keys = Places(), Places()
+        self._file = file
+        self._text = 0
+
+    def of(self, node: yaml.Node, path: Path_) -> Any:
+        """Return the data of a node at a path; ContractError if it is invalid."""
+        self.marks[path] = _place(node)
+        if len(self.marks) > _MOST_VALUES:
+            raise self._error(f"more than {_MOST_VALUES} values", path, "write less, and use fewer aliases")
+        if isinstance(node, yaml.SequenceNode):
+            return [self.of(child, (*path, i)) for i, child in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        self._text += len(node.value)
+        if self._text > _MOST_TEXT:
+            raise self._error(f"more than {_MOST_TEXT} characters", path, "write less, and use fewer aliases")
         try:
             return _scalar(node)
         except ValueError:
-            raise ContractError("not an integer", file, *marks[path], dotted(path), "write plain digits") from None
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key, line, column = key_node.value, key_node.start_mark.line + 1, key_node.start_mark.column + 1
-        if not isinstance(key, str):
-            raise ContractError("a key must be text", file, line, column, dotted(path))
-        if key in mapping:
-            raise ContractError(f"key {key!r} occurs twice", file, line, column, dotted(path), "keep one of them")
-        keys[*path, key] = (line, column)
-        mapping[key] = _construct(value_node, (*path, key), marks, keys, file)
-    return mapping
+            raise self._error("not an integer", path, "write plain digits") from None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path_) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, place = key_node.value, _place(key_node)
+            if not isinstance(key, str):
+                raise ContractError("a key must be text", self._file, *place, dotted(path))
+            if key in mapping:
+                raise ContractError(f"key {key!r} occurs twice", self._file, *place, dotted(path), "keep one of them")
+            self.keys[*path, key] = place
+            mapping[key] = self.of(value_node, (*path, key))
+        return mapping
+
+    def _error(self, message: str, path: Path_, hint: str) -> ContractError:
+        return ContractError(message, self._file, *self.marks[path], dotted(path), hint)
+
+
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _scalar(node: yaml.Node) -> Any:

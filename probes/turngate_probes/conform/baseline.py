@@ -48,7 +48,8 @@ class ExpectedBreach(Struct, frozen=True, forbid_unknown_fields=True):
 def read(path: Path) -> tuple[ExpectedBreach, ...]:
     """Read a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        with path.open("rb") as file:
+            text = file.read(load.MOST_BYTES + 1).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise EnvironmentFailed(f"can't read the baseline {path}: {error.strerror}", "see --baseline") from error
     document = load.parse(text, str(path))

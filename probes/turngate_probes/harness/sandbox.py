@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from turngate import ContractError, EnvironmentFailed
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import locked
@@ -89,12 +90,14 @@ class Sandbox:
             path.chmod(0o755)
 
     def place(self, files: Iterable[SetupFile], **slots: str) -> None:
-        """Write files, merged with those that exist: JSON objects, TOML before, and any other text after."""
+        """Write files, merged with those that exist: JSON objects, TOML before, and any other text after.
+
+        ContractError: a path isn't in the sandbox. EnvironmentFailed: a file can't be written.
+        """
         for file in files:
-            path, content = Path(self.fill(file.path)), self.fill(file.content, **slots)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            present = path.read_text("utf-8") if path.exists() else ""
-            path.write_text(_merged(path.suffix, present, content), "utf-8")
+            path, content = self._inside(file.path), self.fill(file.content, **slots)
+            present = path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
+            _replace(path, _merged(path.suffix, present, content))
 
     def started(self) -> tuple[str, ...] | None:
         """Return the canaries that were started since the last call; None: none was offered."""
@@ -110,9 +113,19 @@ class Sandbox:
         for folder in (self.home, self.work, self.other, self.root / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         for file in hermetic.files if self.account is None else ():
-            path = Path(self.fill(file.path))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.fill(file.content), "utf-8")
+            _replace(self._inside(file.path), self.fill(file.content))
+
+    def _inside(self, template: str) -> Path:
+        """Return the path of a file of the contract; ContractError if it isn't in the sandbox.
+
+        An engine that ran in this sandbox may have left links.
+        """
+        path = Path(self.fill(template))
+        folder = next(parent for parent in path.parents if parent.exists())
+        inside = (path.is_relative_to(self.root), folder.resolve(strict=True).is_relative_to(self.root.resolve()))
+        if not all(inside) or ".." in path.parts:
+            raise ContractError(f"{template} leads out of the sandbox", hint="write {home}/NAME or {work}/NAME")
+        return path
 
     def fill(self, text: str, **more: str) -> str:
         """Fill the slots of a text; `more` are further slots."""
@@ -182,6 +195,16 @@ def _joined(present: object, added: object) -> object:
         shared = present.keys() & added.keys()
         return present | added | {key: _joined(present[key], added[key]) for key in shared}
     return [*present, *added] if isinstance(present, list) and isinstance(added, list) else added
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file in place of what is there, without following a link; EnvironmentFailed if it can't be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise EnvironmentFailed(f"{path} can't be written: {error.strerror}") from error
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:

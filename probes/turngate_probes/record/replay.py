@@ -34,7 +34,7 @@ def replay(contract: EngineContract, root: Path | None = None) -> Observations:
 def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
     """Read a recording of either kind; ContractError if it is invalid."""
     file = case / "recording.yaml"
-    document = load.parse(file.read_text("utf-8"), str(file), ours=True)
+    document = load.read(file, ours=True)
     is_page = isinstance(document.data, dict) and document.data.get("schema") == _PAGE_SCHEMA
     key, schema = ("page", "recorded-page") if is_page else ("turn", "recording")
     for error in load.schema_errors(document, schema):
@@ -55,7 +55,7 @@ def _turn(contract: EngineContract, document: Document, case: Path, stdout: byte
         raise document.error(("prompt_at",), "points beyond argv")
     prompt, requests, file = lengthened(turn.prompt), read_requests(case), case / "provenance.yaml"
     # None: recorded before it was measured
-    stayed = load.parse(file.read_text("utf-8"), str(file), ours=True).data.get("exit_seconds")
+    stayed = load.read(file, ours=True).data.get("exit_seconds")
     reading = read_turn(
         contract, turn.mode, stdout, stderr, turn.exit_code, turn_index=turn.turn_index, resumed=turn.resumed,
         ended=turn.ended,

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from semver import Version
 
-from turngate import EnvironmentFailed, Stop
+from turngate import ContractError, EnvironmentFailed, Stop
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
 from turngate_probes.releases.registry import LATEST, Registry, node_platform, run_manager, without_hosts
@@ -166,7 +166,12 @@ class NpmRegistry(Registry):
         lock = pin_of(self.engine) / LOCK
         if pinned_version(self.engine) != version or not lock.is_file():
             return None
-        packages: dict[str, Any] = json.loads(lock.read_text())["packages"]
+        try:
+            packages: dict[str, Any] = json.loads(lock.read_text("utf-8"))["packages"]
+            _ = packages[f"node_modules/{self.package}"]["integrity"]
+        except (OSError, ValueError, RecursionError, LookupError, TypeError) as wrong:
+            hint = "write pins with `turngate gate --accept`"
+            raise ContractError(f"isn't a lock file of {self.package}: {wrong}", str(lock), hint=hint) from wrong
         return packages
 
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
@@ -194,7 +199,8 @@ class NpmRegistry(Registry):
         if self._lacks_build(root):
             return None
         paths = (root / candidate.replace("{platform}", node_platform()) for candidate in self.executables)
-        return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+        runnable = (path for path in paths if path.is_file() and os.access(path, os.X_OK))
+        return next((path for path in runnable if path.resolve(strict=True).is_relative_to(root.resolve())), None)
 
     def _missing(self, version: str, stop: Stop | None, told: NpmFailed | None = None) -> EnvironmentFailed:
         """Return an error that names what npm doesn't have: the package, the version, or a package that it needs."""

@@ -87,7 +87,7 @@ def _listed(file: Path) -> list[str]:
     """Read a list of broken releases: names, each with what is wrong with it."""
     if not file.is_file():
         return []
-    document = load.parse(file.read_text("utf-8"), str(file))
+    document = load.read(file)
     if not isinstance(document.data, dict) or not all(isinstance(why, str) and why for why in document.data.values()):
         raise ContractError("is not a list of broken releases", str(file), hint="write `engine@version: why`")
     return list(document.data)

@@ -18,6 +18,6 @@ def covering(engine: str, version: str | None) -> Simulation | None:
 
 @cache
 def _read(file: Path, version: str | None) -> Simulation | None:
-    claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims()
+    claims = load.read(file, ours=True).claims()
     claim = next((claim for claim in claims if claim.range.covers(version)), None)
     return convert(bare(claim.data), Simulation) if claim else None

@@ -340,3 +340,47 @@ def test_what_is_reported_of_a_meaning_comes_with_its_remedy(old: str, new: str,
 def test_contract_without_deviations_is_whole() -> None:
     """A section that may be empty may be left out."""
     assert mistakes_in(SMALL[: SMALL.index("deviations:")]) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["{home}/../x", "{work}/a/../../x", "/etc/x", "x", "{home}", "{home}//x", "{shared}/x"]
+)
+@pytest.mark.parametrize("place", ["hermetic", "canary", "control"])
+def test_a_file_outside_of_the_sandbox_is_reported(path: str, place: str) -> None:
+    """The files of a sandbox, of canaries and of their control run are below one of its folders."""
+    files = f"files: [{{path: '{path}', content: x}}]"
+    if place == "hermetic":
+        text = SMALL.replace("files: []", files)
+    else:
+        offered = files if place == "canary" else f"options: [--auto], control: {{{files}}}"
+        text = SMALL + f"canaries:\n  - {{name: one, kind: mcp, {offered}, unverified: true}}\n"
+    error = only_mistake(text)
+    assert error.path.endswith("files[0].path")
+    assert (error.file, error.line > 1, error.hint) == (
+        "small.yaml", True, "A path below {work}, {home} or {tmp}, without `..`."
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("published, at", [
+    ("npm: {package: small, executables: [node_modules/../../x]}", "$.published.npm.executables[0]"),
+    ("npm: {package: small, executables: [/bin/sh]}", "$.published.npm.executables[0]"),
+    ("npm: {package: ../small, executables: [x]}", "$.published.npm.package"),
+    ("npm: {package: --global, executables: [x]}", "$.published.npm.package"),
+    ("pypi: {package: --upgrade}", "$.published.pypi.package"),
+])  # fmt: skip
+def test_a_program_outside_of_its_package_is_reported(published: str, at: str) -> None:
+    """An executable is below the root of its installation, and a package is a name, not a path or an option."""
+    assert only_mistake(SMALL.replace("published: {}", f"published: {{{published}}}")).path == at
+
+
+@pytest.mark.parametrize("name", ["..", "../sh", "/bin/sh", "-x"])
+def test_an_executable_is_a_name(name: str) -> None:
+    """The name of the executable leads to no other folder."""
+    assert only_mistake(SMALL.replace("executable: small", f"executable: {name}")).path == "$.executable"
+
+
+def test_the_file_of_a_tool_is_a_name() -> None:
+    """The probe removes the file after the call, so its name leads to no other folder."""
+    call = "tool_call: {name: write, arguments: {}, creates_file: ../x}"
+    error = only_mistake(SMALL.replace("model: stub,", f"model: stub, {call},"))
+    assert error.path.endswith("tool_call.creates_file")

@@ -1,3 +1,4 @@
+import os
 import re
 from pathlib import Path
 
@@ -16,6 +17,31 @@ def test_file_that_is_no_utf_8_is_a_contract_error(tmp_path: Path) -> None:
     file.write_bytes(b"title: caf\xe9\n")
     with pytest.raises(ContractError, match=r"latin\.yaml"):
         load.read(file)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "absent", "device"])
+def test_what_is_no_file_is_a_contract_error(tmp_path: Path, kind: str) -> None:
+    """A pipe or a device, which would block the reader or never end, a folder and a missing file are refused."""
+    file = tmp_path / "acme.yaml"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    with pytest.raises(ContractError, match=r"acme\.yaml: can't be read: "):
+        load.read(file)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_long_file_is_refused_before_it_is_read(tmp_path: Path, *, ours: bool) -> None:
+    """A file of gigabytes is refused with the place where it is too long."""
+    file = tmp_path / "acme.yaml"
+    with file.open("wb") as long:
+        long.write(b"a: 1\n# ")
+        long.truncate(2**36)
+    with pytest.raises(ContractError, match=r"acme\.yaml:2:262140: longer than 256 KiB"):
+        load.read(file, ours=ours)
 
 
 def test_claims_are_chosen_by_version() -> None:

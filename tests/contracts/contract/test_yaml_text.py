@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from turngate.contract.load import parse
 from turngate.errors import ContractError
 
+# each line holds the one before ten times
+BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+
 
 @pytest.mark.parametrize(
     "written, value",
@@ -120,6 +125,9 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
         ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
         ("a: &a [*a]\n", "f", "alias"),
+        (BOMB, "f:1:34: $.a4[3][3][8][8][8]", "more than 50000 values"),
+        (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 50}]\n", "f:1:4: $.b[40]", "more than 4194304 characters"),
+        ("a: 1\n#" + "x" * 300_000, "f:2:262140", "longer than 256 KiB"),
         ("[" * 100_000, "f", "nested too deeply"),
         ("a: \0\n", "f", "not allowed"),
         ("a: \udcff\n", "f", ""),

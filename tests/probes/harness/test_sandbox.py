@@ -11,6 +11,7 @@ import pytest
 from tests.probes import turns as t
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
+from turngate.errors import ContractError
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep
@@ -28,6 +29,32 @@ def test_it_is_furnished_as_the_contract_says(tmp_path: Path) -> None:
         assert all(folder.is_dir() for folder in (box.home, box.work, box.other, box.root / "tmp"))
         written = (box.home / ".engine/config.toml").read_text()
         assert written == f'url = "{box.backend.url}/v1"\nwork = "{box.work}"\ntmp = "{box.root}/tmp"\n'
+
+
+@pytest.mark.parametrize("path", ["{home}/../../escaped", "{tmp}/../../../escaped", "/{home}/../escaped", "escaped"])
+def test_no_file_of_a_contract_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A path that leads out of the sandbox is refused, and nothing is written there."""
+    monkeypatch.chdir(tmp_path)
+    with sandbox(HERMETIC, tmp_path / "boxes", "main", keep=False) as box:
+        with pytest.raises(ContractError, match="leads out of the sandbox"):
+            box.place([SetupFile(path, "x")])
+        assert not list(tmp_path.rglob("escaped"))
+
+
+def test_no_link_of_an_engine_leads_a_file_out_of_it(tmp_path: Path) -> None:
+    """A linked folder is refused; a linked file is replaced, and what it pointed at is unchanged."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    with sandbox(HERMETIC, tmp_path / "boxes", "main", keep=False) as box:
+        (box.home / "folder").symlink_to(outside)
+        (box.home / "file").symlink_to(outside / "file")
+        for name in ("folder/file", "folder/new/file"):
+            with pytest.raises(ContractError, match="leads out of the sandbox"):
+                box.place([SetupFile(f"{{home}}/{name}", "x")])
+        box.place([SetupFile("{home}/file", "x")])
+        assert (box.home / "file").read_text() == "x"
+    assert [(file.name, file.read_text()) for file in outside.iterdir()] == [("file", "mine")]
 
 
 def test_it_is_gone_afterwards_even_after_an_error(tmp_path: Path) -> None:

@@ -297,6 +297,20 @@ def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> N
     assert registry.left() == set()
 
 
+@pytest.mark.parametrize("outside", ["../../../../outside", "node_modules/link"])
+def test_an_executable_outside_of_the_release_is_none(registry: PlayedRegistry, outside: str) -> None:
+    """Neither `..` nor a link of a package leads to a program that the release doesn't contain."""
+    program = registry.folder / "outside"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    installed = registry.install("1.0.0")
+    root = SOURCE.root("1.0.0")
+    (root / "node_modules/link").symlink_to(program)
+    assert (root / outside).exists()
+    escaping = NpmRegistry("engine", fake_npm.PACKAGE, (outside, "node_modules/.bin/engine"))
+    assert registry.install("1.0.0", escaping).executable == installed.executable
+
+
 def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: PlayedRegistry) -> None:
     """A release whose build for this platform isn't published is rejected, although its launcher is there."""
     registry.lacks("build")

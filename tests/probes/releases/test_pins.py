@@ -8,6 +8,7 @@ import pytest
 from semver import Version
 
 from turngate.contract import load
+from turngate.errors import ContractError
 from turngate.files import use_overlay
 from turngate_probes.releases.npm import check_integrity
 from turngate_probes.releases.pins import PINS, REQUIREMENTS, pinned_version, pinned_wheels
@@ -54,6 +55,30 @@ def test_every_engine_in_a_registry_is_pinned(engine: str) -> None:
         assert set(lock(engine)["packages"][""]["dependencies"]) == {registry.package}
     else:
         assert (PINS / engine / REQUIREMENTS).read_text().startswith(f"{registry.package}==")
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("package.json", "{"),
+        ("package.json", "[" * 100_000),
+        ("package.json", "[]"),
+        ("package.json", '{"dependencies": {}}'),
+        ("package.json", '{"dependencies": {"a": "1.0.0", "b": "1.0.0"}}'),
+        ("package.json", '{"dependencies": {"a": "../../1.0.0"}}'),
+        ("package.json", "{}" + " " * 5_000_000),
+        ("requirements.txt", "#" * 5_000_000),
+    ],
+)
+def test_a_wrong_pin_is_refused_with_its_file(tmp_path: Path, name: str, text: str) -> None:
+    """A pin of the user that is broken, too long or leads elsewhere is a contract error that names the file."""
+    pin = tmp_path / "pins/acme" / name
+    pin.parent.mkdir(parents=True)
+    pin.write_text(text)
+    use_overlay(tmp_path)
+    with pytest.raises(ContractError) as raised:
+        pinned_version("acme")
+    assert str(raised.value).startswith(f"{pin}:1:1: ")
 
 
 def test_a_pin_for_pypi_is_read(tmp_path: Path) -> None:
