@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from stat import S_ISREG, S_IWGRP, S_IWOTH
+from stat import S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 
 def default_cache() -> Path:
@@ -58,6 +58,20 @@ def read_regular(path: Path, limit: int = -1) -> bytes:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it isn't a regular file", str(path))
         return file.read(limit)
+
+
+def real_path(path: Path) -> Path:
+    """Return a path with every link followed, absolute; what follows the part that exists is kept.
+
+    OSError if nobody can open it, because of a link that leads to itself or a folder that can't be searched. Whether
+    `Path.resolve` notices that depends on the version of Python.
+    """
+    real = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for part in (*reversed(real.parents), real):
+            if S_ISLNK(part.lstat().st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return real
 
 
 def read_own(path: Path, limit: int) -> bytes:

@@ -147,10 +147,18 @@ def new_handle() -> str:
 
 
 def data_dir(asked: Path | None) -> DataDir:
-    """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's."""
+    """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's.
+
+    EnvironmentFailed: its path leads nowhere.
+    """
     chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
-    # by its real path, since the directories in records are compared with real paths
-    return DataDir((Path(chosen).expanduser() if chosen else files.default_data()).resolve(), named=bool(asked))
+    try:
+        folder = Path(chosen).expanduser() if chosen else files.default_data()
+        # by its real path, since the directories in records are compared with real paths
+        return DataDir(files.real_path(folder), named=bool(asked))
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no such home
+        what = f"the data directory {chosen or ''} can't be used: {getattr(error, 'strerror', None) or error}"
+        raise EnvironmentFailed(what, "choose another one with --data-dir") from error
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from turngate.files import (
     open_private,
     overlay,
     read_own,
+    real_path,
     state_of,
     use_overlay,
     write_atomically,
@@ -209,6 +210,30 @@ def test_only_an_own_short_file_is_read(tmp_path: Path) -> None:
     file.chmod(0o620)
     with pytest.raises(ValueError, match="somebody else"):
         read_own(file, 5)
+
+
+def test_a_real_path_is_that_of_what_would_be_opened(tmp_path: Path) -> None:
+    """Links are followed, also if nothing is there; what doesn't exist yet is kept."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "dangling").symlink_to("/absent/folder")
+    for path, real in (
+        ("folder", "folder"), ("link/new/file", "folder/new/file"), ("file/below", "file/below"),
+        ("dangling/x", "/absent/folder/x"), ("link/../file", "file"), ("absent/../file", "file"),
+    ):  # fmt: skip
+        assert real_path(tmp_path / path) == tmp_path.resolve() / real
+
+
+@pytest.mark.parametrize("path", ["itself", "itself/x", "there", "there/x/y", "x" * 300, "folder/" + "x" * 300])
+def test_a_path_that_nobody_can_open_has_no_real_path(tmp_path: Path, path: str) -> None:
+    """Links that lead to themselves, and names that are too long, are errors in every version of Python."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "itself").symlink_to("itself")
+    (tmp_path / "there").symlink_to("back")
+    (tmp_path / "back").symlink_to("there")
+    with pytest.raises(OSError, match=r"symbolic links|too long"):
+        real_path(tmp_path / path)
 
 
 CODEX = contract_files()["codex"]

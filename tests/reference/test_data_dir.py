@@ -147,6 +147,16 @@ def test_what_was_open_to_others_is_tightened(cli_env: CliEnv) -> None:
     assert (cli_env.root / "elsewhere").stat().st_mode & 0o777 == 0o755
 
 
+def test_a_directory_that_leads_nowhere_is_refused(cli_env: CliEnv) -> None:
+    """A link that leads to itself is an error of one line, whatever the version of Python."""
+    (cli_env.root / "loop").symlink_to("loop")
+    at = ("--data-dir", str(cli_env.root / "loop"))
+    for words in (("start", "codex", *at, "hello"), ("serve", "--port", "0", *at), ("handles", *at)):
+        said = cli_env.type(*words)
+        assert said.code == 2
+        assert "can't be used: Too many levels of symbolic links\nchoose another one with --data-dir" in said.err
+
+
 @pytest.mark.parametrize("names", [["thesis.txt"], ["runs"], ["turngate.db", "thesis.txt"]])
 def test_a_directory_of_somebody_else_is_refused(cli_env: CliEnv, names: list[str]) -> None:
     """A non-empty directory that turngate didn't create is left unchanged."""

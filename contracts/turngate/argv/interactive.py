@@ -9,6 +9,7 @@ from turngate.argv.options import PlacedOption
 from turngate.contract.allowed import AllowedKey
 from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
+from turngate.files import real_path
 from turngate.model import Mode
 
 # engines expand, split, trim, unquote and normalize paths in different ways, but none changes these characters
@@ -68,9 +69,9 @@ def _why_outside(path: str, paths: Sequence[str], workspace: Path | None) -> str
     if not _PLAIN_PATH.fullmatch(_below(workspace, path)) or ".." in path.split("/"):
         return "names a path that is not plain: use only ASCII letters, digits and ./@+=-_, without `..`"
     try:
-        root = workspace.resolve()
-        if all((base / path).resolve().is_relative_to(root) for base in (root, *(root / other for other in paths))):
+        root = real_path(workspace)
+        if all(real_path(base / path).is_relative_to(root) for base in (root, *(root / other for other in paths))):
             return None
-    except (OSError, RuntimeError):  # such as a link to itself
+    except OSError:  # such as a link to itself
         return "names a path that can't be resolved"
     return "points outside the workspace"

@@ -7,7 +7,7 @@ from threading import Lock
 from rich.text import Text
 
 from turngate import EnvironmentFailed
-from turngate.files import write_atomically
+from turngate.files import real_path, write_atomically
 from turngate_probes.conform.report import ConformReport, Result, ScenarioRow
 from turngate_probes.conform.text import junit, markdown, row_lines, summary_lines
 from turngate_probes.report.output import Detail, Output
@@ -60,6 +60,6 @@ def publish(report: ConformReport, output: Output) -> int:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_atomically(path.resolve(), text)
+        write_atomically(real_path(path), text)
     except OSError as error:
         raise EnvironmentFailed(f"can't write the report {path}: {error.strerror}") from error

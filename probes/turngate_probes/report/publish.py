@@ -17,7 +17,7 @@ from rich.text import Text
 from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
 from turngate.decoding import convert
-from turngate.files import write_atomically
+from turngate.files import real_path, write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.output import Output
@@ -101,6 +101,6 @@ def _unplaced(report: ProbeReport | GateReport, paths: Iterable[Path]) -> list[s
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_atomically(path.resolve(), text)
+        write_atomically(real_path(path), text)
     except OSError as error:
         raise EnvironmentFailed(f"can't write the report {path}: {error.strerror}") from error

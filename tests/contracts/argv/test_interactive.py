@@ -50,6 +50,8 @@ def workspace(tmp_path: Path) -> Path:
     (work / "sub" / "away").symlink_to(tmp_path)
     (work / "dangling").symlink_to(tmp_path / "not-there")
     (work / "loop").symlink_to("loop")
+    (work / "there").symlink_to("back")
+    (work / "back").symlink_to("there")
     (tmp_path / "work-too").mkdir()
     return work
 
@@ -132,7 +134,8 @@ def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
         ("out/etc", "points outside"),
         ("up", "points outside"),
         ("sub/away/x", "points outside"),
-        ("loop", "can't be resolved"),
+        ("loop", "can't be resolved"), ("loop/x", "can't be resolved"), ("there/x", "can't be resolved"),
+        ("x" * 300, "can't be resolved"),
         ("dangling", "points outside"), ("dangling/x", "points outside"), ("{work}/out", "points outside"),
         ("..", "not plain"), ("sub/../..", "not plain"), ("sub/..", "not plain"), ("in/../..", "not plain"),
         ("{work}/../work", "not plain"), ("~", "not plain"), ("~root", "not plain"), ("$HOME", "not plain"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.contract.hermetic import ToolUse
+from turngate.files import real_path
 from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.printing import Slots
 
@@ -28,10 +29,9 @@ def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
 def act(call: Called, tool: ToolUse, cwd: str) -> str | None:
     """Write the file that a call is about, and return the error if that fails. Nothing is ever run."""
     path, content = _file(call, tool, cwd)
-    workspace = Path(cwd).resolve()
-    if path.is_symlink() or not path.resolve().is_relative_to(workspace):
-        return f"{path} is a link, or outside of the workspace"
     try:
+        if path.is_symlink() or not real_path(path).is_relative_to(real_path(Path(cwd))):
+            return f"{path} is a link, or outside of the workspace"
         # refuses a link that was made since
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

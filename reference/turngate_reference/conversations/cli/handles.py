@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turngate import EnvironmentFailed
+from turngate.files import real_path
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import row
@@ -104,7 +105,7 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
                 end_engine(record)
             # a record may name any directory, by any path; only ours are removed
             ours = data.runs / record.run_id
-            if ours.exists() and ours.resolve() == record.run_directory.resolve():
+            if ours.exists() and real_path(ours) == real_path(record.run_directory):
                 shutil.rmtree(ours)
             for file in (path.with_suffix(".tmp"), path, lock):
                 file.unlink(missing_ok=True)

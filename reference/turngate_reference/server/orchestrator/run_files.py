@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate import EnvironmentFailed, Mode
-from turngate.files import make_private
+from turngate.files import make_private, real_path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import contract_for
@@ -160,9 +160,9 @@ def prepare_workspace(run: Run) -> str | None:
     if why := lost_workspace(run):
         return why
     try:
-        if not run.artifacts.resolve().is_relative_to(run.cwd):
+        if not real_path(run.artifacts).is_relative_to(run.cwd):
             return f"{run.artifacts} leads outside the workspace"
         make_private(run.artifacts)
-    except (OSError, RuntimeError) as error:
-        return f"{run.artifacts} can't be created: {getattr(error, 'strerror', None) or error}"
+    except OSError as error:
+        return f"{run.artifacts} can't be created: {error.strerror}"
     return None

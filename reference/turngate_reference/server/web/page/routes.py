@@ -4,6 +4,7 @@ They aren't in `openapi.yaml`, since they are made for people and may change at 
 use the API.
 """
 
+import os
 import re
 import secrets
 from functools import partial
@@ -154,7 +155,7 @@ class Pages(Struct, frozen=True):
 
     def _form(self, values: Any, refused: ApiError | None) -> str:
         engines = content.engines(self.core)
-        root = self.core.commands.workspace_root and self.core.commands.workspace_root.resolve()
+        root = self.core.commands.workspace_root and os.path.realpath(self.core.commands.workspace_root)
         return self._render("new.html", engines=engines, values=values, refused=refused, workspaces=root, live=None)
 
     def _render(self, template: str, **more: Any) -> str:
