@@ -16,6 +16,7 @@ from typing import Any
 from flask import Flask
 from msgspec import Struct
 from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
 from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
 from waitress.task import ErrorTask  # type: ignore[import-untyped]
 from waitress.utilities import Error  # type: ignore[import-untyped]
@@ -63,17 +64,53 @@ class _ProblemTask(ErrorTask):  # type: ignore[misc]
         self.write(body)
 
 
+class _Parser(HTTPRequestParser):  # type: ignore[misc]
+    """A request; waitress logs its path, but sets it only after headers that are right."""
+
+    path = ""
+
+
 class _Channel(HTTPChannel):  # type: ignore[misc]
     """A connection; `since` is when its request, the body of it, or the wait for one began."""
 
     error_task_class = _ProblemTask
+    parser_class = _Parser
     request: Any = None
 
     def __init__(self, *args: Any, **more: Any) -> None:
         self.since = self._moved = time.monotonic()
         self._sent = self._seen = self.held = 0
-        self._surplus = False
+        self._surplus = self._said_all = False
         super().__init__(*args, **more)
+
+    def readable(self) -> bool:
+        """Return whether to read more."""
+        return not self._said_all and bool(super().readable())
+
+    def handle_read(self) -> None:
+        """Read what came; a client that sends no more is answered before its connection ends."""
+        try:
+            data = self.socket.recv(self.adj.recv_bytes)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.handle_close()
+            return
+        if data:
+            self.last_activity = time.time()
+            self.received(data)
+            return
+        with self.requests_lock:
+            self._said_all = True
+            answering = bool(self.requests)
+        if self.total_outbufs_len:
+            self.close_when_flushed = not answering
+        elif not answering:
+            self.handle_close()
+
+    def check_client_disconnected(self) -> bool:
+        """Return whether an endless answer has no reader: a client that sends no more has usually left."""
+        return self._said_all or bool(super().check_client_disconnected())
 
     def received(self, data: bytes) -> bool:
         """Take what came, one request ahead; drop what comes beyond that, and end the connection after the answers.
@@ -104,7 +141,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         super().service()
         with self.requests_lock:
             self.since = time.monotonic()
-            if self._surplus and not self.requests:
+            if (self._surplus or self._said_all) and not self.requests:
                 self.close_when_flushed = True
         if self.connected:
             self.server.pull_trigger()
@@ -141,7 +178,6 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         with self.requests_lock:
             if self.request is not None and not self.requests:
                 self.request.error = _TimeoutError("the rest of the request did not arrive in time")
-                self.request.__dict__.setdefault("path", "")  # which waitress logs, but sets after the headers
                 self.requests.append(self.request)
                 self.request = None
                 self.server.add_task(self)

@@ -77,17 +77,20 @@ class EventStreams:
     def follow(
         self, store: Store, run_id: str, after: int, *, ended: bool, gone: Callable[[], bool]
     ) -> Iterator[bytes]:
-        """Return the events of a run for one client; `ended` says that the run has already ended."""
+        """Return the events of a run for one client; `ended` says that the run has already ended.
+
+        A client that is `gone` may still read, if it has only closed its sending side: it gets what happened so far.
+        """
         yield b"retry: 1000\n\n"  # also sends the headers
         silent = 0.0
         try:
-            while not (self.closing.is_set() or gone()):
+            while not self.closing.is_set():
                 events = runs.events(store, run_id, after, PAGE)
                 for event in events:
                     yield as_lines(event)
                     ended = ended or (event.type == "state" and event.data["state"] in ENDED)
                     after, silent = event.id, 0.0
-                if not events and ended:
+                if not events and (ended or gone()):
                     return
                 if not events and not store.wait_for_event(run_id, after, self.tick):
                     silent += self.tick

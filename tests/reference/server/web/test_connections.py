@@ -2,11 +2,14 @@
 
 import http.client
 import json
+import logging
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
@@ -46,6 +49,10 @@ class Clock:
     def fly(self) -> None:
         """Let hours pass in each second from now on."""
         self._since = time.monotonic()
+
+    def time(self) -> float:
+        """Return the seconds of the wall clock, which don't fly."""
+        return time.time()
 
     def monotonic(self) -> float:
         """Return the seconds of this clock."""
@@ -228,3 +235,93 @@ def test_a_client_that_keeps_its_connection_is_answered_on_it(caller: Caller) ->
             client.request("GET", "/healthz")
             assert client.getresponse().read()
             assert client.sock is first
+
+
+def test_a_client_that_sends_no_more_is_answered(
+    caller: Caller, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that closes its sending side gets its answers, also if the server notices it during its work."""
+    ended, app = threading.Semaphore(0), caller.app.wsgi_app
+    channel = connections.Connections.channel_class
+    handle_read = channel.handle_read
+
+    def heard(self: Any) -> None:
+        handle_read(self)
+        ended.release()
+
+    def slow(*args: Any) -> Any:
+        assert ended.acquire(timeout=PATIENCE)  # the request
+        assert ended.acquire(timeout=PATIENCE)  # its end
+        return app(*args)
+
+    monkeypatch.setattr(channel, "handle_read", heard)
+    monkeypatch.setattr(caller.app, "wsgi_app", slow)
+    with served(caller) as port:
+        client = connected(opened, port, HEALTH)
+        client.shutdown(socket.SHUT_WR)
+        said = at_end(client)
+    assert said.startswith(b"HTTP/1.1 200 OK")
+    assert json.loads(said.partition(b"\r\n\r\n")[2])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_request_before_the_end_is_answered(caller: Caller, opened: ExitStack, count: int) -> None:
+    """A request, or two at once, before the end of what a client sends, are answered each time."""
+    with served(caller) as port:
+        for _ in range(20):
+            client = connected(opened, port, HEALTH * count)
+            client.shutdown(socket.SHUT_WR)
+            assert at_end(client).count(b"HTTP/1.1 200 OK") == count
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", HALF_SENT_BODY])
+def test_a_client_that_sends_no_more_of_a_request_is_dropped(caller: Caller, opened: ExitStack, sent: bytes) -> None:
+    """The connection of a client that ends before its request is complete is closed without an answer."""
+    with served(caller, Limits(headers=1e6, body=1e6, idle=1e6)) as port:
+        client = connected(opened, port, sent)
+        client.shutdown(socket.SHUT_WR)
+        assert at_end(client) == b""
+
+
+def test_a_client_that_sends_no_more_gets_the_events_so_far(caller: Caller, opened: ExitStack) -> None:
+    """Its stream of events ends with those that have happened."""
+    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    with served(caller) as port:
+        client = connected(opened, port, f"GET {told['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        client.shutdown(socket.SHUT_WR)
+        assert b"event: state\n" in at_end(client)
+
+
+@pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", HEALTH])
+def test_a_client_that_leaves_early_is_no_error(
+    caller: Caller, opened: ExitStack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    """If a client has left before its answer, also that to a malformed request, nothing is wrong in the log."""
+    answering, left, served_all = threading.Event(), threading.Event(), threading.Event()
+    channel = connections.Connections.channel_class
+    close, service = channel.handle_close, channel.service
+
+    def closed(self: Any) -> None:
+        close(self)
+        left.set()
+
+    def late(self: Any) -> None:
+        service(self)
+        served_all.set()
+
+    def write(self: Any, data: bytes) -> int:
+        answering.set()
+        assert left.wait(PATIENCE)
+        return int(write_soon(self, data))
+
+    write_soon = channel.write_soon
+    monkeypatch.setattr(channel, "handle_close", closed)
+    monkeypatch.setattr(channel, "service", late)
+    monkeypatch.setattr(channel, "write_soon", write)
+    with served(caller) as port:
+        client = connected(opened, port, sent)
+        assert answering.wait(PATIENCE)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        assert served_all.wait(PATIENCE)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
