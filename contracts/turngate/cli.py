@@ -182,6 +182,11 @@ def _run(args: Sequence[str]) -> int:
     except EnvironmentFailed as error:
         _print_error("\n".join(part for part in (error.what, error.hint) if part))
         return UNANSWERED
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        _print_error(f"{error.strerror}; raise the limit (ulimit -n)")
+        return UNANSWERED
     return code if isinstance(code, int) else 0
 
 

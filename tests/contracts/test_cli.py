@@ -35,6 +35,8 @@ def ending(kind):
             raise KeyboardInterrupt
         case "crash":
             raise RuntimeError("our mistake")
+        case "files":
+            raise OSError(24, "Too many open files")
         case "talk":
             click.echo("hello " * 1000)
 
@@ -147,6 +149,12 @@ def test_environment_error_says_what_and_what_to_do(capsys: pytest.CaptureFixtur
     """An environment error is reported with its hint on a separate line, without a traceback."""
     assert cli.run(["ending", "--as", "environment"]) == 2
     assert capsys.readouterr().err == "Error: the disk is full\nmake room\n"
+
+
+def test_too_few_files_are_an_error_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    """If no file descriptor is free, wherever that shows, the error is one line that says what to do."""
+    assert cli.run(["ending", "--as", "files"]) == 2
+    assert capsys.readouterr().err == "Error: Too many open files; raise the limit (ulimit -n)\n"
 
 
 @pytest.mark.parametrize("args", [["ending", "--as", "crash"], ["nowhere"], ["wrong"]])

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE = 30.0  # seconds
+HINT = "raise the limit of open files (ulimit -n)"
 _PAUSE = 0.05
-_NONE_FREE = frozenset({errno.EMFILE, errno.ENFILE})  # in this process, or on this machine
+NONE_FREE = frozenset({errno.EMFILE, errno.ENFILE})  # in this process, or on this machine
 _T = TypeVar("_T")
 
 
@@ -21,6 +22,6 @@ def patiently(action: Callable[[], _T]) -> _T:
         try:
             return action()
         except OSError as error:
-            if error.errno not in _NONE_FREE or time.monotonic() >= deadline:
+            if error.errno not in NONE_FREE or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE)

@@ -10,6 +10,7 @@ from time import sleep
 
 from turngate.errors import EnvironmentFailed
 from turngate.process.critical import refuse_in_critical
+from turngate.process.descriptors import HINT, NONE_FREE
 
 _TEXT_BY_STDIN = "pass long text on standard input"
 # a new file is busy until every process started since it was written has closed its copy of the descriptor
@@ -57,6 +58,7 @@ def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str,
         errno.ENOENT: "install it, put it on PATH, or check the interpreter named in its first line",
         errno.EACCES: "make it an executable file",
         errno.ETXTBSY: "wait until the program that writes to it has exited",
+        **dict.fromkeys(NONE_FREE, HINT),
         errno.ENOEXEC: "check that it is a program for this machine, or a script with a `#!` line",
     }
     return EnvironmentFailed(what, hints.get(error.errno or 0, "check this account's limits (ulimit -a)"))

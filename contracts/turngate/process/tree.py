@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turngate.process.descriptors import patiently
+from turngate.errors import EnvironmentFailed
+from turngate.process.descriptors import HINT, patiently
 from turngate.process.launch import launch
 from turngate.process.leftover import Leftover
 from turngate.process.marks import LIVE, marking
@@ -36,8 +37,12 @@ class ProcessTree:
     """
 
     def __init__(self, tag: str) -> None:
+        """Note the processes that are there before; EnvironmentFailed if they can't be listed."""
         self._tag = tag
-        self._before = sessions()
+        try:
+            self._before = sessions()
+        except OSError as error:
+            raise EnvironmentFailed(f"processes can't be listed: {error.strerror}", HINT) from error
         self._mark: int | None = None
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0

@@ -120,6 +120,7 @@ def serve(  # noqa: PLR0913 - as it has options
     if warning:
         click.echo(f"warning: {warning}", err=True)
     guarding = guard(address[0], host, token)
+    limits = Limits(connections=connections(raise_limit(), slots))
     metrics, open_streams = Metrics(), EventStreams()
     settings = ServerSettings(
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
@@ -132,7 +133,6 @@ def serve(  # noqa: PLR0913 - as it has options
         reaping_adopted(),
         _server(settings, listening) as core,
     ):
-        limits = Limits(connections=connections(raise_limit(), slots))
         listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams, limits)
 
         def end(*_: object) -> None:

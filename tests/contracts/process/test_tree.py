@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.contracts.process.unruly import unruly
+from turngate.errors import EnvironmentFailed
 from turngate.process import (
     Ended,
     ProcessOutcome,
@@ -198,3 +199,15 @@ def test_foreign_process_is_refused(pid: int) -> None:
     fake = cast(subprocess.Popen[bytes], SimpleNamespace(pid=pid))
     with pytest.raises(RuntimeError, match=str(pid)):
         ProcessTree("tag").adopt(fake)
+
+
+def test_a_tree_needs_the_list_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a free file descriptor nothing is started, and the error says what to do."""
+
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(tree, "sessions", fail)
+    with pytest.raises(EnvironmentFailed, match="processes can't be listed: Too many open files") as failed:
+        run(unruly("deaf"))
+    assert failed.value.hint == "raise the limit of open files (ulimit -n)"

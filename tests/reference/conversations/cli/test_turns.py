@@ -228,3 +228,17 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv
     handle = cli_env.begin()
     assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
     assert cli_env.calls()[1]["stdin"] == "--json"
+
+
+@pytest.mark.parametrize("allowed", range(6, 14))
+def test_too_few_files_are_an_error_of_turngate(cli_env: CliEnv, allowed: int) -> None:
+    """Whichever step finds no file descriptor, the error names the cause, and the conversation can go on later."""
+    cli_env.engine("codex", d.codex("hi"), d.codex("again"))
+    handle = cli_env.begin()
+    script = f"ulimit -n {allowed} && exec {d.TURNGATE} resume {handle} text"
+    done = subprocess.run(("sh", "-c", script), capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: ")
+    assert "Too many open files" in done.stderr.splitlines()[0]
+    assert len(done.stderr.splitlines()) <= 2
+    assert cli_env.type("resume", handle, "text").code == 0

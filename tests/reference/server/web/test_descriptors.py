@@ -121,3 +121,13 @@ def test_the_limit_is_raised_to_what_the_system_allows() -> None:
         assert raise_limit() == raised
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("allowed", [12, 14, 100])
+def test_a_server_that_may_open_too_few_files_does_not_start(cli_env: CliEnv, allowed: int) -> None:
+    """The error says how many files it needs, before anything else fails for want of them."""
+    script = f"ulimit -n {allowed} && exec {TURNGATE} serve --port 0 --data-dir {cli_env.data}"
+    done = subprocess.run(("sh", "-c", script), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.match(r"Error: 4 slots need \d+ open files, but the limit is \d+\nraise the limit", done.stderr)
+    assert len(done.stderr.splitlines()) == 2
