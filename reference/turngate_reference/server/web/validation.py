@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from flask import request
 from jsonschema import Draft202012Validator, ValidationError
@@ -51,8 +51,7 @@ def _parameters(operation: Operation) -> dict[str, Any]:
             if len(texts) > 1:
                 errors.append((f"{place}.{name}", "must occur only once"))
             elif texts:
-                is_number = schema.get("type") == "integer" and re.fullmatch("-?[0-9]{1,19}", str(texts[0]))
-                value = int(texts[0]) if is_number else texts[0]
+                value = number(texts[0]) if schema.get("type") == "integer" else texts[0]
                 errors += _errors(Draft202012Validator(schema, registry=Registry()), value, f"{place}.{name}")
                 given[name.lower().replace("-", "_")] = value
     _refuse(errors)
@@ -71,6 +70,21 @@ def _body(reference: str) -> dict[str, Any]:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise ApiError("BAD_JSON", f"the body isn't valid JSON: {why}", "send UTF-8 JSON") from wrong
     check(reference, value)
+    return value
+
+
+def number(text: Any) -> Any:
+    """Return a text as the whole number that it is, if that has at most 19 digits; any other value as it is."""
+    return int(text) if re.fullmatch("-?[0-9]{1,19}", str(text)) else text
+
+
+def event_id(place: Literal["query", "header"], name: str) -> int | None:
+    """Return the event id that a parameter or a header of this request holds, or None; ApiError if it is invalid."""
+    sent = request.args if place == "query" else request.headers
+    if name not in sent:
+        return None
+    value: int = number(sent[name])
+    _refuse(_errors(_validator("#/components/schemas/EventId"), value, f"{place}.{name}"))
     return value
 
 

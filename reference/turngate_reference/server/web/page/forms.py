@@ -21,8 +21,7 @@ def run_request(form: Mapping[str, str]) -> dict[str, Any]:
     if "engine_options" in filled:
         request["engine_options"] = [line for line in filled["engine_options"].split("\n") if line]
     for name in _SECONDS & filled.keys():
-        seconds = filled[name].strip()
-        request[name] = int(seconds) if seconds.isdecimal() and seconds.isascii() else seconds
+        request[name] = validation.number(filled[name].strip())
     if "output_schema" in filled:
         request["output_schema"] = _schema(filled["output_schema"])
     validation.check("#/components/schemas/CreateRun", request)

@@ -26,6 +26,7 @@ from turngate_reference.server.web import problems
 from turngate_reference.server.web.page import content, forms, text
 from turngate_reference.server.web.security import PAGE, Guard
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.server.web.validation import event_id
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -56,7 +57,7 @@ class Pages(Struct, frozen=True):
         sent = request.args.get("sent", "")
         notice = f"Your reply to {sent} was sent." if _HANDLE.fullmatch(sent) else ""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
-        shown = content.inbox(self.core.store, request.args.get("before", type=int))
+        shown = content.inbox(self.core.store, event_id("query", "before"))
         return self._render("inbox.html", inbox=shown, notice=notice, live=live)
 
     def runs(self) -> str:
@@ -64,7 +65,7 @@ class Pages(Struct, frozen=True):
         live = url_for(".live", after=runs.last_event_id(self.core.store))
         state, engine = request.args.get("state", type=State), request.args.get("engine")
         chosen: dict[str, Any] = {"state": state, "engine": engine if engine in engine_names() else None}
-        shown = content.run_list(self.core.store, **chosen, before=request.args.get("before", type=int))
+        shown = content.run_list(self.core.store, **chosen, before=event_id("query", "before"))
         return self._render("runs.html", list=shown, **chosen, states=[*State], engines=engine_names(), live=live)
 
     def new(self) -> str:
@@ -84,7 +85,7 @@ class Pages(Struct, frozen=True):
         """Show a run."""
         after = runs.last_event_id(self.core.store)
         run = content.existing(self.core.store, run_id)
-        shown = content.run_view(self.core.store, run, request.args.get("before", type=int))
+        shown = content.run_view(self.core.store, run, event_id("query", "before"))
         live = None if shown.is_over else url_for(".live", after=after, run=run_id)
         return self._render("run.html", view=shown, live=live)
 
@@ -105,8 +106,8 @@ class Pages(Struct, frozen=True):
 
     def live(self) -> Response:
         """Stream news of one run or of all, for a page that shows them."""
-        after = request.args.get("after", 0, type=int)
-        after = request.headers.get("Last-Event-ID", after, type=int)
+        asked = event_id("header", "Last-Event-ID"), event_id("query", "after")
+        after = next((known for known in asked if known is not None), 0)
         if request.method == "HEAD":
             return Response(mimetype="text/event-stream")
         place, gone = self.streams.enter(), request.environ.get("waitress.client_disconnected", bool)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -299,3 +300,61 @@ def test_the_form_names_workspaces(closed_server_env: ServerEnv, tmp_path: Path)
         assert f"A directory inside {tmp_path}" in Surfer(Caller(server)).text("/new")
     with closed_server_env.opened(workspace_root=None) as server:
         assert "--workspace-root" in Surfer(Caller(server)).text("/new")
+
+
+_BAD_IDS = (
+    "9223372036854775808",
+    "-9223372036854775809",
+    "99999999999999999999",
+    "9" * 5000,
+    "-1",
+    "x",
+    "",
+    "1.5",
+    "\u0663",
+)
+
+
+@pytest.mark.parametrize("given", _BAD_IDS)
+def test_a_number_that_is_none_is_refused(env: ServerEnv, surfer: Surfer, given: str) -> None:
+    """A number that the database can't hold, or another text, gets a page that names it, before anything is sent."""
+    run_id, _ = env.ask()
+    number = quote(given)
+    for path in (f"/?before={number}", f"/runs?before={number}", f"/runs/{run_id}?before={number}"):
+        answer = surfer.open(path)
+        assert (answer.status_code, "query.before: must" in words(answer.text)) == (422, True)
+    answer = surfer.open(f"/live?after={number}")
+    assert (answer.status_code, "query.after: must" in words(answer.text)) == (422, True)
+    if given.isascii():
+        answer = surfer.open("/live", Last_Event_ID=given)
+        assert (answer.status_code, "header.Last-Event-ID: must" in words(answer.text)) == (422, True)
+
+
+def test_the_largest_number_is_one(env: ServerEnv, surfer: Surfer) -> None:
+    """The largest id of an event is accepted everywhere."""
+    run_id, _ = env.ask()
+    for path in ("/", "/runs", f"/runs/{run_id}"):
+        assert surfer.open(f"{path}?before={2**53 - 1}").status_code == 200
+
+
+@pytest.mark.parametrize("seconds", ["9" * 5000, "9223372036854775808", "\u0663"])
+def test_seconds_that_are_no_number_are_refused(env: ServerEnv, surfer: Surfer, seconds: str) -> None:
+    """A time of a form that is too long to be a number is refused like any other, and the form is shown again."""
+    form = {"engine": "codex", "prompt": "x", "session_timeout_sec": seconds}
+    answer = surfer.send("/runs", form=surfer.hidden("/new") | form)
+    assert answer.status_code == 422
+    assert "session_timeout_sec: must" in words(answer.text)
+
+
+@pytest.mark.parametrize("given", _BAD_IDS)
+def test_a_number_for_the_api_that_is_none_is_refused(env: ServerEnv, given: str) -> None:
+    """The API answers with a problem document that names the parameter or the header."""
+    run_id, _ = env.ask()
+    client, number = Caller(env.server).app.test_client(), quote(given)
+    asked = [(f"/v1/runs?{name}={number}", {}) for name in ("before", "limit")]
+    asked.append((f"/v1/runs/{run_id}/events?last_event_id={number}", {}))
+    if given.isascii():
+        asked.append((f"/v1/runs/{run_id}/events", {"Last-Event-ID": given}))
+    for path, headers in asked:
+        answer = client.get(path, headers=headers)
+        assert (answer.status_code, answer.json["code"]) == (422, "INVALID_REQUEST")
