@@ -198,6 +198,11 @@ def overlay() -> Path | None:
     return _in_use[0] if _in_use else None
 
 
+def overlay_options() -> tuple[str, ...]:
+    """Return the options with which another `turngate` uses the same contracts."""
+    return ("--contracts", str(folder)) if (folder := overlay()) else ()
+
+
 @cache
 def contract_files() -> dict[str, Path]:
     """Return the contract files of all engines."""

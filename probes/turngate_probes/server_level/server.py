@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from turngate import Ended, ProcessOutcome, ProcessRequest, Stop, TurngateError
+from turngate.files import overlay_options
 from turngate.process import run
 from turngate.sanitize import bounded
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
@@ -25,7 +26,7 @@ _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 # outlives the server, so that the server's end does not end the process tree of its engines
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
 # with the current interpreter, because its `turngate` may not be on PATH
-_COMMAND = (sys.executable, "-P", "-c", "from turngate.entry import main; main()", "serve")
+_COMMAND = (sys.executable, "-P", "-c", "from turngate.entry import main; main()")
 
 
 def request(
@@ -47,7 +48,7 @@ def request(
         "--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces),
         "--verify", verify,
     )  # fmt: skip
-    command = (*(_BEHIND if behind else ()), *_COMMAND, *options, *names)
+    command = (*(_BEHIND if behind else ()), *_COMMAND, *overlay_options(), "serve", *options, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from turngate.files import use_overlay
 from turngate.process import Ended, ProcessRequest, is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server
@@ -95,6 +96,19 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
         ServerProcess(asked(code, tmp_path), interrupt, "serve").__enter__()
     thread.join()
     assert not is_alive(met[0])
+
+
+def test_it_uses_the_same_contracts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server, which works in another directory, gets the folder of contracts by its absolute path."""
+    monkeypatch.chdir(tmp_path)
+    assert "--contracts" not in server.request(tmp_path, tmp_path, {}, []).argv
+    use_overlay(Path("my"))
+    try:
+        argv = server.request(tmp_path, tmp_path, {}, []).argv
+    finally:
+        use_overlay(None)
+    at = argv.index("serve")
+    assert argv[at - 2 : at] == ("--contracts", str(tmp_path / "my"))
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 An engine that was probed or verified before is not run again: the saved result of this executable counts.
 """
 
+import logging
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ import msgspec
 
 from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
 from turngate.decoding import decode
-from turngate.files import default_cache, overlay
+from turngate.files import default_cache, overlay_options
 from turngate.process import Stdin, run
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, Verification, last_result
@@ -64,6 +65,7 @@ class _Printed(msgspec.Struct, frozen=True):
     detail: Annotated[str, msgspec.Meta(max_length=4000)]
 
 
+_log = logging.getLogger(__name__)
 _OFF = Verified(Status.UNPROVEN, "verification is turned off")
 _PENDING = Verified(Status.PENDING, "its resume is not verified yet")
 _SIMULATED = "the engine is simulated, which proves nothing about the real one"
@@ -111,10 +113,9 @@ class Verifier:
         return known
 
     def _run(self, engine: InstalledEngine) -> Verified:
-        options = ("--contracts", str(folder)) if (folder := overlay()) else ()
         target = f"{engine.contract.engine}={engine.executable}"
         request = ProcessRequest(
-            (*_COMMAND, *options, "verify", "--json", "--until-eof", target), self._folder,
+            (*_COMMAND, *overlay_options(), "verify", "--json", "--until-eof", target), self._folder,
             # its standard input closes when this server ends, even if it is killed
             dict(os.environ), Stdin.OPEN, DEADLINE, _LONGEST_OUTPUT,
         )  # fmt: skip
@@ -123,14 +124,22 @@ class Verifier:
             outcome = run(request, stop=self._stop)
             printed = decode(outcome.stdout, _Printed)
         except EnvironmentFailed as failed:
-            return Verified(Status.UNPROVEN, str(failed), at)
+            return self._failed(target, str(failed), at)
         except ValueError:
             how = (
                 f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"timed out after {DEADLINE:.0f} s"
             )
             words = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
-            return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {words}" if words else ""), at)
+            return self._failed(target, f"turngate verify: {how}" + (f": {words}" if words else ""), at)
+        if printed.status == "proven" and outcome.exit_code != 0:
+            return self._failed(target, f"turngate verify: {printed.status}, but exit code {outcome.exit_code}", at)
         return Verified(Status(printed.status), printed.detail, at)
+
+    def _failed(self, target: str, why: str, at: datetime) -> Verified:
+        """Return, and log unless the server stops, that a verification could not be run, which proves nothing."""
+        if not self._stop.is_set():
+            _log.warning("%s was not verified: %s", visible(target), visible(why))
+        return Verified(Status.UNPROVEN, why, at)
 
 
 def _saved(engine: InstalledEngine) -> Verified | None:

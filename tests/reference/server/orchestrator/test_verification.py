@@ -1,8 +1,12 @@
 """Tests that engines are verified in a separate process, one at a time, and that interactive runs wait for it."""
 
+import json
 import os
+import re
+import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +20,7 @@ from tests.probes import engines as probes
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
+from turngate.files import use_overlay
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
 from turngate_reference.engine.lookup import InstalledEngine
@@ -124,13 +129,17 @@ def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: 
         ('print(\'{"status": "pending", "detail": ""}\')', "turngate verify: exit code 0"),
         ("print('x' * 100000)", "turngate verify: exit code 0"),
         ("os.kill(os.getpid(), 9)", "turngate verify: exit code -9"),
+        (f"print({PROVEN!r}); sys.exit(2)", "turngate verify: proven, but exit code 2"),
     ],
 )
-def test_a_command_that_fails_proves_nothing(stand: Stand, tmp_path: Path, code: str, why: str) -> None:
-    """The engine stays unproven, and the detail is the command's error."""
+def test_a_command_that_fails_proves_nothing(
+    stand: Stand, tmp_path: Path, caplog: pytest.LogCaptureFixture, code: str, why: str
+) -> None:
+    """The engine stays unproven, the detail is the command's error, and the log has it, too."""
     stand.install(code)
     verified = ruled(tmp_path)
     assert (verified.status, verified.detail) == (Status.UNPROVEN, why)
+    assert caplog.messages == [f"codex={tmp_path}/codex was not verified: {why}"]
 
 
 def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +159,16 @@ def test_the_command_knows_the_engine_and_the_contracts(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command gets the executable, and the contract folder that overrides the bundled contracts."""
-    monkeypatch.setattr(verification, "overlay", lambda: tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    engine = installed(tmp_path)
+    use_overlay(Path("mine"))  # relative to this directory, not to that of the command
     stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
     told = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
-    assert ruled(tmp_path).detail == told
+    (tmp_path / "elsewhere").mkdir()
+    try:
+        assert ruled(tmp_path / "elsewhere", engine).detail == told
+    finally:
+        use_overlay(None)
 
 
 def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
@@ -323,6 +338,33 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
     assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
         "unproven", "verification is turned off", None
     )  # fmt: skip
+
+
+def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a relative folder of contracts, the server's verification reads the same contracts, and proves the resume."""
+    monkeypatch.chdir(tmp_path)
+    path = probes.install(tmp_path / "bin")
+    contract = Path(load.__file__).parents[1] / "engines/codex.yaml"
+    (tmp_path / "my/engines").mkdir(parents=True)
+    (tmp_path / "my/engines/codex.yaml").write_text(contract.read_text().replace("title: Codex CLI", "title: Mine"))
+    env = {
+        "PATH": f"{path.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "TURNGATE_CACHE_DIR": str(tmp_path / "c"),
+    }
+    command = (d.TURNGATE, "--contracts", "my", "serve", "--port", "0", "--verify", "wait", "--data-dir", "data")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=env, text=True) as process:
+        assert process.stdout
+        url = re.search(r"http://\S+", process.stdout.readline())
+        try:
+            assert url
+            with urllib.request.urlopen(f"{url[0]}/v1/engines", timeout=PATIENCE) as answer:
+                (told,) = (row for row in json.load(answer)["engines"] if row["engine"] == "codex")
+        finally:
+            process.terminate()
+            _, err = process.communicate()
+    assert (told["title"], told["verified"], err) == ("Mine", "proven", "")
 
 
 @pytest.mark.parametrize("lie, status", [("", "proven"), ("forgets", "refuted")])
