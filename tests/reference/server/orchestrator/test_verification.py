@@ -341,7 +341,7 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
 
 
 def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a relative folder of contracts, the server's verification reads the same contracts, and proves the resume."""
+    """With a relative folder of contracts, the server's verification reads the same contracts, and proves it."""
     monkeypatch.chdir(tmp_path)
     path = probes.install(tmp_path / "bin")
     contract = Path(load.__file__).parents[1] / "engines/codex.yaml"
