@@ -20,8 +20,8 @@ _adopting: list[bool] = []
 def adopting_orphans() -> Iterator[None]:
     """Make this process the parent of descendants whose parent ends, while the block runs; only Linux can do that.
 
-    Only for programs that start processes in new sessions through `ProcessTree`. Others are never ended, but reaped like
-    orphans.
+    Only for programs that start processes in new sessions through `ProcessTree`. Others are never ended, but reaped as
+    orphans are.
     """
     able = sys.platform == "linux" and _set_subreaper(1)
     if able:
