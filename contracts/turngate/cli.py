@@ -41,6 +41,7 @@ COMMANDS = {
     "simulate": ("turngate_probes.cli.simulate:simulate", "Run a simulated engine."),
     "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
     "stub": ("turngate_probes.cli.stub:stub", "Run the stub model for a CLI of your own."),
+    "token": ("turngate_reference.conversations.cli.token:token", "Print the token of a running server."),
     "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
 }
 GROUP = "turngate.commands"  # entry points of turngate and of other distributions

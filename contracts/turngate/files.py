@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from stat import S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
+from stat import S_IRWXG, S_IRWXO, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 
 def default_cache() -> Path:
@@ -74,13 +74,18 @@ def real_path(path: Path) -> Path:
     return real
 
 
-def read_own(path: Path, limit: int) -> bytes:
-    """Read a regular file that nobody else can have written; ValueError if it is another, or longer than `limit`."""
+def read_own(path: Path, limit: int, *, secret: bool = False) -> bytes:
+    """Read a regular file that nobody else can have written; ValueError if it is another, or longer than `limit`.
+
+    A `secret` one must not be readable by anybody else either. OSError if it is a symbolic link or can't be read.
+    """
     # a pipe in its place must not block the reader
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         stat = os.fstat(file.fileno())
         if not S_ISREG(stat.st_mode) or stat.st_uid != os.geteuid() or stat.st_mode & (S_IWGRP | S_IWOTH):
             raise ValueError(f"somebody else could have written {path}")
+        if secret and stat.st_mode & (S_IRWXG | S_IRWXO):
+            raise ValueError(f"somebody else could have read {path}")
         data = file.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"{path} is longer than {limit} bytes")

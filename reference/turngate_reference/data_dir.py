@@ -22,7 +22,16 @@ _LAYOUT = "turngate.data-dir/1"
 BACKUPS = "backups"
 _FOLDERS = frozenset(("runs", "handles", BACKUPS))
 _FILES = frozenset(("turngate.db", "turngate.db-wal", "turngate.db-shm", "server.lock", "versions.json", _MARK))
+_SECRET = "token"  # never tightened: once others could read it, it is no secret
+_LONGEST_LOCK = 2**16
 _TELLING = frozenset(("turngate.db", "server.lock", "versions.json", "handles"))
+
+
+class RunningServer(Struct, frozen=True):
+    """A server that runs on a data directory: its URL, and the file with its token if it needs one."""
+
+    url: str
+    token_file: Path | None = None
 
 
 class DataDir(Struct, frozen=True):
@@ -55,6 +64,11 @@ class DataDir(Struct, frozen=True):
         return self.root / "server.lock"
 
     @property
+    def token(self) -> Path:
+        """The token that the server made, which its callers must send."""
+        return self.root / _SECRET
+
+    @property
     def versions(self) -> Path:
         """The release that each executable was last seen to be."""
         return self.root / "versions.json"
@@ -78,7 +92,7 @@ class DataDir(Struct, frozen=True):
         names = {path.name for path in self.root.iterdir()}
         if _MARK not in names:
             # a directory of an earlier version has no mark, and holds only files of turngate
-            if names and not (names <= _FOLDERS | _FILES and names & _TELLING):
+            if names and not (names <= _FOLDERS | _FILES | {_SECRET} and names & _TELLING):
                 what = f"{self.root} is not empty and was not created by turngate"
                 raise EnvironmentFailed(what, "use --data-dir or TURNGATE_DATA_DIR to name an empty or new directory")
             os.close(files.open_private(self.root / _MARK, os.O_WRONLY | os.O_CREAT))
@@ -162,10 +176,10 @@ def data_dir(asked: Path | None) -> DataDir:
 
 
 @contextmanager
-def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") -> Iterator[None]:
+def locked(path: Path, handle: str, *, also: Path | None = None, server: RunningServer | None = None) -> Iterator[None]:
     """Hold the lock file of a handle, and another place, while the block runs; EnvironmentFailed: they can't be held.
 
-    The file's content only names the holder of the lock and, for a server, its `url`.
+    The file's content only names the holder of the lock and how to reach it, if it is a server.
     """
     with ExitStack() as holding:
         try:
@@ -177,18 +191,25 @@ def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") 
             raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it ends") from None
         except OSError as error:
             raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
-        holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "url": url}
-        os.write(file, json.dumps(holder).encode())
+        holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        reached = {"url": server.url, "token_file": server.token_file and str(server.token_file)} if server else {}
+        os.write(file, json.dumps(holder | reached).encode())
         try:
             yield
         finally:
             os.truncate(file, 0)
 
 
-def server_url(data: DataDir) -> str | None:
-    """Return the URL of the server that runs on a data directory; None if none is running."""
+def running_server(data: DataDir) -> RunningServer | None:
+    """Return the server that runs on a data directory; None if none is running, also if one was killed."""
     try:
-        return str(json.loads(files.read_regular(data.server_lock))["url"]) or None
+        told = json.loads(files.read_own(data.server_lock, _LONGEST_LOCK))
+        server = RunningServer(str(told["url"]), Path(told["token_file"]) if told["token_file"] else None)
+        # a killed server leaves its URL, where somebody else may wait for our token by now
+        with files.locked(data.server_lock, shared=True, wait=False):
+            return None
+    except BlockingIOError:
+        return server
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

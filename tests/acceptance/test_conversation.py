@@ -59,7 +59,7 @@ class Table:
     def served(self) -> Iterator[str]:
         """Run a server for the block; return its address."""
         passed = [word for name in sorted(self.env) for word in ("--pass-env", name)]
-        command = [TURNGATE, "serve", "--port", "0", *passed]
+        command = [TURNGATE, "serve", "--port", "0", "--no-token", *passed]
         with subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout

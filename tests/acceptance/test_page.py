@@ -28,7 +28,7 @@ def codex_server(folder: Path) -> Iterator[tuple[PageServer, Sandbox, str]]:
         env = box.env(contract.hermetic, box.work)
         env["PATH"] = f"{path}:{env['PATH']}"
         passed = [word for name in sorted(env) for word in ("--pass-env", name)]
-        with page_server(box.root / "data", env, *passed) as server:
+        with page_server(box.root / "data", env, "--no-token", *passed) as server:
             yield server, box, contract.hermetic.model
 
 

@@ -16,7 +16,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.server_level.client import ServerClient
-from turngate_probes.server_level.server import ServerProcess, request
+from turngate_probes.server_level.server import ServerProcess, read_token, request
 from turngate_probes.stub_model import Rule, new_nonce
 
 pytestmark = pytest.mark.engines
@@ -81,7 +81,8 @@ def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[VerifiedSer
         passed = {*contract.environment.passed, *contract.environment.locations}
         asked = request(box.root / "data", box.root, env, {*contract.hermetic.env} - passed, verify="background")
         with ServerProcess(asked, Interrupt(), "serve") as server:
-            yield VerifiedServer(ServerClient(server.url, lambda _call: None), box, contract)
+            client = ServerClient(server.url, read_token(box.root / "data"), lambda _call: None)
+            yield VerifiedServer(client, box, contract)
 
 
 def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def send_reply(served: Served, run_id: str, interaction_id: str, response: str) 
 @contextmanager
 def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
     """Run a server on a free port; Ctrl-C doesn't reach it, so that it ends after its clients."""
-    argv = [TURNGATE, "serve", "--port", "0", "--data-dir", str(data), "--verify", "off", *options]
+    argv = [TURNGATE, "serve", "--port", "0", "--data-dir", str(data), "--verify", "off", "--no-token", *options]
     start = time.perf_counter()
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True, process_group=0)
     try:

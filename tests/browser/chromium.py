@@ -147,6 +147,12 @@ class Browser:
         sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
         return [message["request"]["url"] for message in sent]
 
+    def referrers(self) -> list[str]:
+        """Return the Referer of every request that had one."""
+        sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
+        headers = [message["request"]["headers"] for message in sent]
+        return [header["Referer"] for header in headers if "Referer" in header]
+
     def close(self) -> None:
         """Close the pipe, on which the browser exits."""
         self._commands.close()

@@ -20,7 +20,7 @@ def main(images: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         env = simulated(folder, "codex@0.169.0", "gemini@0.61.0")
-        with page_server(folder / "data", env) as server, browser(folder / "profile") as tab:
+        with page_server(folder / "data", env, "--no-token") as server, browser(folder / "profile") as tab:
 
             def ask(engine: str, **more: str) -> str:
                 run_id = server.create(engine=engine, prompt=PROMPTS[engine], execution_mode="interactive", **more)

@@ -19,12 +19,13 @@ TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
 @dataclass
 class PageServer:
-    """A server with its data in `folder` and the engines on the PATH of `env`."""
+    """A server with its data in `folder` and the engines on the PATH of `env`; `lines` is what it printed at first."""
 
     folder: Path
     env: Mapping[str, str]
     options: tuple[str, ...] = ()
     url: str = ""
+    lines: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Start it, at the same address as before."""
@@ -32,7 +33,9 @@ class PageServer:
         command = [TURNGATE, "serve", "--port", port, "--data-dir", str(self.folder), "--verify", "off", *self.options]
         self._process = subprocess.Popen(command, env=dict(self.env), stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
-        address = re.search(r"http://\S+", self._process.stdout.readline())
+        count = 1 if "--no-token" in self.options else 2
+        self.lines = tuple(self._process.stdout.readline() for _ in range(count))
+        address = re.search(r"http://\S+", self.lines[0])
         assert address
         self.url = address[0]
 

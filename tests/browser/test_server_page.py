@@ -31,7 +31,8 @@ ASKS = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "inter
 @pytest.fixture(name="server")
 def _server(tmp_path: Path) -> Iterator[PageServer]:
     """Serve two simulated engines."""
-    with page_server(tmp_path / "data", simulated(tmp_path, "codex@0.169.0", "gemini@0.61.0")) as server:
+    env = simulated(tmp_path, "codex@0.169.0", "gemini@0.61.0")
+    with page_server(tmp_path / "data", env, "--no-token") as server:
         yield server
 
 
@@ -167,7 +168,7 @@ def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[in
     """A form with the options as choices is sent only when complete; a free text can be sent instead."""
     said = json.dumps({"outcome": "ask_user", "interaction": FIELDS})
     env = simulated(tmp_path, "codex@0.169.0") | {"TURNGATE_SIMULATE_REPLY": said}
-    with page_server(tmp_path / "data", env, "--pass-env", "TURNGATE_SIMULATE_REPLY") as server:
+    with page_server(tmp_path / "data", env, "--no-token", "--pass-env", "TURNGATE_SIMULATE_REPLY") as server:
         run_id = asked(server)
         first = server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"]
         tab.open(server.url, size)
@@ -219,6 +220,22 @@ def test_the_token_is_asked_for_once(tab: Browser, tmp_path: Path) -> None:
         assert "No run is waiting" in tab.ask("document.querySelector('h1').innerText")
         tab.follow(".leave button")
         assert tab.ask("document.querySelector('h1').innerText") == "Log in"
+
+
+def test_the_printed_address_logs_in_once(tab: Browser, tmp_path: Path) -> None:
+    """It leads to the inbox at a clean address, and no request has a Referer with the code; then it is void."""
+    with page_server(tmp_path / "data", simulated(tmp_path, "codex@0.169.0")) as server:
+        address = server.lines[1].split()[2]
+        tab.open(address)
+        assert tab.ask("location.href") == f"{server.url}/"
+        assert "No run is waiting" in tab.ask("document.querySelector('h1').innerText")
+        assert tab.ask("document.referrer") == ""
+        tab.until(f"{STATUS} === 'Live'")
+        assert not any("code=" in header for header in tab.referrers())
+        tab.follow(".leave button")
+        tab.open(address)
+        assert tab.ask("location.pathname") == "/login"
+        assert "used before" in tab.ask("document.querySelector('[role=alert]').innerText")
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

@@ -117,6 +117,7 @@ def _serve(folder: Path, planned: Round, report: int, ready: int, broken: str) -
         str(folder / "data"),
         "--verify",
         "off",
+        "--no-token",
         "--slots",
         str(planned.slots),
     )

@@ -208,8 +208,14 @@ def test_only_an_own_short_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         read_own(tmp_path / "link", 5)
     file.chmod(0o620)
-    with pytest.raises(ValueError, match="somebody else"):
+    with pytest.raises(ValueError, match="somebody else could have written"):
         read_own(file, 5)
+    file.chmod(0o604)
+    assert read_own(file, 5) == b"12345"
+    with pytest.raises(ValueError, match="somebody else could have read"):
+        read_own(file, 5, secret=True)
+    file.chmod(0o600)
+    assert read_own(file, 5, secret=True) == b"12345"
 
 
 def test_a_real_path_is_that_of_what_would_be_opened(tmp_path: Path) -> None:

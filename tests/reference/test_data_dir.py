@@ -1,7 +1,10 @@
 """Tests of run directories, new handles, their locks, and the location of the data directory."""
 
+import fcntl
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,16 @@ from tests.reference.server_env import ServerEnv, final
 from turngate import files
 from turngate.errors import EnvironmentFailed
 from turngate_reference import data_dir as folders
-from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir, data_dir, locked, new_handle, server_url
+from turngate_reference.data_dir import (
+    ALPHABET,
+    HANDLE_LENGTH,
+    DataDir,
+    RunningServer,
+    data_dir,
+    locked,
+    new_handle,
+    running_server,
+)
 from turngate_reference.server.states import State
 
 HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
@@ -199,14 +211,39 @@ def test_a_lock_that_can_not_be_had_is_named(tmp_path: Path) -> None:
         raise AssertionError
 
 
-def test_a_running_server_says_where_it_is(tmp_path: Path) -> None:
-    """The URL is known while the server holds its lock; other lock holders provide none."""
-    data = DataDir(tmp_path)
-    assert server_url(data) is None
-    with locked(data.server_lock, "x", url="http://127.0.0.1:1"):
-        assert server_url(data) == "http://127.0.0.1:1"
-    assert server_url(data) is None
+@contextmanager
+def locked_by_hand(path: Path) -> Iterator[None]:
+    """Lock a file without changing it."""
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("file", [None, Path("/home/me/token")])
+def test_a_running_server_says_how_it_is_reached(tmp_path: Path, file: Path | None) -> None:
+    """The URL and the file with the token are known while the server holds its lock; other lock holders give none."""
+    data, server = DataDir(tmp_path), RunningServer("http://127.0.0.1:1", file)
+    assert running_server(data) is None
+    with locked(data.server_lock, "x", server=server):
+        assert running_server(data) == server
+    assert running_server(data) is None
     with locked(data.server_lock, "x"):
-        assert server_url(data) is None
-    data.server_lock.write_text('["x"]')
-    assert server_url(data) is None
+        assert running_server(data) is None
+    for odd in ('["x"]', '{"url": "x", "token_file": 1}', "", "{"):
+        data.server_lock.write_text(odd)
+        with locked_by_hand(data.server_lock):
+            assert running_server(data) is None
+
+
+def test_a_killed_server_is_not_running(tmp_path: Path) -> None:
+    """Its address is still in the lock file, but may be somebody else's by now."""
+    data = DataDir(tmp_path)
+    with locked(data.server_lock, "x", server=RunningServer("http://127.0.0.1:1")):
+        left = data.server_lock.read_text()
+    data.server_lock.write_text(left)
+    assert running_server(data) is None
+    with locked_by_hand(data.server_lock):
+        assert running_server(data) is not None
+    with locked_by_hand(data.server_lock):
+        data.server_lock.chmod(0o666)  # somebody else could have written it
+        assert running_server(data) is None

@@ -14,11 +14,15 @@ FAILED = 500
 
 
 class ServerClient:
-    """Sends requests to the server at `url`. Safe for threads, because each request uses a separate connection."""
+    """Sends requests with a token to the server at `url`.
 
-    def __init__(self, url: str, note: Callable[[Call], None]) -> None:
-        """Send requests to `url`; `note` gets those that have a name."""
+    Safe for threads, because each request uses a separate connection.
+    """
+
+    def __init__(self, url: str, token: str, note: Callable[[Call], None]) -> None:
+        """Send requests to `url`; `note` gets those that have a name, but never the token."""
         self._address = urlsplit(url).netloc
+        self._authorization = {"Authorization": f"Bearer {token}"}
         self._note = note
 
     def get(self, path: str, name: str = "") -> Call:
@@ -36,7 +40,7 @@ class ServerClient:
             headers = headers | {"Content-Type": "application/json"}
         connection = HTTPConnection(self._address, timeout=TIMEOUT)
         try:
-            connection.request(method, path, sent, headers)
+            connection.request(method, path, sent, headers | self._authorization)
             response = connection.getresponse()
             call = Call(name, method, path, response.status, body, _read(response.read()))
         except (OSError, HTTPException) as failed:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from turngate import Ended, ProcessOutcome, ProcessRequest, Stop, TurngateError
-from turngate.files import overlay_options
+from turngate.files import overlay_options, read_own
 from turngate.process import run
 from turngate.sanitize import bounded
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
@@ -20,7 +20,9 @@ from turngate_probes.harness.observations import CommandOutput
 
 READY_WITHIN = 60.0
 SLOTS = 2
+_LONGEST_TOKEN = 4097
 _ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
+_CODE = re.compile(rb"(?<=code=)\S+")
 _TOLD = 500
 _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 # outlives the server, so that the server's end does not end the process tree of its engines
@@ -50,6 +52,14 @@ def request(
     )  # fmt: skip
     command = (*(_BEHIND if behind else ()), *_COMMAND, *overlay_options(), "serve", *options, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
+
+
+def read_token(folder: Path) -> str:
+    """Return the token that a server with its data in `folder` made; CaseStoppedError if it made none."""
+    try:
+        return read_own(folder / "token", _LONGEST_TOKEN, secret=True).decode("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise CaseStoppedError(f"the token of the server can't be read: {error}") from error
 
 
 class ServerProcess:
@@ -98,11 +108,12 @@ class ServerProcess:
             self._thread.join()
 
     def page(self) -> CommandOutput:
-        """Return the output of a server that has ended."""
+        """Return the output of a server that has ended, without the code that logs a browser in."""
         done = self._outcome
         streams = (done.stdout, done.stderr) if done else (b"", b"")
         code, ended, seconds = (done.exit_code, done.ended, done.cpu_seconds) if done else (None, Ended.STOPPED, 0.0)
-        return CommandOutput(self._name, self._asked.argv, code, ended, *streams, seconds)
+        stdout, stderr = (_CODE.sub(b"<code>", stream) for stream in streams)
+        return CommandOutput(self._name, self._asked.argv, code, ended, stdout, stderr, seconds)
 
     def _run(self, stop: Stop) -> None:
         try:

@@ -19,7 +19,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call, Turn
 from turngate_probes.harness.questions import ask
 from turngate_probes.server_level.client import ServerClient
-from turngate_probes.server_level.server import ServerProcess, request
+from turngate_probes.server_level.server import ServerProcess, read_token, request
 from turngate_probes.server_level.shim import Shim, Start
 from turngate_probes.server_level.traces import alive, how_ended, printed, protocol, saved
 from turngate_probes.stub_model import Exchange, Reply, Rule
@@ -64,7 +64,7 @@ class ServerRun:
         asked = request(self._data, root, env, unlisted, behind=self.sticky)
         self._server = ServerProcess(asked, driver.interrupt, f"{driver.case}/serve-{self._servers}")
         self._server.__enter__()
-        self._client = ServerClient(self._server.url, driver.note)
+        self._client = ServerClient(self._server.url, read_token(self._data), driver.note)
 
     def close(self) -> None:
         """End the server."""

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from turngate import EnvironmentFailed
 from turngate.decoding import convert
-from turngate_reference.data_dir import DataDir, server_url
+from turngate_reference.access import token_of
+from turngate_reference.data_dir import DataDir, running_server
 
 TIMEOUT = 60.0
 _PAGE = 100
@@ -95,15 +96,20 @@ class ServerClient(Struct, frozen=True):
 def find_server(asked: str | None, data: DataDir) -> ServerClient:
     """Return the server at the given address, else at `TURNGATE_URL`, else the one that runs on the data directory.
 
-    Its token is taken from `TURNGATE_TOKEN`. EnvironmentFailed if there is no such server.
+    Its token is taken from `TURNGATE_TOKEN`, else from the file of the server on the data directory if that is the
+    one. No other server gets that token. EnvironmentFailed if there is no such server.
     """
-    url = asked or os.environ.get("TURNGATE_URL") or server_url(data)
+    here = running_server(data)
+    url = asked or os.environ.get("TURNGATE_URL") or (here.url if here else None)
     if url is None:
         hint = "start one with turngate serve, or give its address with --url or TURNGATE_URL"
         raise EnvironmentFailed(f"no server runs on {data.root}", hint)
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise EnvironmentFailed(f"{url!r} is no address of a server", "it looks like http://127.0.0.1:8321")
-    return ServerClient(url, os.environ.get("TURNGATE_TOKEN", "").strip())
+    token = os.environ.get("TURNGATE_TOKEN", "").strip()
+    if not token and here and url.rstrip("/") == here.url:
+        token = token_of(data, here) or ""
+    return ServerClient(url, token)
 
 
 def info(run: dict[str, Any]) -> ServedRunInfo:
@@ -115,5 +121,6 @@ def _refused(problem: Any) -> EnvironmentFailed:
     """Return the error for a problem document."""
     told = problem if isinstance(problem, dict) else {}
     if told.get("code") == "UNAUTHORIZED":
-        return EnvironmentFailed("the server needs its token", "give it in the environment variable TURNGATE_TOKEN")
+        hint = "give it in the environment variable TURNGATE_TOKEN; on the server's machine, turngate token prints it"
+        return EnvironmentFailed("the server needs its token, and got none or another", hint)
     return EnvironmentFailed(str(told.get("detail", "the server refused the request")), str(told.get("hint", "")))

@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
-from turngate_reference.data_dir import DataDir, locked
+from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
@@ -38,9 +38,9 @@ ROOM = 64 * 2**10  # bytes that must fit into the data directory
 class ServerSettings:
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
-    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `url`
-    where the server can be reached. Resumable runs keep their processes for `warm_wait` seconds after asking, unless
-    they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust` is what
+    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `reached`
+    how terminal commands reach the server. Resumable runs keep their processes for `warm_wait` seconds after asking,
+    unless they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust` is what
     the operator allows although turngate can't make it safe.
     """
 
@@ -53,7 +53,7 @@ class ServerSettings:
     verify: Verify = Verify.OFF
     warm_wait: int = 0
     warm_memory: int | None = None
-    url: str = ""
+    reached: RunningServer | None = None
     trust: Trust = NO_TRUST
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Server:
                 str(root).encode()
                 settings.data.make()
                 # lock the directory too, since anybody may remove the lock file
-                opened.enter_context(locked(settings.data.server_lock, str(root), also=root, url=settings.url))
+                opened.enter_context(locked(settings.data.server_lock, str(root), also=root, server=settings.reached))
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)
             except UnicodeEncodeError as odd:

@@ -16,7 +16,8 @@ from turngate import engine_names, load_contract
 from turngate.process.orphans import adopting_orphans
 from turngate.process.reaping import reaping_adopted
 from turngate.process.signals import ending
-from turngate_reference.data_dir import data_dir
+from turngate_reference.access import CODE_MINUTES, is_exposed, login_address, make_token, read_token
+from turngate_reference.data_dir import RunningServer, data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.log import log_to_stderr
 from turngate_reference.server.orchestrator.verification import Verify
@@ -25,7 +26,7 @@ from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.descriptors import connections, raise_limit
 from turngate_reference.server.web.listener import WebListener, address_of, bound, url
 from turngate_reference.server.web.metrics import Metrics
-from turngate_reference.server.web.security import guard, read_token
+from turngate_reference.server.web.security import Guard, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
 
@@ -36,6 +37,9 @@ Examples:
     turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
     turngate serve --verify wait
     turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
+
+Requests need a token. The server makes one and keeps it in the file `token` of the data directory; `turngate token`
+prints it. The server also prints an address with which you log in from a browser.
 
 The API is described in docs/api.md and at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
 started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
@@ -70,8 +74,10 @@ stopped, 2 it could not start."""
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that requests must send as Authorization: Bearer TOKEN.",
+    help="File with a token of yours, which requests must send as Authorization: Bearer TOKEN.  [default: the server "
+    "makes one]",
 )  # fmt: skip
+@click.option("--no-token", is_flag=True, help="Need no token: everybody on this machine may start runs as you.")
 @trust_options
 @click.option(
     "--pass-env", multiple=True, metavar="NAME", help="Pass this environment variable to engines, too (repeatable)."
@@ -102,6 +108,7 @@ def serve(  # noqa: PLR0913 - as it has options
     slots: int,
     workspace_root: Path | None,
     token_file: Path | None,
+    no_token: bool,
     allow_unsafe: tuple[str, ...],
     trust_workspace: tuple[Path, ...],
     pass_env: tuple[str, ...],
@@ -116,14 +123,18 @@ def serve(  # noqa: PLR0913 - as it has options
     """
     log_to_stderr(log_level.upper())
     family, address = address_of(host, port)
-    token, warning = read_token(token_file) if token_file else (None, None)
-    if warning:
-        click.echo(f"warning: {warning}", err=True)
-    guarding = guard(address[0], host, token)
+    if token_file and no_token:
+        raise click.UsageError("give either --token-file or --no-token, not both")
+    token = read_token(token_file) if token_file else None
+    if token_file and is_exposed(token_file):
+        click.echo(f"warning: {token_file} can be read by others: chmod 600 it", err=True)
+    hosts = allowed_hosts(address[0], host, any_name=token is not None)
     limits = Limits(connections=connections(raise_limit(), slots))
     metrics, open_streams = Metrics(), EventStreams()
+    data = data_dir(asked_dir)
+    kept = None if no_token else token_file.resolve() if token_file else data.token
     settings = ServerSettings(
-        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
+        data, slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
         warm_wait, None if warm_memory is None else warm_memory * 2**20, trust=trust(allow_unsafe, trust_workspace),
     )  # fmt: skip
     # bound first: a server that finds its port taken must not have begun to work on the queue
@@ -131,9 +142,13 @@ def serve(  # noqa: PLR0913 - as it has options
         bound(family, address) as listening,
         adopting_orphans(),
         reaping_adopted(),
-        _server(settings, listening) as core,
+        _server(settings, listening, kept) as core,
     ):
-        listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams, limits)
+        if token is None and not no_token:
+            token = make_token(data)
+        listener = WebListener(
+            create_app(core, Guard(token, hosts), open_streams, metrics), listening, open_streams, limits
+        )
 
         def end(*_: object) -> None:
             listener.stop()
@@ -144,21 +159,27 @@ def serve(  # noqa: PLR0913 - as it has options
             signal.signal(number, end)
         core.start()
         if core.ready:
-            click.echo(_started(core, url(listening), settings))
+            click.echo(_started(core, url(listening), settings, token))
         listener.run()
     return 0
 
 
-def _server(settings: ServerSettings, listening: socket.socket) -> closing[Server]:
-    return closing(Server(replace(settings, url=url(listening))))
+def _server(settings: ServerSettings, listening: socket.socket, token_file: Path | None) -> closing[Server]:
+    return closing(Server(replace(settings, reached=RunningServer(url(listening), token_file))))
 
 
-def _started(core: Server, at: str, settings: ServerSettings) -> str:
+def _started(core: Server, at: str, settings: ServerSettings, token: str | None) -> str:
     engines = core.engines.every(patience=0)
     names = [engine["engine"] + " (simulated)" * engine["simulated"] for engine in engines if engine["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
     here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(names) or 'none on PATH'})"
-    return here if names else f"{here}\n{_no_engines()}"
+    told = [here]
+    if token:
+        told.append(
+            f"log in: {login_address(at, token)}\n"
+            f"(works once, within {CODE_MINUTES} minutes; {settings.data.command('token --link')} prints another)"
+        )
+    return "\n".join(told if names else [*told, _no_engines()])
 
 
 def _no_engines() -> str:

@@ -118,5 +118,16 @@ def test_it_is_the_reference_server(tmp_path: Path) -> None:
     wanted = server.request(tmp_path / "data", tmp_path, env, ["B", "A"])
     assert wanted.argv[-4:] == ("--pass-env", "A", "--pass-env", "B")
     with ServerProcess(wanted, Interrupt(), "serve") as serving:
-        assert ServerClient(serving.url, lambda _: None).get("/healthz").answer == {"status": "ok"}
-    assert (tmp_path / "data").is_dir()
+        client = ServerClient(serving.url, server.read_token(tmp_path / "data"), lambda _: None)
+        assert client.get("/readyz").answer == {"status": "ready"}
+    assert b"/login?code=<code>\n" in serving.page().stdout
+
+
+def test_a_server_without_a_token_ends_the_case(tmp_path: Path) -> None:
+    """Without the file, or with one that others could have read, the case says why it ended."""
+    with pytest.raises(CaseStoppedError, match=r"can't be read: .*No such file"):
+        server.read_token(tmp_path)
+    (tmp_path / "token").write_text("x" * 16)
+    (tmp_path / "token").chmod(0o644)
+    with pytest.raises(CaseStoppedError, match="somebody else could have read"):
+        server.read_token(tmp_path)

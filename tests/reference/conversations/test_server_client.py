@@ -6,8 +6,9 @@ from tests.reference.caller import TOKEN, Caller
 from tests.reference.server_env import ServerEnv
 from tests.reference.wire import served
 from turngate.errors import EnvironmentFailed
+from turngate_reference.access import make_token
 from turngate_reference.conversations.server_client import find_server, info
-from turngate_reference.data_dir import DataDir, locked
+from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.web.security import Guard
 
 RUN = {
@@ -21,7 +22,7 @@ def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, mon
     data.make()
     with pytest.raises(EnvironmentFailed, match="no server runs on"):
         find_server(None, data)
-    with locked(data.server_lock, "x", url="http://127.0.0.1:1"):
+    with locked(data.server_lock, "x", server=RunningServer("http://127.0.0.1:1")):
         assert find_server(None, data).url == "http://127.0.0.1:1"
         monkeypatch.setenv("TURNGATE_URL", "http://127.0.0.1:2")
         assert find_server(None, data).url == "http://127.0.0.1:2"
@@ -52,6 +53,32 @@ def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatc
         assert "TURNGATE_TOKEN" in refused.value.hint
         monkeypatch.setenv("TURNGATE_TOKEN", f"{TOKEN}\n")
         assert find_server(f"http://127.0.0.1:{port}/", data).waiting() == []
+
+
+def test_only_the_server_on_the_data_directory_gets_its_token(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other address gets no token; TURNGATE_TOKEN outranks the file; a server without a token gets none."""
+    data = DataDir(server_env.cli_env.root / "elsewhere")
+    data.make()
+    own = make_token(data)
+    chosen = server_env.cli_env.root / "chosen"
+    chosen.write_text(f"{TOKEN}\n")
+    url = "http://127.0.0.1:1"
+    for file, token in ((data.token, own), (chosen, TOKEN), (None, "")):
+        with locked(data.server_lock, "x", server=RunningServer(url, file)):
+            assert (find_server(None, data).token, find_server(f"{url}/", data).token) == (token, token)
+            for other in (
+                "http://127.0.0.1:2",
+                "http://localhost:1",
+                "https://127.0.0.1:1",
+                "http://127.0.0.1:1.example",
+            ):
+                assert find_server(other, data).token == ""
+    assert find_server(url, data).token == ""  # nobody holds the lock, so this may be anybody
+    monkeypatch.setenv("TURNGATE_TOKEN", TOKEN)
+    with locked(data.server_lock, "x", server=RunningServer(url, data.token)):
+        assert find_server(None, data).token == TOKEN
 
 
 def test_what_is_not_known_of_a_run_is_left_out() -> None:

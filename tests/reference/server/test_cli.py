@@ -34,9 +34,12 @@ class ServeProcess:
         shown_url = re.search(r"http://\S+", self.line)
         assert shown_url, self.process.communicate()
         self.url = shown_url[0]
+        token = cli_env.data / "token"
+        self.headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token.exists() else {}
 
     def read(self, path: str, **headers: str) -> bytes:
-        """Send a GET."""
+        """Send a GET with the server's own token, or with these headers instead."""
+        headers = headers or self.headers
         request = urllib.request.Request(self.url + path, headers=headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             body: bytes = response.read()
@@ -44,7 +47,7 @@ class ServeProcess:
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """Send a POST."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **self.headers}
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             return json.load(response)
@@ -94,6 +97,8 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     serving = ServeProcess(cli_env)
     assert serving.process.stdout
     told: list[str] = []
+    assert serving.process.stdout.readline().startswith("log in: http")
+    assert "turngate token --link prints another" in serving.process.stdout.readline()
     for line in serving.process.stdout:
         told.append(line.strip())
         if "&&" in line:
@@ -191,12 +196,113 @@ def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
     serving = ServeProcess(cli_env)
     told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
     pid = cli_env.meet()
-    with urllib.request.urlopen(serving.url + told["links"]["events"], timeout=PATIENCE) as stream:
+    followed = urllib.request.Request(serving.url + told["links"]["events"], headers=serving.headers)
+    with urllib.request.urlopen(followed, timeout=PATIENCE) as stream:
         assert stream.readline() == b"retry: 1000\n"
         code, _ = serving.end(signal.SIGTERM)
         stream.read()
     assert code == 0
     assert not psutil.pid_exists(pid)
+
+
+def refusal(serving: ServeProcess, path: str, **headers: str) -> int:
+    """Send a GET that is refused; return the status."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        serving.read(path, **headers)
+    refused.value.close()
+    return refused.value.code
+
+
+@pytest.mark.long
+def test_nobody_else_on_the_machine_starts_a_run(cli_env: CliEnv) -> None:
+    """By default all but /healthz needs the token, which only the user can read, and which commands find."""
+    cli_env.engine("codex", d.codex("x"))
+    tokens = []
+    for _ in range(2):
+        serving = ServeProcess(cli_env)
+        try:
+            assert json.loads(serving.read("/healthz", Accept="*/*")) == {"status": "ok"}
+            for path in ("/readyz", "/v1/runs", "/metrics", "/openapi.json", "/"):
+                assert refusal(serving, path, Accept="*/*") == 401
+                assert refusal(serving, path, Authorization=f"Bearer {TOKEN}") == 401
+            assert (cli_env.data / "token").stat().st_mode & 0o777 == 0o600
+            started = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+            assert started["handle"] in cli_env.type("runs").out
+            tokens.append(cli_env.type("token").out)
+            assert serving.headers["Authorization"] == f"Bearer {tokens[-1].strip()}"
+        finally:
+            serving.end(signal.SIGTERM)
+    assert tokens[0] == tokens[1] == cli_env.type("token").out
+
+
+@pytest.mark.long
+def test_a_browser_logs_in_by_an_address_that_is_nowhere_logged(cli_env: CliEnv) -> None:
+    """The address printed at the start, and each further one, works once; no file or log has it or the token."""
+    cli_env.engine("codex", d.codex("x"))
+    serving = ServeProcess(cli_env, "--log-level", "debug")
+    assert serving.process.stdout
+    try:
+        told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+        printed = serving.process.stdout.readline().split()[2]
+        links = [printed, cli_env.type("token", "--link").out.strip()]
+        for link in links:
+            assert link.startswith(f"{serving.url}/login?code=")
+            opened = []
+            for _ in range(2):
+                browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+                try:
+                    with browser.open(link, timeout=PATIENCE) as page:
+                        opened.append((page.url, b"waiting for you" in page.read()))
+                except urllib.error.HTTPError as refused:
+                    refused.close()
+                    raise
+            assert opened == [(f"{serving.url}/", True), (f"{serving.url}/login?void=1", False)]
+        events = serving.read(told["links"]["events"])
+    finally:
+        _, err = serving.end(signal.SIGTERM)
+    token = cli_env.type("token").out.strip()
+    secrets = [token.encode(), *(link.partition("code=")[2].encode() for link in links)]
+    kept = {file: file.read_bytes() for file in cli_env.data.rglob("*") if file.is_file()}
+    assert [file.name for file, content in kept.items() if any(secret in content for secret in secrets)] == ["token"]
+    assert not any(secret in events + err.encode() for secret in secrets)
+
+
+@pytest.mark.long
+def test_serve_can_need_no_token(cli_env: CliEnv) -> None:
+    """With --no-token everybody on the machine is answered, no token is made, and there is none to print."""
+    serving = ServeProcess(cli_env, "--no-token")
+    try:
+        assert serving.headers == {}
+        assert json.loads(serving.read("/v1/runs", Accept="*/*"))["runs"] == []
+        assert cli_env.type("runs").code == 0
+        for words in (("token",), ("token", "--link")):
+            said = cli_env.type(*words)
+            assert (said.code, said.out) == (2, "")
+            assert "the server needs no token" in said.err
+    finally:
+        serving.end(signal.SIGTERM)
+    assert not (cli_env.data / "token").exists()
+
+
+def test_without_a_server_there_is_no_address(cli_env: CliEnv) -> None:
+    """Nor a token, before the first server has made one."""
+    said = cli_env.type("token", "--link")
+    assert (said.code, said.out) == (2, "")
+    assert "no server runs on" in said.err
+    said = cli_env.type("token")
+    assert (said.code, said.out) == (2, "")
+    assert "turngate serve makes one" in said.err
+
+
+@pytest.mark.long
+def test_serve_does_not_trust_a_token_that_others_know(cli_env: CliEnv) -> None:
+    """A token file that others could have read ends the start with exit code 2, and what to do."""
+    ServeProcess(cli_env).end(signal.SIGTERM)
+    (cli_env.data / "token").chmod(0o644)
+    refused = cli_env.type("serve", "--port", "0")
+    assert (refused.code, refused.out) == (2, "")
+    assert "somebody else could have read" in refused.err
+    assert "delete it" in refused.err
 
 
 @pytest.mark.long
@@ -209,10 +315,10 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
     try:
         assert json.loads(serving.read("/healthz")) == {"status": "ok"}
         assert json.loads(serving.read("/readyz", Authorization=f"Bearer {TOKEN}")) == {"status": "ready"}
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            serving.read("/readyz")
-        refused.value.close()
-        assert refused.value.code == 401
+        assert refusal(serving, "/readyz") == 401
+        assert cli_env.type("token").out == f"{TOKEN}\n"
+        assert cli_env.type("runs").code == 0
+        assert not (cli_env.data / "token").exists()
     finally:
         _, err = serving.end(signal.SIGTERM)
     assert f"warning: {file} can be read by others" in err

@@ -3,7 +3,6 @@
 import hmac
 import ipaddress
 import re
-from pathlib import Path
 
 from flask import Request
 from msgspec import Struct
@@ -12,28 +11,28 @@ from turngate import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web.sessions import BrowserSessions
 
-MIN_TOKEN = 16
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
 PAGE = "page"  # the blueprint of what a browser shows
 _WITHOUT_TOKEN = frozenset({"/healthz", "/login"})
+_TOKEN_HINT = "send Authorization: Bearer TOKEN; on the server's machine, turngate token prints it"
 _OWN_PAGE = frozenset({"same-origin", "none"})
 
 
 class Guard(Struct, frozen=True):
-    """Lets requests pass that carry `token` or, if there is no token, that are sent to a name in `hosts`.
+    """Lets requests pass that are sent to a name in `hosts`, or to any name without it, and that carry the `token`.
 
-    Without a token a web page could point its own name at this machine and read the server's answers, but can't make
-    the browser send another Host. With a token it lacks the token.
+    A web page can point its own name at this machine, but can't make the browser send another Host. So it reads no
+    answers of a server without a token.
     """
 
     token: str | None = None
-    hosts: frozenset[str] = LOCAL_NAMES
+    hosts: frozenset[str] | None = LOCAL_NAMES
 
     def check(self, request: Request) -> None:
         """Let the request pass, or raise ApiError."""
         host = request.headers.get("Host", "")
-        if self.token is None:
+        if self.hosts is not None:
             parts = _HOST.fullmatch(host)
             if parts is None or parts["name"].lower() not in self.hosts:
                 hint = f"use {', '.join(sorted(self.hosts))}, or start the server with --token-file"
@@ -48,7 +47,7 @@ class Guard(Struct, frozen=True):
         if request.blueprint == PAGE:
             _check_sender(request)
         if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._may_pass(request):
-            raise ApiError("UNAUTHORIZED", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+            raise ApiError("UNAUTHORIZED", "the token is missing or wrong", _TOKEN_HINT)
 
     @property
     def sessions(self) -> BrowserSessions | None:
@@ -80,26 +79,16 @@ def _check_sender(request: Request) -> None:
         raise ApiError("ORIGIN_REFUSED", detail, "open this server's own page and try again")
 
 
-def read_token(file: Path) -> tuple[str, str | None]:
-    """Read the token, and warn if others can read it too; EnvironmentFailed if it is invalid."""
-    try:
-        token = file.read_text("ascii").strip()
-        mode = file.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentFailed(f"the token file {file} can't be read: {error}", "give another") from error
-    if not re.fullmatch(rf"[!-~]{{{MIN_TOKEN},4096}}", token):
-        hint = "python -c 'import secrets; print(secrets.token_urlsafe(32))' generates one"
-        raise EnvironmentFailed(f"{file} must contain {MIN_TOKEN} or more visible characters on one line", hint)
-    others = f"{file} can be read by others: chmod 600 it" if mode & 0o077 else None
-    return token, others
+def allowed_hosts(address: str, asked: str, *, any_name: bool) -> frozenset[str] | None:
+    """Return the names under which a server at `address`, requested as `asked`, may be addressed; None: any.
 
-
-def guard(address: str, asked: str, token: str | None) -> Guard:
-    """Make the guard of a server at `address`, requested as `asked`; EnvironmentFailed if that is unsafe."""
-    if token is not None:
-        return Guard(token)
+    `any_name` says that the operator chose the token, and so opened the server to others; EnvironmentFailed if an
+    address that others can reach lacks such a token.
+    """
+    if any_name:
+        return None
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         hint = "add --token-file FILE, or remove --host"
-        raise EnvironmentFailed(f"{address} is reachable from other machines, but no token is set", hint)
+        raise EnvironmentFailed(f"{address} is reachable from other machines, which needs a token of yours", hint)
     own = f"[{address}]" if ":" in address else address
-    return Guard(None, LOCAL_NAMES | {own.lower(), asked.lower()})
+    return LOCAL_NAMES | {own.lower(), asked.lower()}

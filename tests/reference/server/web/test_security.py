@@ -1,8 +1,5 @@
 """Tests of who may talk to the server, and where it listens."""
 
-import re
-from pathlib import Path
-
 import pytest
 from flask import Request
 from werkzeug.test import EnvironBuilder
@@ -12,7 +9,7 @@ from tests.reference.cli_env import CliEnv
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server import cli
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.web.security import Guard, guard, read_token
+from turngate_reference.server.web.security import LOCAL_NAMES, Guard, allowed_hosts
 
 
 def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
@@ -56,8 +53,9 @@ def test_local_names_pass(host: str) -> None:
     ],
 )
 def test_other_names_are_refused(host: str | None) -> None:
-    """A web page whose own domain resolves to this machine can't talk to the server."""
-    assert refusal(Guard(), Host=host) == "HOST_REFUSED"
+    """A web page whose own domain resolves to this machine can't talk to the server, with or without its token."""
+    for guarding in (Guard(), Guard(TOKEN)):
+        assert refusal(guarding, Host=host, Authorization=f"Bearer {TOKEN}") == "HOST_REFUSED"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +74,8 @@ def test_other_names_are_refused(host: str | None) -> None:
     ],
 )
 def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
-    """With a token, any host name passes, but every request except /healthz needs the token."""
-    guarding = Guard(TOKEN)
+    """Every request except /healthz needs the token, whatever host name it is sent to."""
+    guarding = Guard(TOKEN, hosts=None)
     assert refusal(guarding, Host="turngate.example", Authorization=header) == code
     assert refusal(guarding, path="/healthz", Host="turngate.example", Authorization=header) is None
     assert refusal(guarding, path="/healthz/", Authorization=None) == "UNAUTHORIZED"
@@ -106,40 +104,22 @@ def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | N
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
 def test_an_open_address_needs_a_token(address: str) -> None:
-    """A server that others can reach must have a token."""
-    with pytest.raises(EnvironmentFailed, match="--token-file"):
-        guard(address, address, None)
-    assert guard(address, address, TOKEN) == Guard(TOKEN)
+    """A server that others can reach must have a token that the operator chose, and then has any name."""
+    with pytest.raises(EnvironmentFailed, match="needs a token of yours") as refused:
+        allowed_hosts(address, address, any_name=False)
+    assert "--token-file" in refused.value.hint
+    assert allowed_hosts(address, address, any_name=True) is None
 
 
-def test_a_loopback_address_needs_none() -> None:
+def test_a_loopback_address_has_local_names() -> None:
     """The address and the host name by which it was requested both pass as Host."""
     for address, asked, host in (
         ("127.0.0.1", "localhost", "127.0.0.1:80"),
         ("127.0.0.2", "box", "box:80"),
         ("::1", "::1", "[::1]"),
     ):
-        assert refusal(guard(address, asked, None), Host=host) is None
-    assert refusal(guard("127.0.0.1", "localhost", None), Host="box") == "HOST_REFUSED"
-
-
-def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path) -> None:
-    """White space around the token is ignored; a file that others can read causes a warning."""
-    file = tmp_path / "token"
-    file.write_text(f"{TOKEN}\n")
-    file.chmod(0o600)
-    assert read_token(file) == (TOKEN, None)
-    file.chmod(0o640)
-    assert "chmod 600" in (read_token(file)[1] or "")
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
-def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
-    """An empty, short or malformed token is rejected at startup."""
-    file = tmp_path / "token"
-    file.write_bytes(content)
-    with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):
-        read_token(file)
+        assert refusal(Guard(None, allowed_hosts(address, asked, any_name=False)), Host=host) is None
+    assert allowed_hosts("127.0.0.1", "localhost", any_name=False) == LOCAL_NAMES
 
 
 def test_serve_refuses_what_is_unsafe_or_impossible(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +129,8 @@ def test_serve_refuses_what_is_unsafe_or_impossible(cli_env: CliEnv, monkeypatch
     short.write_text("short")
     for words, said in (
         (("--host", "0.0.0.0"), "--token-file"),
+        (("--host", "0.0.0.0", "--no-token"), "--token-file"),
+        (("--no-token", "--token-file", str(short)), "not both"),
         (("--host", "::"), "--token-file"),
         (("--host", "0.0.0.0", "--token-file", str(short)), "16 or more"),
         (("--host", "no such host"), "not an address of this machine"),

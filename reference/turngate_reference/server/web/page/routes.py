@@ -17,6 +17,7 @@ from msgspec import Struct
 from werkzeug.wrappers import Response as AnyResponse
 
 from turngate import engine_names
+from turngate_reference.access import LoginCodes
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
@@ -40,6 +41,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_VOID = "This address was used before, or is too old. The command below prints a new one."
 _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
 _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {"shown": text.shown, "as_json": text.as_json, "moment": text.moment, "details": content.details}
@@ -51,6 +53,7 @@ class Pages(Struct, frozen=True):
     core: Server
     streams: EventStreams
     guard: Guard
+    codes: LoginCodes | None
 
     def inbox(self) -> str:
         """Show the open questions."""
@@ -117,17 +120,30 @@ class Pages(Struct, frozen=True):
         return response
 
     def login(self) -> AnyResponse:
-        """Ask for the token, or take it and begin a session."""
+        """Ask for the token, or take it or a code and begin a session."""
+        if request.method == "GET" and "code" in request.args:
+            return self._logged_in_by_code(request.args["code"])
         sessions, wanted = self.guard.sessions, request.form.get("next", "/")
         target = wanted if re.fullmatch(r"/(?![/\\])[!-~]*", wanted) else "/"
         if sessions is None or (request.method == "GET" and sessions.is_open(request)):
             return redirect(target, 303)
         if request.method == "GET":
-            return make_response(render_template("login.html", next=target, wrong=False))
+            return make_response(_login_form(target, _VOID if "void" in request.args else ""))
         if not sessions.is_token(request.form.get("token", "").strip()):
-            return make_response(render_template("login.html", next=target, wrong=True), 401)
+            return make_response(_login_form(target, "This is not the server's token."), 401)
         response = redirect(target, 303)
         sessions.begin(response, request)
+        return response
+
+    def _logged_in_by_code(self, code: str) -> AnyResponse:
+        """Exchange a code for a session; the browser leaves the address with the code in any case."""
+        sessions = self.guard.sessions
+        is_valid = self.codes is not None and self.codes.redeem(code)
+        is_welcome = sessions is None or is_valid or sessions.is_open(request)
+        response = redirect(url_for(".inbox") if is_welcome else url_for(".login", void=1), 303)
+        response.headers["Referrer-Policy"] = "no-referrer"
+        if sessions and is_valid:
+            sessions.begin(response, request)
         return response
 
     def logout(self) -> AnyResponse:
@@ -142,7 +158,7 @@ class Pages(Struct, frozen=True):
         refused = problems.as_api_error(error)
         if refused.code == "UNAUTHORIZED":
             wanted = request.full_path.rstrip("?") if request.method == "GET" else "/"
-            response = make_response(render_template("login.html", next=wanted, wrong=False))
+            response = make_response(_login_form(wanted))
         else:
             told, run_id = problems.document(refused.code, refused.detail, refused.hint), request.view_args or {}
             response = make_response(
@@ -167,7 +183,7 @@ class Pages(Struct, frozen=True):
 
 def blueprint(core: Server, streams: EventStreams, guard: Guard) -> Blueprint:
     """Make the pages of a server."""
-    pages = Pages(core, streams, guard)
+    pages = Pages(core, streams, guard, LoginCodes(guard.token) if guard.token else None)
     web = Blueprint(PAGE, __name__, template_folder="templates", static_folder="static", static_url_path="/static")
     web.add_url_rule("/", "inbox", pages.inbox)
     web.add_url_rule("/runs", "runs", pages.runs)
@@ -192,8 +208,13 @@ def _prepare(state: BlueprintSetupState) -> None:
     environment.filters.update(_FILTERS)
 
 
+def _login_form(target: str, problem: str = "") -> str:
+    return render_template("login.html", next=target, problem=problem)
+
+
 def _secured(response: Response) -> Response:
-    response.headers.update(_HEADERS)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
     return response
 
 

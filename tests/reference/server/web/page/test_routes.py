@@ -10,6 +10,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate_reference.access import new_code
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.security import Guard
@@ -213,7 +214,7 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert surfer.open("/static/page.css").status_code == 200
     wrong = surfer.send("/login", token=f"{TOKEN}x", next="/runs")
     assert wrong.status_code == 401
-    assert "not the server's token" in wrong.text
+    assert "not the server's token" in words(wrong.text)
     right = surfer.send("/login", token=TOKEN, next="/runs?state=failed")
     assert (right.status_code, right.headers["Location"]) == (303, "/runs?state=failed")
     cookie = right.headers["Set-Cookie"]
@@ -223,6 +224,36 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert surfer.open("/v1/runs").status_code == 401  # the API accepts only the token
     surfer.send("/logout")
     assert surfer.open("/").status_code == 401
+
+
+def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
+    """It is exchanged for a session by a redirect to an address without it; later uses lead to the form."""
+    surfer, code = Surfer(Caller(env.server, Guard(TOKEN))), new_code(TOKEN)
+    assert surfer.client.head(f"/login?code={code}").status_code == 401  # as link previews do; the code stays valid
+    answer = surfer.open(f"/login?code={code}")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/")
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(answer.headers["Set-Cookie"].split("; "))
+    assert not any(secret in f"{answer.headers}{answer.text}" for secret in (code, TOKEN))
+    assert [surfer.open(path).status_code for path in PAGES] == [200] * 3
+    assert surfer.open("/v1/runs").status_code == 401
+    assert surfer.open(f"/login?code={code}").headers["Location"] == "/"  # this browser is logged in anyway
+    other = Surfer(Caller(env.server, Guard(TOKEN)))
+    for void in (new_code(f"{TOKEN}x"), "", "x"):
+        answer = other.open(f"/login?code={void}")
+        assert (answer.headers["Location"], answer.headers["Referrer-Policy"]) == ("/login?void=1", "no-referrer")
+        assert "Set-Cookie" not in answer.headers
+    assert "was used before, or is too old" in other.text("/login?void=1")
+    assert other.open("/").status_code == 401
+
+
+def test_another_site_uses_up_no_code(env: ServerEnv) -> None:
+    """A request that a page of another site makes the browser send, such as for an image, is refused before."""
+    surfer, code = Surfer(Caller(env.server, Guard(TOKEN))), new_code(TOKEN)
+    refused = surfer.open(f"/login?code={code}", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")
+    assert refused.status_code == 403
+    assert surfer.open(f"/login?code={code}", Host="rebound.example").status_code == 421
+    assert surfer.open(f"/login?code={code}").headers["Location"] == "/"
 
 
 def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
@@ -247,6 +278,7 @@ def test_without_a_token_nobody_logs_in(surfer: Surfer) -> None:
     """Without a token, the login page redirects to the inbox and sets no cookie."""
     assert surfer.open("/login").headers["Location"] == "/"
     assert "Set-Cookie" not in surfer.send("/login", token="x").headers
+    assert surfer.open(f"/login?code={new_code(TOKEN)}").headers["Location"] == "/"
 
 
 def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
