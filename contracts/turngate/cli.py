@@ -18,6 +18,7 @@ import click
 
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import use_overlay
+from turngate.sanitize import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -192,7 +193,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _print_error(text: str) -> None:
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {text}", err=True)
+    click.echo(click.style("Error:", fg="red", bold=True) + " " + visible(text, keep="\n\t"), err=True)
 
 
 def main() -> Never:

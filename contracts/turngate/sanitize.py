@@ -1,8 +1,12 @@
 """Makes untrusted text safe and short, and removes secrets, registries and local paths."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from unicodedata import east_asian_width
+
+_JOINERS = "\u200c\u200d"  # of emoji and letters: invisible, but they shape their neighbours
+_LEAST_ROOM = 20
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -16,6 +20,34 @@ def visible(text: str, keep: str = "") -> str:
 def visible_lines(text: str) -> list[str]:
     """Split a text into lines, with invisible characters escaped and trailing blanks removed."""
     return [visible(line.expandtabs(4)).rstrip() for line in text.strip("\n").split("\n")]
+
+
+def quoted_lines(text: str, mark: str = "| ", width: int = 0) -> list[str]:
+    """Split a text of others into lines that can't pass for ours.
+
+    The first line begins with `mark`. The others are indented as far and begin with `|`, also those at which a terminal
+    of `width` columns would break the text by itself.
+    """
+    further = (" " * (len(mark) - len(mark.lstrip())) + "|").ljust(len(mark))
+    lines = [visible(line.expandtabs(4), _JOINERS).rstrip() for line in text.strip("\n").split("\n")]
+    pieces = [piece for line in lines for piece in (_pieces(line, width - len(mark)) if width else (line,))]
+    return [(mark + pieces[0]).rstrip(), *((further + piece).rstrip() for piece in pieces[1:])]
+
+
+def _pieces(line: str, room: int) -> Iterator[str]:
+    """Break a line into pieces of at most `room` columns, after a blank if there is one in the second half."""
+    room, start, used = max(room, _LEAST_ROOM), 0, 0
+    for at, character in enumerate(line):
+        used += _columns(character)
+        if used > room:
+            end = line.rfind(" ", start + room // 2, at) + 1 or at
+            yield line[start:end]
+            start, used = end, sum(map(_columns, line[end : at + 1]))
+    yield line[start:]
+
+
+def _columns(character: str) -> int:
+    return 2 if east_asian_width(character) in "WF" else 1
 
 
 def bounded(text: str, limit: int) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.sanitize import bounded, command_line, redact, visible, visible_lines
+from turngate.sanitize import bounded, command_line, quoted_lines, redact, visible, visible_lines
 
 
 @given(st.text())
@@ -21,6 +21,27 @@ def test_escapes_are_shown_as_they_are_written_in_source() -> None:
 def test_lines_are_kept_and_blanks_at_their_ends_dropped() -> None:
     """An excerpt keeps its lines, with tabs as blanks, and loses trailing blanks."""
     assert visible_lines("\na\tb  \r\nc\n\n") == ["a   b  \\r", "c"]
+
+
+@given(st.text(), st.sampled_from(["| ", "? ", "  ? ", "    10. ", "codex failed: "]), st.integers(0, 60))
+def test_no_quoted_line_passes_for_one_of_ours(text: str, mark: str, width: int) -> None:
+    """The first line has the mark, the others as much indentation and a bar; the joiners of emoji are kept."""
+    first, *others = quoted_lines(text, mark, width)
+    bar = mark[: len(mark) - len(mark.lstrip())] + "|"
+    assert first.startswith(mark.rstrip())
+    assert all(line.startswith(bar) for line in others)
+    assert all(line.replace("\u200c", "").replace("\u200d", "").isprintable() for line in (first, *others))
+
+
+def test_quoted_lines_fit_into_a_terminal() -> None:
+    """Lines are broken after blanks if there are some, by the columns that letters take, and nothing is lost."""
+    assert quoted_lines("a\n\n\tb\n") == ["| a", "|", "|     b"]
+    assert quoted_lines("Paint the old door, or not?", "  1. ", 26) == ["  1. Paint the old door,", "  |  or not?"]
+    wide = "\u65e5" * 25
+    assert quoted_lines(wide, "| ", 42) == ["| " + wide[:20], "| " + wide[20:]]
+    long = "x" * 1000
+    assert "".join(line[2:] for line in quoted_lines(long, "| ", 40)) == long
+    assert {len(line) for line in quoted_lines(long, "| ", 40)[:-1]} == {40}
 
 
 @given(st.text(), st.integers(0, 50))

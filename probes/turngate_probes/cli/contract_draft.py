@@ -14,6 +14,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
 from turngate.process.orphans import adopting_orphans
+from turngate.sanitize import visible
 from turngate_probes.cli.options import say
 from turngate_probes.draft.arguments import variables
 from turngate_probes.draft.contract import Engine, draft
@@ -62,7 +63,7 @@ def write(  # noqa: PLR0913 - as it has options
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, made.text)
     for line in made.seen:
-        click.echo(line)
+        click.echo(visible(line))
     click.echo(f"wrote {file}")
     for line in made.missing:
         say(f"left to you: {line}")

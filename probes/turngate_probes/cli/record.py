@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from turngate.sanitize import visible
 from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import folder, jobs_option, say
 
@@ -68,5 +69,5 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
             for case in done.repeated:
                 click.echo(f"  {case} was recorded again, because a turn reached its deadline")
             for case, why in sorted(done.early.items()):
-                click.echo(f"  {case} ended early: {why}")
+                click.echo(f"  {case} ended early: {visible(why)}")
     return 2 if failed else 0

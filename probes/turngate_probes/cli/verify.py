@@ -2,6 +2,7 @@
 
 import click
 
+from turngate.sanitize import visible
 from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import as_json_option, say
 
@@ -45,5 +46,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
                 outcome = verified(release, interrupt)
         except CaseStoppedError:
             return INTERRUPTED
-    click.echo(json.dumps(asdict(outcome)) if as_json else f"{release.name} {outcome.status}: {outcome.detail}")
+    click.echo(
+        json.dumps(asdict(outcome)) if as_json else f"{release.name} {outcome.status}: {visible(outcome.detail)}"
+    )
     return CODES[outcome.status]

@@ -7,7 +7,7 @@ from pathlib import Path
 from turngate import Ended, EnvironmentFailed, ProcessOutcome, ProcessRequest
 from turngate.contract.hermetic import Hermetic
 from turngate.process import run
-from turngate.sanitize import visible
+from turngate.sanitize import quoted_lines, visible
 from turngate_probes.draft.arguments import Arguments, completed, guess
 from turngate_probes.draft.reading import Candidate, OutputReading, candidates, read
 from turngate_probes.harness.interrupt import Interrupt
@@ -145,6 +145,6 @@ def _filled(template: tuple[str, ...], prompt: str, session: str) -> tuple[str, 
 
 
 def _shown(done: ProcessOutcome) -> str:
-    """Return the end of what a command printed on both streams."""
+    """Return the end of what a command printed on both streams, on lines of its own, or `nothing`."""
     texts = [data.decode("utf-8", "replace").strip()[-SHOWN:] for data in (done.stdout, done.stderr)]
-    return "\n".join(visible(text, keep="\n") for text in texts if text) or "nothing"
+    return "".join(f"\n{line}" for text in texts if text for line in quoted_lines(text, "  | ")) or "nothing"

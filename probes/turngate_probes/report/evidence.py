@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
-from turngate.sanitize import bounded, command_line, visible, visible_lines
+from turngate.sanitize import bounded, command_line, quoted_lines, visible
 
 WORD = 200
 COMMAND = 1500
@@ -49,7 +49,7 @@ def _call(call: CallEvidence) -> Iterator[Line]:
 def _stream(name: str, stream: OutputExcerpt) -> Iterator[Line]:
     yield 3, Text(f"{name}: {stream.bytes} bytes" if stream.bytes else f"{name}: empty")
     if stream.excerpt.strip():
-        yield from ((4, Text(line)) for line in visible_lines(bounded(stream.excerpt, EXCERPT)))
+        yield from ((4, Text(line)) for line in quoted_lines(bounded(stream.excerpt, EXCERPT)))
 
 
 def _requests(evidence: TurnEvidence) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from turngate import EnvironmentFailed
 from turngate.decoding import convert
+from turngate.sanitize import visible
 from turngate_reference.access import token_of
 from turngate_reference.data_dir import DataDir, running_server
 
@@ -85,7 +86,9 @@ class ServerClient(Struct, frozen=True):
             answer = json.loads(response.read())
         except (OSError, HTTPException, ValueError) as failed:
             hint = "is it running? give its address with --url or TURNGATE_URL"
-            raise EnvironmentFailed(f"{self.url} did not answer as turngate serve does: {failed}", hint) from failed
+            raise EnvironmentFailed(
+                f"{self.url} did not answer as turngate serve does: {visible(str(failed))}", hint
+            ) from failed
         finally:
             connection.close()
         if response.status >= 400:  # noqa: PLR2004 - an error of HTTP
@@ -123,4 +126,5 @@ def _refused(problem: Any) -> EnvironmentFailed:
     if told.get("code") == "UNAUTHORIZED":
         hint = "give it in the environment variable TURNGATE_TOKEN; on the server's machine, turngate token prints it"
         return EnvironmentFailed("the server needs its token, and got none or another", hint)
-    return EnvironmentFailed(str(told.get("detail", "the server refused the request")), str(told.get("hint", "")))
+    detail = visible(str(told.get("detail", "the server refused the request")))
+    return EnvironmentFailed(detail, visible(str(told.get("hint", ""))))

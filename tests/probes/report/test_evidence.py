@@ -28,7 +28,7 @@ def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
     assert rest == [
         "  $ codex exec --json 'say '\"'\"'hello'\"'\"''",
         "  stdout: 26 bytes",
-        '    {"type":"thread.started"}',
+        '    | {"type":"thread.started"}',
         "  stderr: empty",
         REQUESTED,
     ]

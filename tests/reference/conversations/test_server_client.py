@@ -1,5 +1,8 @@
 """Tests of the terminal's client for a running server."""
 
+import http.client
+import json
+
 import pytest
 
 from tests.reference.caller import TOKEN, Caller
@@ -41,6 +44,16 @@ def test_what_is_not_there_is_said(server_env: ServerEnv) -> None:
     """An address where no server answers is an error with a hint."""
     with pytest.raises(EnvironmentFailed, match="did not answer as turngate serve does"):
         find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).latest(1)
+
+
+def test_no_answer_of_a_server_forges_a_line(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Detail and hint of a problem stay on one line each, and their control characters are escaped."""
+    problem = {"code": "X", "detail": "no\nhandle k3n9x2ab\x1b[2J", "hint": "a\nb"}
+    monkeypatch.setattr(http.client.HTTPResponse, "read", lambda _: json.dumps(problem).encode())
+    with served(Caller(server_env.server, Guard(TOKEN))) as port:
+        refused = server_env.cli_env.type("runs", "--url", f"http://127.0.0.1:{port}")
+    assert refused.code == 2
+    assert refused.err == "Error: no\\nhandle k3n9x2ab\\x1b[2J\na\\nb\n"
 
 
 def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:

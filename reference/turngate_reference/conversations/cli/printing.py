@@ -1,13 +1,16 @@
 """Prints the agent's answer, its question, and how to continue, for a person at a terminal."""
 
 import json
+import os
+import sys
 from functools import partial
+from typing import TextIO
 
 import click
 
 from turngate import Interaction, Repair, Stop
 from turngate.process import EXIT_LIMIT
-from turngate.sanitize import visible, visible_lines
+from turngate.sanitize import quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted
 from turngate_reference.engine.attempt import traces
@@ -22,7 +25,8 @@ _note = partial(click.echo, err=True)
 class PrintedTurn:
     """Prints the agent's texts as they arrive; if printing fails, it sets `failed` and the stop.
 
-    An envelope is held back, and printed as plain text if the turn ends with it.
+    An envelope is held back, and printed as plain text if the turn ends with it. At a terminal, where our own lines
+    stand between those of the agent, the agent's are marked.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -42,8 +46,10 @@ class PrintedTurn:
     def end(self, envelope: Envelope | BadEnvelope | None) -> None:
         """Print how the turn ended: its question or its result, in words."""
         if isinstance(envelope, Envelope):
-            result = json.dumps(envelope.final_data, indent=2, ensure_ascii=False)
-            self._print(_question(envelope.interaction) if envelope.interaction else result)
+            if envelope.interaction:
+                self._echo(question_lines(envelope.interaction))
+            else:
+                self._print(json.dumps(envelope.final_data, indent=2, ensure_ascii=False))
         else:
             self._release()
 
@@ -53,11 +59,40 @@ class PrintedTurn:
         self._held = None
 
     def _print(self, text: str) -> None:
+        self._echo(quoted(text) if sys.stdout.isatty() else [visible(text, keep=_KEPT)])
+
+    def _echo(self, lines: list[str]) -> None:
         try:
-            click.echo(visible(text, keep=_KEPT))
+            click.echo("\n".join(lines))
         except OSError as error:
             self.failed = error
             self._stop.set()
+
+
+def quoted(text: str, mark: str = "| ", stream: TextIO | None = None) -> list[str]:
+    """Return the lines of a text of others for a stream, by default stdout; none can pass for a line of ours."""
+    stream = stream or sys.stdout
+    return quoted_lines(text, mark, _columns(stream))
+
+
+def _columns(stream: TextIO) -> int:
+    """Return how wide the terminal of a stream is; 0 if it isn't one, or nobody knows."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def question_lines(asked: Interaction) -> list[str]:
+    """Return a question, as `turngate start` shows it."""
+    lines = ["", *quoted(asked.prompt, "? ")]
+    lines += [line for option in asked.options for line in quoted(option, "  - ")]
+    lines += [line for field in asked.required_fields for line in quoted(f"{field}:", "  * ")]
+    return lines
+
+
+def _note_quoted(text: str, mark: str) -> None:
+    _note("\n".join(quoted(text, mark, sys.stderr)))
 
 
 def diagnostics(done: Attempted) -> None:
@@ -65,12 +100,12 @@ def diagnostics(done: Attempted) -> None:
     record, reading, code = done.record, done.attempt.reading, done.attempt.exit_code
     folder = traces(record.run_directory, record.turns)
     for failure in reading.failures[-1:]:
-        _note(f"{record.engine} failed: {visible(failure)}")
+        _note_quoted(failure, f"{record.engine} failed: ")
     if done.attempt.interrupted:
         _note("interrupted")
     elif code != 0:
-        for line in [] if done.attempt.lingered else visible_lines(reading.result.stderr)[-_STDERR_LINES:]:
-            _note(f"  {line}")
+        if not done.attempt.lingered:
+            _note_quoted("\n".join(reading.result.stderr.strip("\n").split("\n")[-_STDERR_LINES:]), "  | ")
         _note(f"{record.engine} {_ended(done)}; see {folder}")
     elif not reading.ended:
         _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")
@@ -78,22 +113,22 @@ def diagnostics(done: Attempted) -> None:
         _note(f"{record.engine} exited with 0, but returned no answer; see {folder}")
     if done.other_session:
         back = f"got {reading.session.handle_value}" if reading.session else "got no session id"
-        _note(f"requested session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
+        _note_quoted(f"{record.session.value}, but {back}: {reading.handle.detail}", "requested session ")
         _note("this turn may lack the earlier conversation; the record keeps the requested session")
     if record.session.value is None:
-        _note(f"no session id: {visible(reading.handle.detail)}")
+        _note_quoted(reading.handle.detail, "no session id: ")
     _tell_what_is_saved(done)
 
 
 def _tell_what_is_saved(done: Attempted) -> None:
     record, session = done.record, done.record.session.value
     if done.unsaved:
-        _note(f"the result of this turn could not be saved: {visible(done.unsaved)}")
+        _note_quoted(done.unsaved, "the result of this turn could not be saved: ")
     elif done.news:
-        _note(visible(done.news))
+        _note_quoted(done.news, "")
     if done.deleted:
-        left = f"; {record.engine} itself has it as session {visible(session)}" if session else ""
-        _note(f"turngate can't resume handle {record.handle}{left}")
+        left = f"; {record.engine} itself has it as session {session}" if session else ""
+        _note_quoted(left, f"turngate can't resume handle {record.handle}")
 
 
 def _ended(done: Attempted) -> str:
@@ -121,10 +156,3 @@ def row(record: HandleRecord) -> str:
     """Return one line of the list of handles."""
     when = record.updated_at[:16].replace("T", " ")
     return visible(f"{record.handle}  {when}  {record.engine:10} {record.state:10} {record.prompt[:60]}")
-
-
-def _question(asked: Interaction) -> str:
-    lines = ["", f"? {asked.prompt}"]
-    lines += [f"  - {option}" for option in asked.options]
-    lines += [f"  {field}:" for field in asked.required_fields]
-    return "\n".join(lines)

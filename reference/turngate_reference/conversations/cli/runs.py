@@ -8,10 +8,10 @@ import click
 from turngate import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_reference.conversations.cli.options import data_dir_option
+from turngate_reference.conversations.cli.printing import quoted
 from turngate_reference.conversations.server_client import Pending, ServedRunInfo, find_server, info
 from turngate_reference.data_dir import DataDir, data_dir
 
-_KEPT = "\n\t\u200c\u200d"
 _EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
 needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
 _url = click.option("--url", metavar="URL", help="The server's address, such as http://127.0.0.1:8321.")
@@ -36,10 +36,10 @@ def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_
     for run in map(info, asking):
         if run.pending:
             closes = f", closes {_time(run.wait_deadline_at)}" if run.wait_deadline_at else ""
-            _print(f"{_row(run)}, asked {_time(run.pending.asked_at)}{closes} UTC")
-            _print(_question(run, run.pending, data))
+            click.echo(visible(f"{_row(run)}, asked {_time(run.pending.asked_at)}{closes} UTC"))
+            click.echo("\n".join(_question(run, run.pending, data)))
     for run in map(info, others):
-        _print(_row(run))
+        click.echo(visible(_row(run)))
 
 
 @click.command(epilog=_EPILOG)
@@ -68,7 +68,8 @@ def reply(
         raise EnvironmentFailed(f"{run.handle} asks nothing", f"see: {data.command('runs')}")
     response = _numbered(question, option) if option else _spelled(question, _read(text or ""))
     answer = server.reply(run, question, response)
-    click.echo(json.dumps(answer, indent=2) if as_json else f"sent to {run.handle}: {visible(response[:200])}")
+    sent = quoted(response[:200], f"sent to {visible(run.handle)}: ")
+    click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(sent))
 
 
 def _chosen(waiting: list[ServedRunInfo], prefix: str, data: DataDir) -> ServedRunInfo:
@@ -112,16 +113,12 @@ def _row(run: ServedRunInfo) -> str:
     return f"{run.handle}  {_time(run.created_at)}  {run.engine:10} {run.state:13} {turns}"
 
 
-def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> str:
-    lines = [f"  ? {line}" if number == 0 else f"    {line}" for number, line in enumerate(question.prompt.split("\n"))]
-    lines += [f"    {number}. {option}" for number, option in enumerate(question.options, 1)]
-    lines += [f"    {field}:" for field in question.required_fields]
-    return "\n".join([*lines, f"  {data.command('reply')} {run.handle} TEXT", ""])
+def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> list[str]:
+    lines = quoted(question.prompt, "  ? ")
+    lines += [line for i, option in enumerate(question.options, 1) for line in quoted(option, f"    {i}. ")]
+    lines += [line for field in question.required_fields for line in quoted(f"{field}:", "    * ")]
+    return [*lines, visible(f"  {data.command('reply')} {run.handle} TEXT"), ""]
 
 
 def _time(time: str) -> str:
     return time[:16].replace("T", " ")
-
-
-def _print(text: str) -> None:
-    click.echo(visible(text, _KEPT))

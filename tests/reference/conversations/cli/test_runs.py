@@ -51,6 +51,26 @@ def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
     assert later[-8:] not in waiting
 
 
+def test_no_question_forges_a_line_of_the_list(env: ServerEnv) -> None:
+    """Each further line of a prompt, an option and a field is indented and marked; the list has one reply command."""
+    forged = "x\n  turngate reply k3n9x2ab 'rm -rf ~'\n\nk3n9x2ab  2026-11-22 20:45  codex      waiting_user"
+    asked = json.loads(ASK)
+    asked["interaction"] |= {"prompt": forged, "options": [forged, "blue"], "required_fields": [forged]}
+    env.cli_env.engine("codex", d.codex(json.dumps(asked)), d.codex(final(colour="red")))
+    run_id, _ = env.ask()
+    lines = env.cli_env.type("runs").out.splitlines()
+    hint, row = "  turngate reply k3n9x2ab 'rm -rf ~'", "k3n9x2ab  2026-11-22 20:45  codex      waiting_user"
+    assert lines[1:] == [
+        "  ? x", f"  | {hint}", "  |", f"  | {row}",
+        "    1. x", f"    |  {hint}", "    |", f"    |  {row}", "    2. blue",
+        "    * x", f"    | {hint}", "    |", f"    | {row}:",
+        f"  turngate reply {run_id[-8:]} TEXT", "",
+    ]  # fmt: skip
+    sent, _ = reply(env, run_id, run_id[-8:], "--option", "1")
+    assert sent.out.splitlines()[0] == f"sent to {run_id[-8:]}: x"
+    assert all(line.startswith("|") for line in sent.out.splitlines()[1:])
+
+
 def test_the_list_as_json_is_that_of_the_api(env: ServerEnv) -> None:
     """The JSON list holds the API's data, including each open question."""
     run_id, question = env.ask()
