@@ -114,8 +114,9 @@ class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
 
 InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
 MAX_PROMPT = 100_000
-MAX_NAMES = 1000
-_Names = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=MAX_NAMES)]
+MAX_NAMES = 100
+MAX_NAME = 1000
+_Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=MAX_NAME)], ...], Meta(max_length=MAX_NAMES)]
 
 
 class Interaction(Struct, frozen=True, forbid_unknown_fields=True):

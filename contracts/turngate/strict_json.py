@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 MAX_DEPTH = 100
@@ -19,8 +20,12 @@ def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     paired = dict(pairs)
     if len(paired) == len(pairs):
         return paired
-    twice, keys = _Twice(paired), [key for key, _ in pairs]
-    twice.key = next(key for i, key in enumerate(keys) if key in keys[:i])
+    twice, seen = _Twice(paired), set[str]()
+    for key, _ in pairs:
+        if key in seen:
+            twice.key = key
+            break
+        seen.add(key)
     return twice
 
 
@@ -37,24 +42,30 @@ def parse(text: str) -> Any:
 
 def flaw(value: Any) -> str | None:
     """Return what is wrong with a value decoded by `DECODER`; None if it is valid."""
-    waiting = [(value, 0)]
+    waiting: list[tuple[Iterable[Any], int]] = [((value,), 0)]
     while waiting:
-        part, depth = waiting.pop()
-        if depth > MAX_DEPTH:
-            return f"data nested more than {MAX_DEPTH} levels deep"
-        if isinstance(part, _Twice):
-            return f"an object whose key {part.key[:80]!r} occurs twice"
-        if isinstance(part, float) and not math.isfinite(part):
-            return "a number that isn't valid JSON"
-        if isinstance(part, int) and abs(part) >= _TOO_LARGE:
-            return f"a number with more than {MAX_DIGITS} digits"
-        if isinstance(part, str) and not _is_text(part):
-            return "text with an unpaired surrogate"
-        if isinstance(part, dict):
-            waiting += ((inner, depth + 1) for pair in part.items() for inner in pair)
-        elif isinstance(part, list):
-            waiting += ((inner, depth + 1) for inner in part)
+        parts, depth = waiting.pop()
+        for part in parts:
+            if depth > MAX_DEPTH:
+                return f"data nested more than {MAX_DEPTH} levels deep"
+            if isinstance(part, dict):
+                if isinstance(part, _Twice):
+                    return f"an object whose key {part.key[:80]!r} occurs twice"
+                waiting += ((part.values(), depth + 1), (part.keys(), depth + 1))
+            elif isinstance(part, list):
+                waiting.append((part, depth + 1))
+            elif wrong := _flaw_of_one(part):
+                return wrong
     return None
+
+
+def _flaw_of_one(part: Any) -> str | None:
+    """Return what is wrong with a value that holds no others."""
+    if isinstance(part, str):
+        return None if part.isascii() or _is_text(part) else "text with an unpaired surrogate"
+    if isinstance(part, int):
+        return None if abs(part) < _TOO_LARGE else f"a number with more than {MAX_DIGITS} digits"
+    return "a number that isn't valid JSON" if isinstance(part, float) and not math.isfinite(part) else None
 
 
 def _is_text(text: str) -> bool:

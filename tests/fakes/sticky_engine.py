@@ -6,7 +6,7 @@ one JSON text per line.
 `FAKE_FLAWS` lists its faults, separated by blanks: `banner`, `deaf-to-mode`, `widened`,
 `no-session`, `config-allows`, `no-options` (modes are set, and reported, without them), `mute` (they are not reported),
 `contrary` (another one is reported), `answers` (the answer to a request says what is in force), `one-model` (no request
-sets another model).
+sets another model), `many-choices` and `long-choice` (of requests for permission).
 """
 
 import json
@@ -230,7 +230,10 @@ class FakeAcp(Engine):
     def send_ask(self, title: str) -> int | str:
         """Ask for permission."""
         call = {"toolCallId": title, "title": title, "kind": "edit", "rawInput": {"path": "x"}}
-        return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": OPTIONS})
+        more = [f"o{number}" for number in range(99)] if "many-choices" in FLAWS else []
+        more += ["x" * 1001] if "long-choice" in FLAWS else []
+        options = [*OPTIONS, *({"optionId": name, "name": name, "kind": "allow_once"} for name in more)]
+        return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": options})
 
     def read_answer(self, message: Message) -> str:
         """Return the selected option, or how the request was refused."""

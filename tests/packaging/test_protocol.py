@@ -54,7 +54,9 @@ def test_the_members_are_those_of_the_schema() -> None:
     assert list(members) == list(ASKED["properties"]) == ASKED["required"]
     assert str(ASKED["properties"]["prompt"]["maxLength"]) in members["prompt"]
     for name in ("options", "required_fields"):
-        assert f"at most {ASKED['properties'][name]['maxItems']} non-empty" in members[name]
+        entries = ASKED["properties"][name]
+        limits = f"at most {entries['maxItems']} strings of 1 to {entries['items']['maxLength']} characters"
+        assert limits in members[name]
 
 
 def test_the_kinds_are_those_of_the_schema() -> None:

@@ -16,6 +16,7 @@ from turngate.contract.versions import parse as parse_version
 from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
 from turngate.files import contract_files, name_of, read_regular
+from turngate.sanitize import bounded
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue
@@ -235,7 +236,7 @@ def first_error(name: str, data: Any) -> str | None:
     import jsonschema  # noqa: PLC0415 - as above
 
     error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
-    return f"{dotted(tuple(error.absolute_path))}: {error.message[:300]}" if error else None
+    return f"{dotted(tuple(error.absolute_path))}: {bounded(error.message, 300)}" if error else None
 
 
 @cache

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, get_args
 
 import msgspec
@@ -11,13 +12,16 @@ from msgspec import Struct
 
 from turngate.contract import load
 from turngate.decoding import convert
-from turngate.model import Interaction, InteractionKind, Repair
+from turngate.model import MAX_NAME, MAX_NAMES, MAX_PROMPT, Interaction, InteractionKind, Repair
 from turngate.strict_json import DECODER, flaw
 
 MAX_TEXT = 4 * 2**20
 MAX_WORK = 16 * 2**20
 KINDS: tuple[str, ...] = get_args(InteractionKind)
 _FIELDS = set(Interaction.__struct_fields__)
+_LISTS = ("options", "required_fields")
+_KEYS = _FIELDS | {"outcome", "interaction", "final_data"}
+_SHOWN = 10  # unknown keys in an error message
 ATTEMPT = 256
 STRIDE = 2**14
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
@@ -51,13 +55,16 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
         return BadEnvelope("the answer contains too many objects that aren't valid JSON")
     if not envelopes:
         return None
-    if wrong := next(filter(None, map(flaw, envelopes)), None):
+    # the cheap check first, since a list that is too long makes the others slow
+    if wrong := next(filter(None, map(_excess, envelopes)), None) or next(filter(None, map(flaw, envelopes)), None):
         return BadEnvelope(wrong)
     # compared as text, since 1 equals True in Python
-    if len({json.dumps(candidate, sort_keys=True) for candidate in envelopes}) > 1:
+    if len(envelopes) > 1 and len({json.dumps(candidate, sort_keys=True) for candidate in envelopes}) > 1:
         return BadEnvelope(f"{len(envelopes)} different envelopes")
-    # only an invalid envelope needs the schema's error messages, which are slow to produce
-    return validated(envelopes[0], repair) or BadEnvelope(load.first_error("envelope", envelopes[0]) or "it is invalid")
+    if valid := validated(envelopes[0], repair):
+        return valid
+    # the schema's error messages take seconds for much data, so they are made for what breaks the same rule in little
+    return BadEnvelope(load.first_error("envelope", _outline(envelopes[0])) or "it is invalid")
 
 
 def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
@@ -71,6 +78,29 @@ def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
                 named = {"choose_one": interaction.options, "fill_fields": interaction.required_fields}
                 return Envelope(interaction, None, repair) if named.get(interaction.kind, True) else None
     return None
+
+
+def _excess(data: dict[str, Any]) -> str | None:
+    """Return which list of a question has too many entries; they are not looked at."""
+    asked = data.get("interaction")
+    for name, entries in asked.items() if isinstance(asked, dict) else ():
+        if name in _LISTS and isinstance(entries, list) and len(entries) > MAX_NAMES:
+            return f"$.interaction.{name}: {len(entries)} entries, but at most {MAX_NAMES} are allowed"
+    return None
+
+
+def _outline(data: dict[str, Any], inner: str = "interaction") -> dict[str, Any]:
+    """Return as much of an envelope as shows which rule of the schema it breaks."""
+    unknown = islice((key for key in data if key not in _KEYS), _SHOWN)
+    return {key[:MAX_NAME]: _cut(key, data[key], inner) for key in (*(_KEYS & data.keys()), *unknown)}
+
+
+def _cut(key: str, value: Any, inner: str = "") -> Any:
+    if isinstance(value, dict):
+        return _outline(value, "") if key == inner else {}
+    if isinstance(value, list):
+        return [_cut("", item) for item in value[: MAX_NAMES + 1]] if key in _LISTS else []
+    return value[: (MAX_PROMPT if key == "prompt" else MAX_NAME) + 1] if isinstance(value, str) else value
 
 
 def json_object(text: str) -> dict[str, Any] | None:

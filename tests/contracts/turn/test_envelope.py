@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate.contract import load
-from turngate.model import MAX_NAMES, MAX_PROMPT, Interaction, Repair
-from turngate.strict_json import MAX_DEPTH
+from turngate.model import MAX_NAME, MAX_NAMES, MAX_PROMPT, Interaction, Repair
+from turngate.strict_json import MAX_DEPTH, flaw
+from turngate.turn import envelope as envelope_module
 from turngate.turn.envelope import (
     KINDS,
     MAX_TEXT,
@@ -36,7 +37,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=5,
 )
-NAMES = st.lists(TEXT | st.just(1), max_size=2) | st.sampled_from((["x"] * MAX_NAMES, ["x"] * (MAX_NAMES + 1)))
+LONG = (["x"] * MAX_NAMES, ["x"] * (MAX_NAMES + 1), ["é" * MAX_NAME], ["y", "x" * (MAX_NAME + 1)])
+NAMES = st.lists(TEXT | st.just(1), max_size=2) | st.sampled_from(LONG)
 FIELDS = {
     "kind": st.sampled_from((*KINDS, "choice")) | VALUES,
     "prompt": st.sampled_from(("Which?", "", "é" * MAX_PROMPT, "x" * (MAX_PROMPT + 1))) | VALUES,
@@ -187,7 +189,49 @@ def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
     parts = {"interaction": st.just(asked) | VALUES, "final_data": st.just({}) | VALUES}
     for part in data.draw(st.sampled_from((["interaction"], ["final_data"], [*parts], []))):
         envelope[part] = data.draw(parts[part])
-    assert (validated(envelope, Repair.NONE) is not None) == (load.first_error("envelope", envelope) is None)
+    error = load.first_error("envelope", envelope)
+    assert (validated(envelope, Repair.NONE) is not None) == (error is None)
+    if "outcome" in envelope and not flaw(envelope):
+        read = read_envelope(json.dumps(envelope))
+        assert isinstance(read, BadEnvelope if error else Envelope)
+        # the message is made for an outline of the data
+        assert not error or (isinstance(read, BadEnvelope) and read.detail.partition(":")[0] == error.partition(":")[0])
+
+
+@pytest.mark.parametrize("name", ["options", "required_fields"])
+def test_a_list_that_is_too_long_is_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named with its length, in prose too, before any check that takes longer for more entries."""
+    for slow in ("flaw", "validated", "load"):
+        monkeypatch.setattr(envelope_module, slow, None)
+    asked = QUESTION["interaction"] | {name: [f"o{number}" for number in range(100_000)]}
+    text = json.dumps({"outcome": "ask_user", "interaction": asked})
+    said = f"$.interaction.{name}: 100000 entries, but at most {MAX_NAMES} are allowed"
+    assert detail(text) == detail(f"So: {text}") == said
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"outcome": "x" * 10**6, "more": [1] * 10**5},
+        {"outcome": "ask_user", "interaction": dict.fromkeys(map(str, range(10**5)), 1)},
+        {"outcome": "ask_user", "interaction": QUESTION["interaction"] | {"options": [["x" * 1000] * 10] * 100}},
+        {"outcome": "ask_user", "interaction": QUESTION["interaction"] | {"prompt": 1, "context": {"x" * 10**6: [1]}}},
+        {"outcome": "final", "final_data": [{"a": [1] * 10**4}] * 50},
+    ],
+)
+def test_an_error_message_is_made_for_little_data(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schema, whose messages take long for much data, gets an outline, and the error is the same."""
+    given_to_schema: list[Any] = []
+
+    def noted(name: str, value: Any) -> str | None:
+        given_to_schema.append(value)
+        return first_error(name, value)
+
+    first_error = load.first_error
+    monkeypatch.setattr(load, "first_error", noted)
+    place = (first_error("envelope", data) or "").partition(":")[0]
+    assert detail(json.dumps(data)).partition(":")[0] == place
+    assert all(len(json.dumps(value)) < 2 * MAX_PROMPT for value in given_to_schema)
 
 
 @pytest.mark.parametrize("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
@@ -258,6 +302,11 @@ def test_escaped_key_is_the_same_key() -> None:
         '{"outcome": ' + "1" * 5_000 + "}",
         'x {"outcome": ' + "1" * 5_000 + "}",
         SAID + "x" * MAX_TEXT,
+        "{" + "".join(f'"k{number}":1,' for number in range(250_000)) + '"k249999":1,"outcome":"final"}',
+        ASKED.replace('"red"', '"",' * 1_300_000 + '"red"'),
+        ASKED.replace("{}", f"[{'1,' * 1_900_000}1]"),
+        ASKED.replace('"red"', f'"{"x" * 4_000_000}"'),
+        ASKED.replace('"red"', '"red",' * 1_600_000 + '"red"'),
     ],
     ids=lambda text: text[:16],
 )

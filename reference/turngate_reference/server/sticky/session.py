@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from turngate import ContractError, Mode, RefusedError, TurngateError
+from turngate.model import MAX_NAME, MAX_NAMES
 from turngate_reference.server.sticky.acp import AcpTransport
 from turngate_reference.server.sticky.app_server import AppServerTransport
 from turngate_reference.server.sticky.events import (
@@ -135,8 +136,12 @@ class StickySession:
     async def _ask(
         self, prompt: str, answers: Mapping[str, Message], grants: Collection[str], context: Mapping[str, Any]
     ) -> Message | None:
-        """Return the transport's answer to a request; None if there is no one-time choice or no running turn."""
-        if not answers or self._turn is None:
+        """Return the transport's answer to a request; None without a one-time choice or a running turn.
+
+        A request with more or longer choices than a question may have is declined, too.
+        """
+        too_much = len(answers) > MAX_NAMES or any(len(name) > MAX_NAME for name in answers)
+        if not answers or too_much or self._turn is None:
             self._declined = True
             return None
         chosen: str | None = next(iter(grants or answers))

@@ -102,7 +102,11 @@ def test_auto_never_waits(server_env: ServerEnv) -> None:
         '{"outcome": "ask_user", "interaction": {"kind": "guess"}}',
         "which?",
         ASK + ASK[:-1] + ', "x": 1}',
+        ASK.replace('"red"', '"red", ' * 100_000 + '"red"'),
+        ASK.replace("red", "r" * 1001),
+        f"{ASK[:-1]}{' ' * 5 * 2**20}}}",
     ],
+    ids=lambda text: text[:40],
 )
 def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> None:
     """An invalid question fails the run."""

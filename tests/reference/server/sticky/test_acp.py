@@ -62,6 +62,16 @@ def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, fla
     assert stage.turn(heard, "go on").failure is None
 
 
+@pytest.mark.parametrize("flaw", ["many-choices", "long-choice"])
+def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, flaw: str) -> None:
+    """More or longer choices than a question may have are not shown to the user; nothing is granted."""
+    heard = stage.open(contract("acp"), flaws=flaw)
+    heard.until(Opened)
+    ended = stage.turn(heard, "ask")
+    assert (ended.final_text, ended.declined) == ("cancelled", True)
+    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+
+
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
     """An engine that reports leaving the asking mode is ended."""
     heard, _ = stage.opened(contract("acp"))
