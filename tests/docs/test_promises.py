@@ -6,12 +6,13 @@ import re
 import pytest
 
 from tests.docs.hooks import ROOT
-from turngate import strict_json
+from turngate import model, strict_json
+from turngate_reference import access
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
 from turngate_reference.server.store import database, outbox, upgrade
-from turngate_reference.server.web import listener, validation
+from turngate_reference.server.web import listener, sessions, validation
 from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.streams import EventStreams
 
@@ -24,12 +25,16 @@ LIMITS = {
     "nesting of JSON": f"{strict_json.MAX_DEPTH}",
     "digits of a number in JSON": f"{strict_json.MAX_DIGITS}",
     "final data of a run": f"{decide.MAX_FINAL_DATA // MIB} MiB",
+    "options of a question, and required fields": f"{model.MAX_NAMES}",
+    "characters of an option or a required field": f"{model.MAX_NAME}",
     "texts of a turn that are kept as events": f"{headless.MAX_TEXTS}",
     "characters of such a text": f"{headless.MAX_TEXT}",
     "connections at the same time": f"{CONNECTION_LIMITS.connections}",
     "time in which the headers of a request must arrive": f"{CONNECTION_LIMITS.headers:g} seconds",
     "time in which a body must arrive": f"{CONNECTION_LIMITS.body:g} seconds",
     "idle time of a connection": f"{CONNECTION_LIMITS.idle:g} seconds",
+    "time in which an address logs a browser in": f"{access.CODE_MINUTES} minutes",
+    "time for which a browser stays logged in": f"{sessions.LIFETIME // 86400} days",
     "event streams at the same time": f"{EventStreams().limit}",
     "engines at the same time, unless `--slots` says otherwise": f"{app.SLOTS}",
     "wait for the database before a request gets 503": f"{database.BUSY_SECONDS:g} seconds",
@@ -41,9 +46,9 @@ LIMITS = {
 }
 
 
-def rows(heading: str) -> list[list[str]]:
+def rows(heading: str, text: str = TEXT) -> list[list[str]]:
     """Return the rows of the table below a heading, without its header."""
-    section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -51,7 +56,17 @@ def rows(heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("heading", ["Under load", "When something fails", "Bad input"])
 def test_every_promise_names_tests_that_there_are(heading: str) -> None:
     """Every promise names existing tests, by path and function."""
-    promises = rows(heading)
+    assert_tested([(promise, named) for promise, named in rows(heading)])
+
+
+def test_every_protection_names_tests_that_there_are() -> None:
+    """Every protection in SECURITY.md names existing tests, too."""
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
+    assert_tested([(protection, named) for _, protection, named in rows("What turngate protects", text)])
+
+
+def assert_tested(promises: list[tuple[str, str]]) -> None:
+    """Assert that each promise names existing tests."""
     assert promises
     for promise, named in promises:
         tests = re.findall(r"`(tests/\S+\.py)::(\w+)`", named)

@@ -1,19 +1,23 @@
 """Options that several commands share, and messages to the user. Options are checked before anything runs."""
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from turngate.sanitize import visible
 from turngate_probes.cli.completion import clauses
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SUFFIXES = (".json", ".xml", ".sarif", ".md", ".html")
 
-say = partial(click.echo, err=True)
+
+def say(text: str) -> None:
+    """Print a message on stderr, with control characters escaped."""
+    click.echo(visible(text, keep="\n\t"), err=True)
 
 
 def folder(**more: bool) -> click.Path:

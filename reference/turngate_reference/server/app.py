@@ -40,8 +40,8 @@ class ServerSettings:
 
     `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `reached`
     how terminal commands reach the server. Resumable runs keep their processes for `warm_wait` seconds after asking,
-    unless they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust` is what
-    the operator allows although turngate can't make it safe.
+    unless they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust`
+    is what the operator allows although turngate can't make it safe.
     """
 
     data: DataDir

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.probes.report import samples
-from turngate import cli
+from turngate import EnvironmentFailed, cli
 from turngate_probes.cli import options
 from turngate_probes.report.output import Output
 from turngate_probes.report.publish import json_text
@@ -54,3 +54,16 @@ def test_an_anchor_is_a_file_of_the_repository(tmp_path: Path, capsys: pytest.Ca
     (run,) = json.loads((tmp_path / "report.sarif").read_text())["runs"]
     places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
     assert [place["artifactLocation"]["uri"] for place in places] == ["pyproject.toml"] * 2
+
+
+def test_no_message_has_control_characters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither messages of commands nor errors, which may quote an engine, reach the terminal unescaped."""
+
+    @click.command()
+    def fails() -> None:
+        options.say("\x1b[2Ja\nb\u202e")
+        raise EnvironmentFailed("\x1b]0;owned\x07", "\x9bhint")
+
+    monkeypatch.setattr(cli.EntryPointGroup, "get_command", lambda *_: fails)
+    assert cli.run(["fails"]) == 2
+    assert capsys.readouterr().err == "\\x1b[2Ja\nb\\u202e\nError: \\x1b]0;owned\\x07\n\\x9bhint\n"

@@ -284,16 +284,6 @@ def test_serve_can_need_no_token(cli_env: CliEnv) -> None:
     assert not (cli_env.data / "token").exists()
 
 
-def test_without_a_server_there_is_no_address(cli_env: CliEnv) -> None:
-    """Nor a token, before the first server has made one."""
-    said = cli_env.type("token", "--link")
-    assert (said.code, said.out) == (2, "")
-    assert "no server runs on" in said.err
-    said = cli_env.type("token")
-    assert (said.code, said.out) == (2, "")
-    assert "turngate serve makes one" in said.err
-
-
 @pytest.mark.long
 def test_serve_does_not_trust_a_token_that_others_know(cli_env: CliEnv) -> None:
     """A token file that others could have read ends the start with exit code 2, and what to do."""

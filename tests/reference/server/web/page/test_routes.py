@@ -1,6 +1,7 @@
 """Tests of what a user does in a browser: log in, start a run, reply, cancel."""
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -224,6 +225,20 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert surfer.open("/v1/runs").status_code == 401  # the API accepts only the token
     surfer.send("/logout")
     assert surfer.open("/").status_code == 401
+
+
+def test_nothing_else_is_open(env: ServerEnv) -> None:
+    """Without the token, every path but those of the login form answers 401, whether it exists or not."""
+    caller = Caller(env.server, Guard(TOKEN))
+    told = set()
+    for rule in caller.app.url_map.iter_rules():
+        path = re.sub("<[^>]+>", "page.css" if rule.endpoint == "page.static" else "x", rule.rule)
+        for method in (rule.methods or set()) - {"OPTIONS"}:
+            answer = caller.app.test_client().open(path, method=method, headers={"Origin": ORIGIN})
+            told |= set() if answer.status_code == 401 else {path}
+            answer.close()
+    assert told == {"/healthz", "/login", "/static/page.css"}
+    assert caller.app.test_client().get("/no/such/path").status_code == 401
 
 
 def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
