@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -267,6 +267,7 @@ class PermissionMode(Struct, frozen=True):
     options: Arguments that replace {options}, before those of the caller. {files} is the folder of the files.
     session: Fields of the request that opens a session.
     expect: Path in the response to that request -> its required value.
+    turn: Fields of the requests that start a turn.
     mode: The session mode to set, which the engine must confirm.
     """
 
@@ -277,6 +278,7 @@ class PermissionMode(Struct, frozen=True):
     options: Texts = ()
     session: Mapping[str, str] = field(default_factory=dict)
     expect: Annotated[Mapping[RecordPath, str], NOT_EMPTY] = field(default_factory=dict)
+    turn: Annotated[Mapping[str, Any], NOT_EMPTY] = field(default_factory=dict)
     mode: Text | None = None
     query: ModeQuery | None = None
 

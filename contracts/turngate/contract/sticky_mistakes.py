@@ -7,7 +7,9 @@ from turngate.contract.versions import Claim
 from turngate.errors import ContractError
 
 # the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
-_MODE_KEYS = {"session": ("app_server",), "expect": ("app_server",), "mode": ("acp", "stream_json")}
+_MODE_KEYS = {
+    "session": ("app_server",), "expect": ("app_server",), "turn": ("app_server",), "mode": ("acp", "stream_json")
+}  # fmt: skip
 # the keys that nothing reads without a transport
 _OF_A_PROCESS = (
     "argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time"

@@ -52,9 +52,9 @@ class AppServerTransport(RpcTransport):
         self._text, self._items = None, {}
         self._turn_id, self._other_threads = None, {}
         self._ended = asyncio.get_running_loop().create_future()
-        asked = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
+        prompt = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
         try:
-            started = await self.call("turn/start", asked)
+            started = await self.call("turn/start", {**self.permission_mode.turn, **prompt})
         except TransportError as failed:
             return None, str(failed)
         turn_id = value_at(started, "turn.id")
