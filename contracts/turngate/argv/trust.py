@@ -4,6 +4,7 @@ A contract declares where that is so: by a deviation from one of the clauses bel
 the same, or trust a workspace, whose files then have all the effects that the engine gives them.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate.contract.launch import Guards
+from turngate.contract.session_ids import slots
 from turngate.contract.structs import Deviation, EngineContract
+from turngate.contract.surroundings import UnsafeSetting
 from turngate.errors import RefusedError
 from turngate.model import Mode
 
@@ -48,10 +51,19 @@ class Trust(Struct, frozen=True):
         """Return the contract for a workspace: without what keeps its files from having effects if it is trusted."""
         return replace(contract, guards=Guards()) if self.trusts(workspace) else contract
 
-    def check(self, contract: EngineContract, mode: Mode, workspace: Path | None, *, kept: bool = False) -> None:
+    def check(
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        workspace: Path | None,
+        env: Mapping[str, str | None],
+        *,
+        kept: bool = False,
+    ) -> None:
         """Refuse a turn that can't be made safe, in a workspace (None: one of its own, in which nobody put a file).
 
-        `kept` says that the process outlives the turn. RefusedError says what is unsafe, and what the operator can do.
+        `env` has the variables that locate the user's settings. `kept` says that the process outlives the turn.
+        RefusedError says what is unsafe, and what the operator can do.
         """
         if contract.engine in self.unsafe_engines:
             return
@@ -60,6 +72,11 @@ class Trust(Struct, frozen=True):
         if unsafe := _declared(contract, mode, _KEPT_FROM_USER if kept else _FROM_USER):
             hint = f"{unsafe.compensation}; to run it all the same, pass {allow}"
             raise RefusedError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
+        if found := _unsafe_setting(contract, mode, env, kept=kept):
+            setting, file = found
+            hint = f"{setting.remedy}; to run it all the same, pass {allow}"
+            clause = next(iter(_KEPT_FROM_USER if kept else _FROM_USER))
+            raise RefusedError(f"{setting.name} in {file} lets {what} act without asking", hint, clause)
         if workspace is None or self.trusts(workspace):
             return
         if unsafe := _declared(contract, mode, _KEPT_FROM_WORKSPACE if kept else _FROM_WORKSPACE):
@@ -69,6 +86,30 @@ class Trust(Struct, frozen=True):
 
 
 NO_TRUST = Trust()
+
+
+def _unsafe_setting(
+    contract: EngineContract, mode: Mode, env: Mapping[str, str | None], *, kept: bool
+) -> tuple[UnsafeSetting, Path] | None:
+    """Return the first setting that nothing outranks, and the file of the user that has it."""
+    if mode is not Mode.INTERACTIVE:
+        return None
+    values = slots(contract.store.locations if contract.store else {}, env)
+    for setting in contract.unsafe_settings:
+        place, _, below = setting.files.partition("/")
+        folder = values.get(place.strip("{}"))
+        for file in sorted(Path(folder).glob(below)) if folder and (kept or not setting.kept_only) else ():
+            if re.search(setting.pattern, _text(file)):
+                return setting, file
+    return None
+
+
+def _text(file: Path) -> str:
+    """Return the text of a file; what turngate can't read, an engine of the same user can't read either."""
+    try:
+        return file.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _declared(contract: EngineContract, mode: Mode, clauses: Mapping[str, frozenset[Mode]]) -> Deviation | None:

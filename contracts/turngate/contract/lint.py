@@ -208,10 +208,18 @@ def _environment_errors(document: Document, environment: Claim) -> _Errors:
 
 
 def _resume_probe_errors(document: Document, probe: Claim) -> _Errors:
-    # must be declared for every release of the claim
-    stores = [{*store.data["locations"]} for store in document.meeting("store", probe)]
-    known = {"HOME"} | (set.intersection(*stores) if stores else set())
+    known = _stored_places(document, probe)
     yield from _unknown_slots(document, probe.at("directory"), probe.data.get("directory", ""), known)
+
+
+def _unsafe_setting_errors(document: Document, setting: Claim) -> _Errors:
+    yield from _unknown_slots(document, setting.at("files"), setting.data["files"], _stored_places(document, setting))
+
+
+def _stored_places(document: Document, claim: Claim) -> set[str]:
+    """Return HOME and the variables of `store` that are declared for every release of a claim."""
+    stores = [{*store.data["locations"]} for store in document.meeting("store", claim)]
+    return {"HOME"} | (set.intersection(*stores) if stores else set())
 
 
 def _unknown_slots(document: Document, at: Path_, text: str, known: set[str]) -> _Errors:
@@ -235,4 +243,5 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (_store_errors, "store"),
     (_environment_errors, "environment", "store"),
     (_resume_probe_errors, "resume_probe", "store"),
+    (_unsafe_setting_errors, "unsafe_settings", "store"),
 )

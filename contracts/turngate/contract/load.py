@@ -28,7 +28,7 @@ ONE_OF = (
 OPTIONAL = ("store", "guards")
 ALL_OF = (
     "options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries",
-    "file_marks", "widening_settings", "redirects",
+    "file_marks", "widening_settings", "unsafe_settings", "redirects",
 )  # fmt: skip
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"

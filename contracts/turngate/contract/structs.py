@@ -23,7 +23,7 @@ from turngate.contract.launch import (
     Sticky,
     Stream,
 )  # fmt: skip
-from turngate.contract.surroundings import Canary, Redirect, WideningSetting
+from turngate.contract.surroundings import Canary, Redirect, UnsafeSetting, WideningSetting
 from turngate.contract.values import (
     NOT_EMPTY,
     FileName,
@@ -262,6 +262,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     guards: Guards = Guards()
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
     widening_settings: Annotated[tuple[WideningSetting, ...], SOME] = ()
+    unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()

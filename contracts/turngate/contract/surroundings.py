@@ -9,7 +9,18 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct, field
 
-from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Rule, SandboxPath, Strings, Variable
+from turngate.contract.values import (
+    NOT_EMPTY,
+    Name,
+    OnlyTrue,
+    Regex,
+    Rule,
+    SandboxPath,
+    Strings,
+    Text,
+    Variable,
+    matching,
+)  # fmt: skip
 
 
 class SetupFile(Struct, frozen=True):
@@ -66,6 +77,24 @@ class WideningSetting(Struct, frozen=True):
     env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     shows: Literal["tool_call", "command_call"] = "tool_call"
     alone: OnlyTrue = False
+
+
+class UnsafeSetting(Struct, frozen=True):
+    """A setting of the user that lets the engine act unasked in mode interactive, and that nothing outranks.
+
+    A turn is refused while the setting is there.
+
+    files: Where it may be: a path that starts with {HOME} or a variable of `store`. * matches any part of a name.
+    pattern: Finds it in the text of a file.
+    remedy: What the user can do instead.
+    kept_only: It matters only to a process that outlives a turn.
+    """
+
+    name: Name
+    files: Annotated[str, matching(r"^\{\w+\}/[^{}]+$")]
+    pattern: Regex
+    remedy: Text
+    kept_only: OnlyTrue = False
 
 
 class Redirect(Struct, frozen=True):

@@ -12,7 +12,7 @@ from turngate.contract.versions import Path_, dotted
 from turngate.errors import ContractError
 
 Places = dict[Path_, tuple[int, int]]
-_MOST_VALUES = 50_000
+MOST_VALUES = 50_000
 _MOST_TEXT = 4 * 2**20  # characters
 
 
@@ -52,8 +52,8 @@ class _Construction:
     def of(self, node: yaml.Node, path: Path_) -> Any:
         """Return the data of a node at a path; ContractError if it is invalid."""
         self.marks[path] = _place(node)
-        if len(self.marks) > _MOST_VALUES:
-            raise self._error(f"more than {_MOST_VALUES} values", path, "write less, and use fewer aliases")
+        if len(self.marks) > MOST_VALUES:
+            raise self._error(f"more than {MOST_VALUES} values", path, "write less, and use fewer aliases")
         if isinstance(node, yaml.SequenceNode):
             return [self.of(child, (*path, i)) for i, child in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):

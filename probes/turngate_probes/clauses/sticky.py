@@ -12,6 +12,7 @@ from turngate_probes.clauses.surroundings import WIDENED, check_effects
 from turngate_probes.harness import surroundings
 from turngate_probes.harness.observations import NotSeenError, Observations
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
+from turngate_probes.server_level.server_run import UNSAFE
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")
@@ -126,12 +127,15 @@ def permission_allowed(seen: Observations) -> Finding:
 
 @check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))
 def settings_cannot_widen(seen: Observations) -> Finding:
-    """Nothing took effect before the user was asked, or after the user declined."""
+    """Nothing took effect before the user was asked, or after the user declined; or the server takes no such run."""
     _must_be_sticky(seen)
     settings, calls = seen.contract.widening_settings, surroundings.calls(seen.contract.hermetic)
     if not settings or not calls:
         raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
-    wanted = {f"{name}-{call}": call for name in surroundings.groups(settings) for call in calls}
+    groups, first_call = surroundings.groups(settings), next(iter(calls))
+    created = {name: seen.calls.get(f"sticky-own-settings/{name}-{first_call}-create") for name in groups}
+    rejected = {name: call for name, call in created.items() if call and call.document.get("code") == UNSAFE}
+    wanted = {f"{name}-{call}": call for name in groups if name not in rejected for call in calls}
     for step, call in wanted.items():
         turn = seen.turns.get(f"sticky-own-settings/{step}")
         if turn is not None:
@@ -140,7 +144,12 @@ def settings_cannot_widen(seen: Observations) -> Finding:
     for turn in turns:
         if not turn.called:
             raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
-    return passed(f"nothing took effect with {', '.join(setting.name for setting in settings)}", *turns)
+    details = (
+        ("nothing took effect with", [name for name in groups if name not in rejected]),
+        ("the server takes no run with", rejected),
+    )
+    said = [f"{what} {', '.join(s.name for n in names for s in groups[n])}" for what, names in details if names]
+    return passed("; ".join(said), *turns, *rejected.values())
 
 
 @check("sticky.workspace-cannot-redirect", "sticky-workspace", blames=("sticky.one-process",))

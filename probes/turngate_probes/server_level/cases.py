@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.questions import ASK, FINAL, ask
-from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError
 from turngate_probes.server_level.shim import install
 from turngate_probes.server_level.warm_run import WarmRun
 from turngate_probes.stub_model import Hang, Refuse, Reply, Text, new_nonce
@@ -124,7 +124,7 @@ def _decline(run: ServerRun) -> None:
 def _acts(run: ServerRun, step: str, asked: Ask, question: dict[str, Any] | None, choice: int) -> None:
     """Run a turn in which the model asks for a tool, and answer a request for permission by the option at `choice`."""
     if question is None:
-        run.create(asked.reply, tool=asked.tool)
+        run.create(asked.reply, step=f"{step}-create", tool=asked.tool)
     else:
         run.reply(f"{step}-reply", question, asked)
     run.follow(f"{step}-acting")
@@ -159,7 +159,8 @@ def _sticky_own_settings(driver: EngineDriver) -> None:
     """Decline what the model asks for, where the user's settings would allow it, if the engine asks at all."""
     for name, settings in surroundings.groups(driver.contract.widening_settings).items():
         inside = surroundings.with_settings(driver, name, settings)
-        with _serving(inside) as run:
+        # a run that is rejected for safety is what the clause wants
+        with _serving(inside) as run, suppress(UnsafeRunError):
             question: dict[str, Any] | None = None
             for number, (call, tool) in enumerate(_tools(driver).items(), 1):
                 _acts(run, f"{name}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, -1)

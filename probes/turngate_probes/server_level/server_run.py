@@ -28,8 +28,13 @@ TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
 GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
+UNSAFE = "ENGINE_UNSAFE"
 _UNSETTLED = ("queued", "running")
 _UNENDED = (*_UNSETTLED, "waiting_user")
+
+
+class UnsafeRunError(CaseStoppedError):
+    """The server rejects a run in which nothing keeps the engine from acting unasked."""
 
 
 @dataclass(slots=True)
@@ -79,8 +84,10 @@ class ServerRun:
         finally:
             self._end(killed)
 
-    def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, tool: ToolUse | None = None, **more: Any) -> None:
-        """Create an interactive run; CaseStoppedError if it is rejected.
+    def create(
+        self, reply: Reply, *, step: str = "create", timeout: int = TURN_LIMIT, tool: ToolUse | None = None, **more: Any
+    ) -> None:
+        """Create an interactive run; CaseStoppedError if it is rejected, UnsafeRunError if it is for safety.
 
         The model asks for `tool` before it replies.
         """
@@ -101,9 +108,10 @@ class ServerRun:
             "model": contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
             "engine_options": options, **more,
         }  # fmt: skip
-        call = self._client.post("/v1/runs", body, f"{driver.case}/create")
+        call = self._client.post("/v1/runs", body, f"{driver.case}/{step}")
         if "links" not in call.document:
-            raise CaseStoppedError(f"the run was rejected: {call.said()}", by_engine=True)
+            rejected = UnsafeRunError if call.document.get("code") == UNSAFE else CaseStoppedError
+            raise rejected(f"the run was rejected: {call.said()}", by_engine=True)
         self.run = call.document
 
     def settle(self, step: str) -> None:

@@ -1,7 +1,7 @@
 """Starts a conversation with an engine, continues it by its handle, and keeps its record up to date."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class Conversations(Struct, frozen=True):
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
-        contract = self.safe(installed.contract, mode, prompt, cwd, workspace)
+        contract = self.safe(installed.contract, mode, prompt, cwd, workspace, {})
         built = first_turn(
             contract, prompt, mode, options=args, model=model, workspace=workspace, allow_file_marks=True
         )
@@ -94,12 +94,21 @@ class Conversations(Struct, frozen=True):
             news = f"run {record.run_id} had already ended and doesn't show this turn" if record.served else ""
             return replace(self._continue(record, message), news=news)
 
-    def safe(self, contract: EngineContract, mode: Mode, text: str, chosen: Path | None, cwd: Path) -> EngineContract:
+    def safe(
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        text: str,
+        chosen: Path | None,
+        cwd: Path,
+        locations: Mapping[str, str | None],
+    ) -> EngineContract:
         """Return the contract for a turn in `cwd`, which the user has `chosen`, or which is the run's own (None).
 
-        RefusedError: nothing makes the turn safe, or the text makes the engine read a file outside `cwd`.
+        `locations` are those of the conversation. RefusedError: nothing makes the turn safe, or the text makes the
+        engine read a file outside `cwd`.
         """
-        self.trust.check(contract, mode, chosen)
+        self.trust.check(contract, mode, chosen, relocated(os.environ, locations))
         if mode is Mode.INTERACTIVE and not self.allow_file_marks:
             check_file_marks(contract, text, cwd)
         return self.trust.applied(contract, cwd)
@@ -118,7 +127,7 @@ class Conversations(Struct, frozen=True):
         session = self._session(record)
         installed = find_engine(record.engine, self.data, self.stop)
         chosen = None if launch.cwd == record.run_directory.absolute() else launch.cwd
-        contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd)
+        contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd, launch.locations)
         built = resumed_turn(
             contract, message, launch.mode, session,
             options=launch.args, model=launch.model, workspace=launch.cwd, allow_file_marks=True,

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
@@ -33,7 +33,7 @@ from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 # the contract for a turn: of the engine, for the mode and the text, in a chosen workspace or else the run's own
-Safe = Callable[[EngineContract, Mode, str, Path | None, Path], EngineContract]
+Safe = Callable[[EngineContract, Mode, str, Path | None, Path, Mapping[str, str | None]], EngineContract]
 WATCH_SECONDS = 0.5
 _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
@@ -66,7 +66,7 @@ class ServedRun:
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
-        contract = safe(engine.contract, self.run.mode, message, self.run.workspace, self.run.cwd)
+        contract = safe(engine.contract, self.run.mode, message, self.run.workspace, self.run.cwd, self.run.locations)
         engine = structs.replace(engine, contract=contract)
         outbox, checker = Outbox(self.store), SchemaChecker(DATA_SECONDS)
         env = relocated(os.environ, self.run.locations)

@@ -105,7 +105,7 @@ class Server:
         )  # fmt: skip
         self.commands = Commands(
             self.store, self._records, self.engines, self.dispatcher, self._sticky, self.warm, self.schemas,
-            settings.workspace_root, settings.trust,
+            settings.workspace_root, settings.env, settings.trust,
         )  # fmt: skip
 
         self._watch = threading.Thread(

@@ -35,12 +35,12 @@ def unsafe(clause: str) -> EngineContract:
 def test_what_is_unsafe_is_refused(clause: str, mode: Mode, kept: bool, workspace: Path | None) -> None:  # noqa: FBT001
     """The error names the engine, what an orchestrator must do, and the option that allows it."""
     with pytest.raises(RefusedError) as raised:
-        Trust().check(unsafe(clause), mode, workspace, kept=kept)
+        Trust().check(unsafe(clause), mode, workspace, {}, kept=kept)
     assert raised.value.subject == clause
     assert "codex 0.169.0" in raised.value.what
     assert "run it in a container" in raised.value.hint
     assert "--allow-unsafe codex" in raised.value.hint
-    Trust(frozenset({"codex"})).check(unsafe(clause), mode, workspace, kept=kept)
+    Trust(frozenset({"codex"})).check(unsafe(clause), mode, workspace, {}, kept=kept)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_a_deviation_says_nothing_of_is_not_refused(
     clause: str, mode: Mode, kept: bool, workspace: Path | None  # noqa: FBT001
 ) -> None:  # fmt: skip
     """Another mode, another kind of process, or a workspace in which nobody put a file is safe."""
-    Trust().check(unsafe(clause), mode, workspace, kept=kept)
+    Trust().check(unsafe(clause), mode, workspace, {}, kept=kept)
 
 
 def test_a_trusted_workspace_allows_what_its_own_files_do(tmp_path: Path) -> None:
@@ -67,11 +67,11 @@ def test_a_trusted_workspace_allows_what_its_own_files_do(tmp_path: Path) -> Non
     below.mkdir(parents=True)
     (tmp_path / "link").symlink_to(mine)
     trust = Trust(workspaces=(tmp_path / "link",))
-    trust.check(unsafe("workspace.cannot-redirect"), Mode.AUTO, mine)
+    trust.check(unsafe("workspace.cannot-redirect"), Mode.AUTO, mine, {})
     with pytest.raises(RefusedError, match="files in the workspace"):
-        trust.check(unsafe("workspace.cannot-redirect"), Mode.AUTO, below)
+        trust.check(unsafe("workspace.cannot-redirect"), Mode.AUTO, below, {})
     with pytest.raises(RefusedError, match="settings of the user"):
-        trust.check(unsafe("interactive.settings-cannot-widen"), Mode.INTERACTIVE, mine)
+        trust.check(unsafe("interactive.settings-cannot-widen"), Mode.INTERACTIVE, mine, {})
 
 
 def test_a_trusted_workspace_is_not_guarded(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The commands of callers: create a run, reply to its question, cancel it. Each is one transaction."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class Commands:
     warm: WarmProcesses
     schemas: SchemaChecker
     workspace_root: Path | None
+    server_env: Mapping[str, str]
     trust: Trust = NO_TRUST
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class Commands:
             detail = f"{widening[0]} lets {contract.engine} act without asking"
             members = {"flag": widening[0]} | listed
             raise ApiError("AUTO_FLAG_REFUSED", detail, "remove it, or use mode auto", members)
-        _check_safety(self.trust, contract, mode, workspace, kept=sticky)
+        self._check_safety(contract, mode, workspace, self.server_env, kept=sticky)
         # the run's own directory doesn't exist yet
         place = workspace or own_cwd(self.records.data.runs / "new")
         if request.get("warm_wait_sec"):
@@ -194,7 +196,21 @@ class Commands:
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
         if engine is not None:
-            _check_safety(self.trust, engine.contract, run.mode, run.workspace)
+            self._check_safety(engine.contract, run.mode, run.workspace, run.locations)
+
+    def _check_safety(
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        workspace: Path | None,
+        env: Mapping[str, str | None],
+        *,
+        kept: bool = False,
+    ) -> None:
+        try:
+            self.trust.check(contract, mode, workspace, env, kept=kept)
+        except RefusedError as refused:
+            raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
 
     def _contract(self, run: Run, engine: InstalledEngine | None) -> EngineContract:
         """Return the contract of a run's engine, which a sticky process has even if it was uninstalled."""
@@ -243,15 +259,6 @@ def _check_warm_wait(contract: EngineContract, request: dict[str, Any], place: P
         why = "it is for interactive runs without a sticky process"
     if why is not None:
         raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
-
-
-def _check_safety(
-    trust: Trust, contract: EngineContract, mode: Mode, workspace: Path | None, *, kept: bool = False
-) -> None:
-    try:
-        trust.check(contract, mode, workspace, kept=kept)
-    except RefusedError as refused:
-        raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

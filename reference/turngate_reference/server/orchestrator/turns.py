@@ -85,15 +85,16 @@ class TurnRunner:
             reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
         env = self._env(engine, run.locations)
         keeps = run.is_sticky and engine.contract.sticky.transport != "none"
-        try:
-            self.trust.check(engine.contract, run.mode, run.workspace, kept=keeps)
-        except RefusedError as unsafe:
-            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, str(unsafe)) from unsafe
+        if why := self._unsafe(run, engine, env, kept=keeps):
+            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, why)
         if keeps:
             self.sticky.begin(run, engine, env)
             return None
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
-        if run.warm_wait_sec:
+        if run.warm_wait_sec and self._unsafe(run, engine, env, kept=True):
+            # a headless turn is safe, and a process that waits has the settings from its start
+            self.warm.finish(run.run_id)
+        elif run.warm_wait_sec:
             ended = WarmTurn(turn, self.warm).play(reply, stop)
             if ended is not None:
                 return ended
@@ -142,8 +143,18 @@ class TurnRunner:
     def _warm_wait(self, run: Run, engine: InstalledEngine) -> dict[str, Any]:
         """Return how long the run keeps its process after asking, and why the server's default doesn't apply."""
         seconds = run.request.get("warm_wait_sec", self.warm_wait)
+        env = session_locations(engine.contract, self.server_env)
         why = no_warm_wait(engine.contract, run.request, run.cwd) if seconds else None
+        why = why or (self._unsafe(run, engine, env, kept=True) if seconds else None)
         return {"warm_wait_sec": 0, "warm_wait_reason": why} if why else {"warm_wait_sec": seconds}
+
+    def _unsafe(self, run: Run, engine: InstalledEngine, env: Mapping[str, str | None], *, kept: bool) -> str | None:
+        """Return why the engine must not run a turn, or must not be kept after it; None if it may."""
+        try:
+            self.trust.check(engine.contract, run.mode, run.workspace, env, kept=kept)
+        except RefusedError as unsafe:
+            return str(unsafe)
+        return None
 
     def _eventually(self, action: Callable[[], T]) -> T:
         return transitions.eventually(action, self.closing.wait)

@@ -107,7 +107,7 @@ class ModelledServer:
         self.warm = WarmProcesses(self.host, lambda *_: None, self.dispatcher.kick)  # type: ignore[arg-type]
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
         self.commands = Commands(
-            self.store, self.records, engines, self.dispatcher, self.sticky, self.warm, SchemaChecker(1.0), None
+            self.store, self.records, engines, self.dispatcher, self.sticky, self.warm, SchemaChecker(1.0), None, {}
         )
         self.dispatcher.start(self.headless.run)
 
