@@ -15,6 +15,8 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 
+# the folder of the files is filled in when the process starts
+OPEN_SLOT = re.compile(r"\{(?!files\})[a-z]+\}")
 HARD = (
     "-",
     "--",
@@ -59,7 +61,7 @@ def test_every_release_can_be_started_and_resumed(contract: EngineContract) -> N
     for mode in Mode:
         for built in both(contract, "hello", mode, options=options, model="m", workspace=Path("/w")):
             assert carried(built) == "hello"
-            assert not [token for token in built.arguments if "{" in token]
+            assert not [token for token in built.arguments if OPEN_SLOT.search(token)]
             assert set(options) < set(built.own_arguments)
             assert "m" in built.own_arguments
 
@@ -128,7 +130,7 @@ def test_every_release_can_be_kept(contract: EngineContract) -> None:
     """Every sticky release has arguments without open slots, which hold the model unless the session does."""
     for mode in Mode:
         built = sticky(contract, mode, model="m-1")
-        assert not any("{" in token.replace("{files}", "") for token in built)
+        assert not any(OPEN_SLOT.search(token) for token in built)
         assert ("m-1" in built) is (contract.sticky.model == "argument")
 
 

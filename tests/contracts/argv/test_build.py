@@ -296,11 +296,12 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
 def test_options_stand_where_the_template_says() -> None:
     """Options of the mode come first, then the model and the caller's options; the caller's model wins."""
     claude = load.contract("claude").at()
-    asking = ("--permission-prompt-tool", "stdio", "--setting-sources", "user")
+    assert claude.sticky.interactive is not None
+    asking = claude.sticky.interactive.options
     built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "x"), model="m-1", workspace=Path("/w"))
-    assert built[-8:] == (*asking, "--model", "m-1", "--add-dir", "x")
+    assert built[-len(asking) - 4 :] == (*asking, "--model", "m-1", "--add-dir", "x")
     own = sticky(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
-    assert own[-6:] == (*asking, "--model", "mine")
+    assert own[-len(asking) - 2 :] == (*asking, "--model", "mine")
 
 
 @pytest.mark.parametrize(
