@@ -48,8 +48,13 @@ class Trust(Struct, frozen=True):
         return any(workspace.resolve() == trusted.resolve() for trusted in self.workspaces)
 
     def applied(self, contract: EngineContract, workspace: Path) -> EngineContract:
-        """Return the contract for a workspace: without what keeps its files from having effects if it is trusted."""
-        return replace(contract, guards=Guards()) if self.trusts(workspace) else contract
+        """Return the contract for a workspace: without what keeps its files from having effects if it is trusted.
+
+        The supplied files stay, since the arguments of mode interactive may name them too.
+        """
+        if not self.trusts(workspace):
+            return contract
+        return replace(contract, guards=Guards(files=contract.guards.files))
 
     def check(
         self,

@@ -32,6 +32,8 @@ class Hermetic(Struct, frozen=True):
     command_call: A call that runs a command, where that takes another tool.
     egress: Hosts that the release is known to contact. Each attempt is blocked. Any other host fails
         network.loopback-only.
+    vendor: Hosts of the model to which the release turns if nothing names the backend. A turn without the backend is
+        stopped once it has tried to reach one.
     failure_deadline: Seconds from the first request in which a turn with a failing model backend must end, for releases
         that retry longer than backend.failure-told waits.
     """
@@ -41,6 +43,7 @@ class Hermetic(Struct, frozen=True):
     model: Text
     options: Strings = ()
     egress: Texts = ()
+    vendor: Texts = ()
     tool_call: ToolUse | None = None
     command_call: ToolUse | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None

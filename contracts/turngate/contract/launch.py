@@ -126,7 +126,8 @@ class Launch(Struct, frozen=True):
 class Guards(Struct, frozen=True):
     """What keeps a workspace from redirecting or reconfiguring the engine, in both modes, headless and sticky.
 
-    env: Variables of every process of the engine. A value in the environment that it gets has precedence.
+    env: Variables of every process of the engine. A value in the environment that it gets has precedence, except over
+        one that names a supplied file.
     files: Name -> content of files that every process gets, in a folder of their own outside the workspace. {files} is
         that folder, in `env` and `options` and in those of `launch`.
     options: Options of every headless turn.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from turngate.contract.launch import Guards
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache, make_private, read_own, write_atomically
@@ -31,6 +32,15 @@ def supplied_folder(files: Mapping[str, str]) -> Path:
         why = f"the files that guard the engine can't be written: {error}"
         raise EnvironmentFailed(why, "free some disk space, or set XDG_CACHE_HOME to a folder of your own") from error
     return folder
+
+
+def guarded(env: Mapping[str, str], guards: Guards) -> dict[str, str]:
+    """Return an environment with the variables that guard an engine, and {files} in them.
+
+    The environment's own values have precedence, except over those that name supplied files: without them, nothing
+    would say that the engine runs unguarded.
+    """
+    return {**guards.env, **env, **{name: value for name, value in guards.env.items() if SLOT in value}}
 
 
 def digest(files: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import engine_environment
 from turngate.contract.launch import Stream
 from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
-from turngate.process.supplied_files import SLOT, supplied_folder
+from turngate.process.supplied_files import SLOT, guarded, supplied_folder
 from turngate.turn.read import TurnReader, TurnReading
 
 TIMEOUT = 1200.0
@@ -38,8 +38,8 @@ def process_request(
     """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
 
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
-    PWD (None: `engine_environment` of this process's). The turn's variables replace its own; the contract's guards do
-    so only if it lacks them.
+    PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
+    do so only if it lacks them, or if they name files that turngate supplies.
     `timeout` is in seconds of wall time. EnvironmentFailed: the files that guard the engine can't be written.
 
     >>> from pathlib import Path
@@ -52,7 +52,7 @@ def process_request(
         env = engine_environment(turn.contract, os.environ)
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
     workspace = workspace.absolute()
-    arguments, env = turn.arguments, {**turn.contract.guards.env, **env, **turn.env}
+    arguments, env = turn.arguments, {**guarded(env, turn.contract.guards), **turn.env}
     if files := turn.contract.guards.files:
         folder = str(supplied_folder(files))
         prompt = {*turn.prompt_at}

@@ -174,7 +174,8 @@ def unset(redirects: Sequence[Redirect]) -> tuple[str, ...]:
 
 def _offline(asked: Ask, contract: EngineContract, redirects: Sequence[Redirect]) -> Ask:
     addresses = (urlsplit(contract.guards.env.get(name, "")).hostname for name in unset(redirects))
-    return replace(asked, offline=True, patience=OFFLINE_PATIENCE, vendor=frozenset(filter(None, addresses)))
+    vendor = frozenset(filter(None, (*addresses, *contract.hermetic.vendor)))
+    return replace(asked, offline=True, patience=OFFLINE_PATIENCE, vendor=vendor)
 
 
 def _unguarded(driver: EngineDriver) -> EngineDriver:

@@ -75,8 +75,8 @@ def test_a_trusted_workspace_allows_what_its_own_files_do(tmp_path: Path) -> Non
 
 
 def test_a_trusted_workspace_is_not_guarded(tmp_path: Path) -> None:
-    """The engine then reads the workspace's files as if the user had started it."""
-    guarded = replace(CODEX, guards=Guards(env={"IGNORE": "1"}))
+    """The engine then reads the workspace's files as if the user had started it, but keeps the files supplied to it."""
+    guarded = replace(CODEX, guards=Guards(env={"IGNORE": "1"}, files={"ask.toml": "ask = true"}))
     trust = Trust(workspaces=(tmp_path,))
-    assert trust.applied(guarded, tmp_path).guards == Guards()
+    assert trust.applied(guarded, tmp_path).guards == Guards(files={"ask.toml": "ask = true"})
     assert trust.applied(guarded, tmp_path / "other") is guarded

@@ -41,6 +41,13 @@ def test_a_turn_gets_the_files_outside_its_workspace(tmp_path: Path) -> None:
     assert not folder.is_relative_to(tmp_path / "work")
 
 
+def test_a_variable_that_names_a_supplied_file_outranks_the_environment(tmp_path: Path) -> None:
+    """Whoever runs a debugger has NODE_OPTIONS set, and would run the engine unguarded without a word."""
+    turn = first_turn(GUARDED, "hi", "auto")
+    request = process_request(turn, Path("/opt/codex"), tmp_path, env={"PRELOAD": "--inspect"})
+    assert request.env["PRELOAD"] == f"--require {supplied_folder(FILES)}/ask.toml"
+
+
 def test_a_file_that_was_changed_or_replaced_is_written_again(tmp_path: Path) -> None:
     """Neither other content, nor a link to the right content, nor a file that others may write is used."""
     path = supplied_folder(FILES) / "ask.toml"

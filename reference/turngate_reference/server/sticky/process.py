@@ -21,7 +21,7 @@ from turngate.contract.launch import PermissionMode
 from turngate.contract.mode_query import ModeQuery
 from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
-from turngate.process.supplied_files import SLOT, supplied_folder
+from turngate.process.supplied_files import SLOT, guarded, supplied_folder
 from turngate.sanitize import visible
 from turngate.turn.lines import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, write_command
@@ -89,7 +89,7 @@ class StickyProcess:
             request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
             files=files, warm=request.warm,
         )  # fmt: skip
-        env = {**guards.env, **request.env, **self.permission_mode.env}
+        env = {**guarded(request.env, guards), **self.permission_mode.env}
         env = {name: value.replace(SLOT, str(files)) for name, value in env.items()}
         if self.permission_mode.query:
             _query(request, self.permission_mode.query, env)
