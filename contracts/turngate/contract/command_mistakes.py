@@ -37,12 +37,13 @@ def command_errors(document: Document, sticky: Claim) -> Iterator[ContractError]
 
 
 def _file_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
-    """Find files that no option uses, and options that use none."""
+    """Find files that no option uses, and options that use none. Those of `guards` are in the same folder."""
+    guarded = any("files" in guards.data for guards in document.meeting("guards", sticky))
     for mode in ("interactive", "auto"):
         stance = sticky.data.get(mode, {})
         uses = any("{files}" in token for token in stance.get("options", ()))
-        if uses and not stance.get("files"):
-            yield document.error(sticky.at(mode, "options"), "{files} is empty", "list the files under `files`")
+        if uses and not stance.get("files") and not guarded:
+            yield document.error(sticky.at(mode, "options"), "{files} is empty", "list the files under `files`, here or in `guards`")
         if stance.get("files") and not uses:
             hint = "name their folder as {files} in `options`"
             yield document.error(sticky.at(mode, "files"), "no option uses these files", hint)
