@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, get_args
@@ -14,18 +14,18 @@ from turngate.contract import load
 from turngate.decoding import convert
 from turngate.model import MAX_NAME, MAX_NAMES, MAX_PROMPT, Interaction, InteractionKind, Repair
 from turngate.strict_json import DECODER, flaw
+from turngate.turn.json_scan import OPENING, Scan, scan
 
 MAX_TEXT = 4 * 2**20
-MAX_WORK = 16 * 2**20
+MAX_BROKEN = 2**16
 KINDS: tuple[str, ...] = get_args(InteractionKind)
 _FIELDS = set(Interaction.__struct_fields__)
 _LISTS = ("options", "required_fields")
 _KEYS = _FIELDS | {"outcome", "interaction", "final_data"}
 _SHOWN = 10  # unknown keys in an error message
-ATTEMPT = 256
-STRIDE = 2**14
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
-_OPENING = re.compile(r'\{\s*"')
+# the beginning of a string, number or word
+_CUT_OFF = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|[-+.\w]*+)\s*+', re.DOTALL)
 
 
 class Envelope(Struct, frozen=True):
@@ -43,7 +43,10 @@ class BadEnvelope(Struct, frozen=True):
 
 
 def read_envelope(text: str) -> Envelope | BadEnvelope | None:
-    """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or several differ."""
+    """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or several differ.
+
+    An object that can't be read to its end is an envelope too if the part before that has the key `outcome`.
+    """
     # for such short words, the search from the end is the faster one
     if text.rfind('"outcome"') < 0 and text.rfind("\\u") < 0:
         return None
@@ -51,8 +54,8 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
         return BadEnvelope(f"an answer of {len(text)} characters is too long to contain an envelope")
     try:
         envelopes, repair = _candidates(text)
-    except _TooMuchWorkError:
-        return BadEnvelope("the answer contains too many objects that aren't valid JSON")
+    except _BrokenError as broken:
+        return BadEnvelope(str(broken))
     if not envelopes:
         return None
     # the cheap check first, since a list that is too long makes the others slow
@@ -111,14 +114,16 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
-    whole = _whole(text)
-    if isinstance(whole, dict):
-        return ([whole] if "outcome" in whole else []), Repair.NONE
+    if (whole := _whole(text)) is not None:
+        return _envelopes([whole]), Repair.NONE
     fenced = _fenced(text)
-    inside = None if fenced is None else _whole(fenced)
-    if isinstance(inside, dict):
-        return ([inside] if "outcome" in inside else []), Repair.FENCE_STRIPPED
-    return [value for value in _objects(text) if "outcome" in value], Repair.EMBEDDED_OBJECT
+    if fenced is not None and (inside := _whole(fenced)) is not None:
+        return _envelopes([inside]), Repair.FENCE_STRIPPED
+    return _envelopes(_embedded(text)), Repair.EMBEDDED_OBJECT
+
+
+def _envelopes(values: Iterable[Any]) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict) and "outcome" in value]
 
 
 def _fenced(text: str) -> str | None:
@@ -135,28 +140,51 @@ def _whole(text: str) -> Any:
         return None
 
 
-class _TooMuchWorkError(Exception):
-    """The search for objects in this text is too slow."""
+class _BrokenError(Exception):
+    """The text holds an envelope that can't be read, or can't be searched."""
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Return the outermost JSON objects in a text; nested ones are not searched."""
-    at, work = 0, 0
-    while opening := _OPENING.search(text, at):
+def _embedded(text: str) -> Iterator[Any]:
+    """Return the outermost JSON objects and lists in a text; _BrokenError if one of them is a broken envelope.
+
+    Each character is scanned at most twice: as part of a string and as part of what is between strings.
+    """
+    at, left = 0, MAX_BROKEN
+    broken: list[Scan] = []
+    while opening := OPENING.search(text, at):
         at = opening.start()
-        if at > STRIDE:
-            # an error counts the lines before it, which is slow for late offsets
-            text, at = text[at:], 0
-        try:
-            value, end = DECODER.raw_decode(text, at)
-        except json.JSONDecodeError as broken:
-            work += ATTEMPT + broken.pos - at
-            at += 1
-        except (ValueError, RecursionError):
-            work += MAX_WORK // 8
-            at += 1
-        else:
-            at = end
-            yield value
-        if work > MAX_WORK:
-            raise _TooMuchWorkError
+        broken = [outer for outer in broken if at < outer.end]
+        # what is part of something that can't be read is no envelope, but a string may be one that prose broke off
+        after = max((outer.next_string(at) for outer in broken), default=at)
+        if after > at:
+            at = after
+            continue
+        found = scan(text, at, "outcome")
+        if found.is_complete:
+            yield _decoded(text[at : found.end], found)
+            at = found.end
+            continue
+        if found.has_key:
+            raise _BrokenError(_why_broken(text, found))
+        left -= 1
+        if left < 0:
+            raise _BrokenError("the answer contains too many objects that aren't valid JSON")
+        broken.append(found)
+        at += 1
+
+
+def _decoded(text: str, found: Scan) -> Any:
+    try:
+        return DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        if not found.has_key:
+            return None
+        deep = isinstance(error, RecursionError)
+        raise _BrokenError("data nested too deep" if deep else "a number that is too long") from error
+
+
+def _why_broken(text: str, found: Scan) -> str:
+    rest = text[found.end :]
+    if _CUT_OFF.fullmatch(rest):
+        return "the envelope is cut off"
+    return f"the envelope isn't valid JSON: it breaks off before {rest.rstrip()[:20]!r}, at character {found.end + 1}"

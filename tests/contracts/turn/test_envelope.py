@@ -117,15 +117,56 @@ def test_one_and_true_differ() -> None:
         json.dumps(SAID),
         json.dumps([1, 2, "outcome"]),
         '{"outcomes": "final"}',
-        SAID[:-1],
         SAID[1:],
+        f"[{SAID}]",
+        f"```json\n[{SAID}]\n```",
+        f"So: [1, {SAID}].",
+        f"So: [[{ASKED}], {SAID}].",
+        f"So: [{SAID}, ",
+        f'{{"result": {SAID},}}',
+        f'{{"note": "{{", "result": {SAID}',
+        '{"outcome"}',
+        '{"a": "outcome", }',
         "{'outcome': 'final', 'final_data': {}}",
         '"outcome": {"',
     ],
 )
 def test_text_without_envelope_holds_none(text: str) -> None:
-    """Prose, other data, a nested envelope and a truncated one are not envelopes."""
+    """Prose, other data, and an object within another object or a list are not envelopes."""
     assert read_envelope(text) is None
+
+
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {} Done.", 'Not {"this: {}', "[1] [x] {}"])
+@pytest.mark.parametrize(
+    "envelope", [ASKED, SAID, json.dumps(FINAL, indent=2), json.dumps(dict(reversed(FINAL.items())))]
+)
+def test_object_that_can_not_be_read_is_a_bad_envelope(form: str, envelope: str) -> None:
+    """An envelope that is cut off, has a comma too many or other faults is invalid, wherever it is in the answer."""
+    assert isinstance(read_envelope(form.replace("{}", envelope)), Envelope)
+    faults = (
+        envelope[:-1],
+        f"{envelope[:-1]},}}",
+        f"{envelope[:-1]} x}}",
+        f"{envelope[:-1]}]",
+        f"{{{envelope[1:-1]}\n//",
+    )
+    for fault in faults:
+        assert detail(form.replace("{}", fault)).startswith("the envelope")
+        assert detail(f"{form.replace('{}', fault)} {SAID}").startswith("the envelope")
+
+
+@given(st.sampled_from((ASKED, SAID)), st.integers(0, 200), PROSE)
+def test_envelope_that_is_cut_off_is_a_bad_one(envelope: str, at: int, before: str) -> None:
+    """An envelope that is cut off anywhere behind its first key is invalid."""
+    cut = envelope[: min(len('{"outcome"') + at, len(envelope) - 1)]
+    assert detail(cut) == detail(before + cut) == "the envelope is cut off"
+
+
+def test_fault_is_shown() -> None:
+    """The detail says where an envelope that can't be read ends, in characters from 1."""
+    assert detail(f"So: {SAID[:-1]}, }}") == (
+        "the envelope isn't valid JSON: it breaks off before '}', at character 60"
+    )
 
 
 @pytest.mark.parametrize(
@@ -307,6 +348,10 @@ def test_escaped_key_is_the_same_key() -> None:
         ASKED.replace("{}", f"[{'1,' * 1_900_000}1]"),
         ASKED.replace('"red"', f'"{"x" * 4_000_000}"'),
         ASKED.replace('"red"', '"red",' * 1_600_000 + '"red"'),
+        '"outcome"' + "[1," * 1_000_000,
+        '"outcome"' + '["[",' * 500_000,
+        '"outcome"{"{"' + ':":",",' * 500_000,
+        '"outcome"' + '{"[":{' * 500_000,
     ],
     ids=lambda text: text[:16],
 )

@@ -183,7 +183,18 @@ def test_auto_needs_no_envelope(contract: EngineContract, text: str, data: objec
 
 @four
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("text", [f"{ASKED} {SAID}", '{"outcome": "ask_user"}', ASKED.replace("confirm", "choice")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ASKED} {SAID}",
+        '{"outcome": "ask_user"}',
+        ASKED.replace("confirm", "choice"),
+        f"{ASKED[:-1]},}}",
+        f"{SAID[:-1]},}}",
+        ASKED[:-1],
+        f"So: {SAID[:-2]}",
+    ],
+)
 def test_bad_envelope_is_an_error_in_both_modes(contract: EngineContract, mode: Mode, text: str) -> None:
     """An invalid envelope is an error in both modes."""
     reading = read(contract, text, mode)

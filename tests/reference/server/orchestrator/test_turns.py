@@ -66,6 +66,16 @@ def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
     assert "do not ask the user" in call["stdin"]
 
 
+@pytest.mark.parametrize("text", [ASK[:-1], f"{ASK[:-1]}, }}", f"Done: {final(colour='red')[:-1]}"])
+@pytest.mark.parametrize("mode", Mode)
+def test_an_envelope_that_can_not_be_read_fails_the_run(server_env: ServerEnv, mode: Mode, text: str) -> None:
+    """A question or a result that is cut off or isn't JSON is never taken for a result in words."""
+    server_env.cli_env.engine("codex", d.codex(text))
+    error = server_env.failed(server_env.create(execution_mode=mode))
+    assert error["code"] == "ENVELOPE_INVALID"
+    assert "the envelope" in error["detail"]
+
+
 def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
     """Each interactive turn's prompt ends with the permission to ask, even after a skill that forbids asking."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
