@@ -28,7 +28,7 @@ from turngate_probes.releases.source import Release
 
 DEADLINE = 180.0
 DECIDING = frozenset({
-    "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "resume.context-carried",
+    "handle.present", "handle.place", "resume.accepted", "resume.same-handle", "resume.context-carried",
 })  # fmt: skip
 # the cases whose turns these clauses read; only one of them runs
 _CASE = "main"

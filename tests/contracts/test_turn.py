@@ -129,7 +129,7 @@ def test_records_that_moved_to_the_other_stream_are_out_of_place() -> None:
 
 
 @four
-@pytest.mark.parametrize("handle", [None, 7, "", "--yolo", "../x", "{id}\n", "{id} ", ["{id}"], "not-a-session-id"])
+@pytest.mark.parametrize("handle", [None, 7, "", " ", "--yolo", "{id}\n", "{id}\0", ["{id}"], "x" * 513])
 def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle: object) -> None:
     """A question without a valid session id is an error in interactive; in auto the id is recorded as null."""
     value = handle.replace("{id}", IDS[contract.engine]) if isinstance(handle, str) else handle
@@ -140,6 +140,19 @@ def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle
         )
     reading = read_turn(contract, AUTO, *transcript(contract, value, SAID), 0)
     assert (reading.result.outcome, reading.session) == (Outcome.FINAL, None)
+
+
+@four
+@pytest.mark.parametrize("handle", ["{ID}", "{id} ", "../x", "not-a-session-id", "ses_01/Ä", "x" * 512])
+def test_id_of_an_unfamiliar_shape_is_taken_and_noted(contract: EngineContract, handle: str) -> None:
+    """An id is opaque: one that stands in its place and can be passed on is the session's, whatever it looks like."""
+    value = handle.replace("{id}", IDS[contract.engine]).replace("{ID}", IDS[contract.engine].upper())
+    reading = read_turn(contract, INTERACTIVE, *transcript(contract, value, ASKED), 0)
+    assert (reading.result.outcome, reading.handle.problem) == (Outcome.ASK_USER, None)
+    assert reading.session
+    assert reading.session.handle_value == value
+    assert reading.handle.unfamiliar == f"{value!r} doesn't match {contract.handle.shape}"
+    assert not read_turn(contract, INTERACTIVE, *transcript(contract, IDS[contract.engine], ASKED), 0).handle.unfamiliar
 
 
 @four
@@ -233,8 +246,8 @@ def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> No
     good = read_turn(IFLOW, INTERACTIVE, imitated, stderr, 0).handle
     assert (good.value, [seen.stream for seen in good.sightings]) == (IDS["iflow"], ["stderr"])
     misshapen = stderr.replace(IDS["iflow"].encode(), b"other")
-    wrong = read_turn(IFLOW, INTERACTIVE, imitated, misshapen, 0).handle
-    assert (wrong.problem, [seen.value for seen in wrong.sightings]) == (HandleProblem.SHAPE, ["other"])
+    other = read_turn(IFLOW, INTERACTIVE, imitated, misshapen, 0).handle
+    assert (other.value, [seen.value for seen in other.sightings]) == ("other", ["other"])
 
 
 def test_id_in_a_record_of_another_kind_is_not_taken() -> None:

@@ -54,7 +54,7 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
         ("loses-model", "resume.accepted"),
         ("renames-id", "handle.present"),
         ("id-on-stderr", "handle.place"),
-        ("id-is-a-flag", "handle.shape"),
+        ("id-is-a-flag", "handle.present"),
     ],
 )
 def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, clause: str) -> None:

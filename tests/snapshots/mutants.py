@@ -68,7 +68,7 @@ def _handle(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     changed += [(f"field {what}", replace(place, field=value)) for what, value in _texts(place.field, paths) if value]
     changed.append(("handle_type", replace(place, handle_type="opaque")))
     shapes = {"anything": "(?s:.*)", "more behind": f"(?:{place.shape})(?s:.*)", "more before": f".*(?:{place.shape})"}
-    shapes |= {"any case": f"(?i:{place.shape})", "a newline": f"(?:{place.shape})\\n?", "nothing": "(?!)"}
+    shapes |= {"any case": f"(?i:{place.shape})", "nothing": "(?!)"}
     changed += [(f"shape: {what}", replace(place, shape=shape)) for what, shape in shapes.items()]
     for what, value in changed:
         yield f"handle: {what}", replace(contract, handle=value)

@@ -22,6 +22,7 @@ def shown(reading: TurnReading) -> Shown:
     return {
         "session": session and f"{session.handle_type} {session.handle_value}",
         "where": reading.handle.detail,
+        "unfamiliar": reading.handle.unfamiliar,
         "seen": [f"{sighting.stream} {sighting.index}: {str(sighting.value)[:80]}" for sighting in sightings[:3]],
         "ended": reading.ended,
         "failures": list(reading.failures),

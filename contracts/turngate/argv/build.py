@@ -9,8 +9,9 @@ from msgspec import Struct, field
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import check_interactive
-from turngate.argv.options import PlacedOption, can_be_passed, read_options
+from turngate.argv.options import PlacedOption, read_options
 from turngate.contract.launch import PromptChannel
+from turngate.contract.session_ids import unsafe
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import EngineSessionHandle, Mode, ModeName
@@ -69,14 +70,14 @@ def first_turn(
 
 def resumed_turn(  # noqa: PLR0913 - all but the first four by name
     contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
-    options: Sequence[str] = (), model: str | None = None, check_shape: bool = True, workspace: Path | None = None,
+    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
     allow_file_marks: bool = False,
 ) -> Invocation:  # fmt: skip
     """Build a turn that resumes a session without running it.
 
     `session` is the `session` of the first turn's reading, or its `handle_value`. `options` and `model` are those of
-    the first turn. RefusedError: as for `first_turn`, or the session belongs to another engine, or its id doesn't have
-    the shape of a session id (with `check_shape` False any shape is accepted).
+    the first turn. RefusedError: as for `first_turn`, or the session belongs to another engine, or its id can't be
+    passed on: it is blank, begins with a dash, has control characters or is longer than 512 bytes.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.resumed_turn(codex, "Blue", "interactive", "0198c6a1-6d70-7000-8000-000000000001").arguments[3:]
@@ -86,13 +87,9 @@ def resumed_turn(  # noqa: PLR0913 - all but the first four by name
         what = f"{contract.engine} can't resume a session of {session.engine}"
         raise RefusedError(what, f"use the contract of {session.engine}", session.engine)
     handle = session if isinstance(session, str) else session.handle_value
-    if handle.startswith("-") or not can_be_passed(handle):
-        raise RefusedError(
-            f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag or isn't valid text", handle
-        )
-    if check_shape and not re.fullmatch(contract.handle.shape, handle):
-        hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
-        raise RefusedError(f"{handle[:80]!r} isn't a session id of {contract.engine}", hint, handle)
+    if why := unsafe(handle):
+        hint = f"a session id of {contract.engine} usually matches {contract.handle.shape}"
+        raise RefusedError(f"the session id can't be passed to {contract.engine}: {why}", hint, handle)
     mode = Mode(mode)
     if mode is Mode.INTERACTIVE and not allow_file_marks:
         check_file_marks(contract, prompt, workspace)

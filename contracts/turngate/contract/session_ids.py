@@ -1,10 +1,29 @@
-"""Session ids in contracts: invented ids, and the paths of session files."""
+"""Session ids: which values are safe to pass on, invented ids, and the paths of session files."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 
+MAX_BYTES = 512
 _SLOT = re.compile(r"\{(?P<name>\w+)(?::(?P<length>[0-9]+))?\}")
+
+
+def unsafe(value: object) -> str:
+    """Return why a value can't be passed on as a session id; empty if it can. An id is opaque otherwise.
+
+    >>> unsafe("0198C6A1/7"), unsafe("--last")
+    ('', "'--last' looks like an option")
+    """
+    if not isinstance(value, str):
+        return f"{value!r} is no text"
+    if not value.strip():
+        return f"{value[:80]!r} is blank"
+    if value.startswith("-"):
+        return f"{value[:80]!r} looks like an option"
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+        return f"{value[:80]!r} has control characters or isn't valid text"
+    return f"{value[:80]!r} and more is longer than {MAX_BYTES} bytes" if len(value.encode()) > MAX_BYTES else ""
 
 
 def slots(locations: Mapping[str, str], env: Mapping[str, str | None]) -> dict[str, str]:

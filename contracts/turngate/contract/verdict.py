@@ -12,7 +12,7 @@ from turngate.contract.structs import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
 FALLEN = (Result.FAIL, Result.UNSUPPORTED)
-RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
+RESUMABLE_NEEDS = ("handle.present", "handle.place", "resume.", "server.context-carried")
 
 
 class Verdict(StrEnum):
@@ -167,8 +167,8 @@ def exit_code(
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability | None:
     """Return whether resume is reliable; None if that was not tested.
 
-    A failed `handle.*` or `resume.*` clause makes it unreliable. Otherwise every breaking one of them must have run, or
-    be unsupported by the release.
+    A failed `handle.*` or `resume.*` clause makes it unreliable, except `handle.shape`: ids are opaque. Otherwise every
+    breaking one of them must have run, or be unsupported by the release.
     """
     deciding = [r for r in results if r.id.startswith(RESUMABLE_NEEDS)]
     untested = any(r.result is Result.NOT_RUN and r.severity is Severity.BREAKING for r in deciding)

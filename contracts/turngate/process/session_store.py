@@ -27,7 +27,7 @@ def session_exists(
         values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
         if store.check.kind == "sqlite":
             return _in_database(Path(filled(store.check.file, values)), store.check.query, handle)
-        if "/" in handle:  # file names can't contain slashes, and the pattern would match files elsewhere
+        if "/" in handle or handle in ("", ".", ".."):  # no name of a file: the pattern would match files elsewhere
             return False
         first, *names = store.check.pattern.split("/")
         start = Path(filled(first, values) or "/")

@@ -147,25 +147,28 @@ class _BrokenError(Exception):
 def _embedded(text: str) -> Iterator[Any]:
     """Return the outermost JSON objects and lists in a text; _BrokenError if one of them is a broken envelope.
 
-    Each character is scanned at most twice: as part of a string and as part of what is between strings.
+    A list that can't be read to its end is prose around its items. Each character is scanned at most twice: as part of
+    a string and as part of what is between strings.
     """
     at, left = 0, MAX_BROKEN
     broken: list[Scan] = []
     while opening := OPENING.search(text, at):
         at = opening.start()
         broken = [outer for outer in broken if at < outer.end]
-        # what is part of something that can't be read is no envelope, but a string may be one that prose broke off
+        # what it is part of has been scanned; but a string may be one only because of prose before it
         after = max((outer.next_string(at) for outer in broken), default=at)
         if after > at:
             at = after
             continue
         found = scan(text, at, "outcome")
         if found.is_complete:
-            yield _decoded(text[at : found.end], found)
+            yield _decoded(text[at : found.end], has_key=found.has_key)
             at = found.end
             continue
         if found.has_key:
             raise _BrokenError(_why_broken(text, found))
+        for start, end in found.items:
+            yield _decoded(text[start:end], has_key=True)
         left -= 1
         if left < 0:
             raise _BrokenError("the answer contains too many objects that aren't valid JSON")
@@ -173,11 +176,11 @@ def _embedded(text: str) -> Iterator[Any]:
         at += 1
 
 
-def _decoded(text: str, found: Scan) -> Any:
+def _decoded(text: str, *, has_key: bool) -> Any:
     try:
         return DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        if not found.has_key:
+        if not has_key:
             return None
         deep = isinstance(error, RecursionError)
         raise _BrokenError("data nested too deep" if deep else "a number that is too long") from error

@@ -1,4 +1,4 @@
-"""Finds the session id by stream, position and shape, never by searching text."""
+"""Finds the session id by stream and position, never by searching text."""
 
 import re
 from enum import StrEnum
@@ -7,21 +7,21 @@ from functools import partial
 from msgspec import Struct
 
 from turngate.contract.launch import Stream
+from turngate.contract.session_ids import MAX_BYTES, unsafe
 from turngate.contract.structs import HandlePlace
 from turngate.turn.paths import Record, getter, matches
 from turngate.turn.records import NO_VALUE, Repeated, shown
 
 MAX_SIGHTINGS = 50
-MAX_VALUE = 1024
 _WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}
 
 
 class HandleProblem(StrEnum):
-    """What is wrong with an id, named after the first clause that detects it."""
+    """What is wrong with an id: there is none, its value can't be passed on, or it is in the wrong place."""
 
     MISSING = "missing"
+    UNSAFE = "unsafe"
     PLACE = "place"
-    SHAPE = "shape"
 
 
 class Sighting(Struct, frozen=True):
@@ -33,12 +33,17 @@ class Sighting(Struct, frozen=True):
 
 
 class HandleReading(Struct, frozen=True):
-    """The id (None if anything is wrong), its problem, and where the field was seen."""
+    """The id (None if anything is wrong), its problem, and where the field was seen.
+
+    `unfamiliar` says how the id differs from the shape that the contract describes (empty: it doesn't). Ids are opaque,
+    so that is no problem.
+    """
 
     value: str | None
     problem: HandleProblem | None
     detail: str
     sightings: tuple[Sighting, ...]
+    unfamiliar: str = ""
 
 
 class HandleFinder:
@@ -87,7 +92,9 @@ class HandleFinder:
         seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
         problem, detail = self._judge(seen, records, unmatched)
         value = seen[0].value if seen and problem is None else None
-        return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
+        if not isinstance(value, str):
+            return HandleReading(None, problem, detail, seen)
+        return HandleReading(value, problem, detail, seen, unfamiliar(self._place, value))
 
     def _judge(
         self, seen: tuple[Sighting, ...], records: int, unmatched: str | None
@@ -97,8 +104,8 @@ class HandleFinder:
             return HandleProblem.MISSING, unmatched or f"no record of {place.stream} has {self._wanted()}"
         if misplaced := self._misplaced(seen, records):
             return HandleProblem.PLACE, misplaced
-        if misshapen := self._misshapen(seen[0].value):
-            return HandleProblem.SHAPE, misshapen
+        if why := unsafe(seen[0].value):
+            return HandleProblem.UNSAFE, f"{place.field} {why}"
         return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
 
     def _misplaced(self, seen: tuple[Sighting, ...], records: int) -> str | None:
@@ -116,20 +123,18 @@ class HandleFinder:
         others = [s.value for s in seen if s.value != first.value]
         return f"a second, different id: {others[0]!r} after {first.value!r}" if others else None
 
-    def _misshapen(self, value: object) -> str | None:
-        if isinstance(value, str) and len(value) > MAX_VALUE:
-            return f"{value[:80]!r} and more is longer than {MAX_VALUE} characters"
-        if not isinstance(value, str) or not re.fullmatch(self._place.shape, value):
-            return f"{value!r} does not match {self._place.shape}"
-        return None
-
     def _wanted(self) -> str:
         match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())
         return f"{self._place.field}" + (f" where {match}" if match else "")
 
 
+def unfamiliar(place: HandlePlace, value: str) -> str:
+    """Return how a session id differs from the shape that a contract describes; empty if it doesn't."""
+    return "" if re.fullmatch(place.shape, value) else f"{value!r} doesn't match {place.shape}"
+
+
 def _bounded(value: object) -> object:
     """Return a value, or a prefix of it that is still too long for an id."""
     if isinstance(value, list | dict):
-        return [shown(value)[:MAX_VALUE]]
-    return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value
+        return [shown(value)[:MAX_BYTES]]
+    return value[:MAX_BYTES] + "…" if isinstance(value, str) and len(value) > MAX_BYTES else value

@@ -7,17 +7,18 @@ from turngate_probes.harness.observations import Observations
 
 FIRST = "main/first"
 # without them, a turn has no session id to resume
-RESUMABLE = ("handle.present", "handle.place", "handle.shape")
+RESUMABLE = ("handle.present", "handle.place")
 # not the imitation case, which has a separate clause
 AGREEING = ("main", "bad-handles", "auto")
 
 
 @check("handle.present", "main")
 def present(seen: Observations) -> Finding:
-    """A record, on either stream, has the field that the contract names."""
+    """A record, on either stream, has the field that the contract names, with a value that can be passed on."""
     turn = seen.turn(FIRST)
     handle = turn.reading.handle
-    fail_if(handle.problem is HandleProblem.MISSING, f"{handle.detail} ({how_it_ended(turn)})", turn)
+    is_lacking = handle.problem in (HandleProblem.MISSING, HandleProblem.UNSAFE)
+    fail_if(is_lacking, f"{handle.detail} ({how_it_ended(turn)})", turn)
     return passed(f"{handle.sightings[0].value}", turn)
 
 
@@ -35,5 +36,5 @@ def place(seen: Observations) -> Finding:
 def shape(seen: Observations) -> Finding:
     """The id has the contract's shape."""
     turn = seen.turn(FIRST)
-    fail_if(turn.reading.handle.problem is HandleProblem.SHAPE, turn.reading.handle.detail, turn)
+    fail_if(turn.reading.handle.unfamiliar, turn.reading.handle.unfamiliar, turn)
     return passed(f"matches {seen.contract.handle.shape}", turn)

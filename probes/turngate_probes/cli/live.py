@@ -36,7 +36,7 @@ def steps() -> Case:
 def planned(contract: EngineContract) -> tuple[tuple[str, ...], ...]:
     """Return the argv of both turns, with the prompts and a placeholder for the session id."""
     first = first_turn(contract, FIRST.format(word="<word>"), Mode.INTERACTIVE)
-    again = resumed_turn(contract, AGAIN, Mode.INTERACTIVE, SHOWN, check_shape=False)
+    again = resumed_turn(contract, AGAIN, Mode.INTERACTIVE, SHOWN)
     return tuple((contract.executable, *turn.arguments) for turn in (first, again))
 
 

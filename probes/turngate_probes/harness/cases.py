@@ -83,7 +83,7 @@ def _bad_handles(driver: EngineDriver) -> None:
     driver.start("first", ask(ASK))
     dead = _may_hang(driver, "resume.dead-handle", ask(FINAL, turn_index=2))
     driver.resume("dead", driver.contract.handle.nonexistent_id, dead)
-    malformed = _may_hang(driver, "resume.malformed-handle", replace(ask(FINAL, turn_index=2), check_shape=False))
+    malformed = _may_hang(driver, "resume.malformed-handle", ask(FINAL, turn_index=2))
     driver.resume("malformed", MALFORMED, malformed)
 
 

@@ -43,10 +43,9 @@ class Ask:
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
     `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
-    says that the contract declares that the turn misses it; `check_shape` False accepts a session id of any shape. The
-    model asks for `tool` before it replies; `offline` says that the turn can't reach its model, and is stopped once it
-    has tried to reach `vendor`, or a stranger; at the first request `signal` is sent to the engine's process group.
-    `options` are a caller's, besides those of every turn.
+    says that the contract declares that the turn misses it. The model asks for `tool` before it replies; `offline` says
+    that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
+    request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn.
     """
 
     prompt: str
@@ -59,7 +58,6 @@ class Ask:
     stdin_open: bool = False
     patience: float | None = None
     hangs: bool = False
-    check_shape: bool = True
     tool: ToolUse | None = None
     offline: bool = False
     vendor: frozenset[str] = frozenset()
@@ -110,8 +108,8 @@ class EngineDriver:
             raise CaseStoppedError("the previous turn reported no session id", by_engine=True)
         options, model = self._options(ask)
         built = resumed_turn(
-            self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape,
-            workspace=self.sandbox.root, allow_file_marks=True,
+            self.contract, ask.prompt, ask.mode, session, options=options, model=model, workspace=self.sandbox.root,
+            allow_file_marks=True,
         )  # fmt: skip
         return self._turn(step, ask, built, session)
 

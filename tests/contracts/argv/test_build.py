@@ -33,9 +33,35 @@ ARGUMENT_ONLY = replace(IFLOW, launch=replace(IFLOW.launch, prompt=_BY_ARGUMENT)
 FLAGS = ("--yolo", "-y", "\ud800")  # no argument can hold the last one
 
 
-NEAR = (  # similar to the session id, but not equal
-    "{id}\n", "\n{id}", "{id} ", "-{id}", "{id}/../{id}", "{ID}x", "{id}{id}", "{id}\0", "\uff10{id}",
-)  # fmt: skip
+OPAQUE = (
+    "{ID}",
+    "{id} ",
+    "latest",
+    "1",
+    "ses_x",
+    "not-a-session-id",
+    "../x",
+    "*",
+    "[a]?",
+    "{prompt}",
+    "{handle}",
+    "é" * 256,
+)
+UNSAFE = (
+    *FLAGS,
+    "-",
+    "--last",
+    "-{id}",
+    "",
+    " ",
+    "\0",
+    "{id}\n",
+    "\n{id}",
+    "{id}\x1b[0m",
+    "{id}\x9b",
+    "x" * 513,
+    "é" * 257,
+)
 
 
 def test_codex_resume_in_full() -> None:
@@ -115,23 +141,23 @@ def test_channel_that_the_engine_lacks_is_refused() -> None:
 
 
 @every_engine
-def test_handle_of_another_shape_is_refused(contract: EngineContract) -> None:
-    """A handle that is no session id, such as a flag, never gets into an argv."""
-    for handle in (*FLAGS, "--last", "", "../x", "latest", "1", "not-a-session-id", "\0", "{prompt}", "*", *NEAR):
+def test_an_id_that_can_not_be_passed_on_is_refused(contract: EngineContract) -> None:
+    """A session id that is blank, a flag, not printable or too long never gets into an argv."""
+    for handle in UNSAFE:
         value = handle.replace("{id}", session_of(contract))
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RefusedError, match="can't be passed") as refused:
             resumed_turn(contract, "hello", INTERACTIVE, value)
         assert refused.value.subject == value
 
 
 @every_engine
-def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> None:
-    """Without the shape check, a flag and text that no argument can hold are still rejected."""
-    for handle in (*FLAGS, "--help", "-", "a\0"):
-        with pytest.raises(RefusedError, match="can't be passed"):
-            resumed_turn(contract, "hello", AUTO, handle, check_shape=False)
-    built = resumed_turn(contract, "hello", AUTO, "not-a-session-id", check_shape=False)
-    assert any(argument.endswith("not-a-session-id") for argument in built.own_arguments)
+def test_an_id_is_opaque(contract: EngineContract) -> None:
+    """A session id of an unfamiliar shape is passed on unchanged, and never filled in."""
+    session = session_of(contract)
+    for handle in OPAQUE:
+        value = handle.replace("{id}", session).replace("{ID}", session.upper())
+        built = resumed_turn(contract, "hello", INTERACTIVE, value)
+        assert sum(argument.endswith(value) for argument in built.own_arguments) == 1
 
 
 @every_engine
@@ -270,13 +296,10 @@ def test_option_that_widens_is_refused_by_name() -> None:
 def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> None:
     """The error shows the first eighty characters of the handle, and the hint says what a valid one looks like."""
     with pytest.raises(RefusedError) as refused:
-        resumed_turn(CODEX, "hello", INTERACTIVE, "x" * 100)
-    assert refused.value.what == f"'{'x' * 80}' isn't a session id of codex"
-    assert refused.value.hint == f"a session id of codex matches {CODEX.handle.shape}"
-    with pytest.raises(RefusedError) as refused:
-        resumed_turn(CODEX, "hello", INTERACTIVE, "-" * 100)
-    assert refused.value.what == f"'{'-' * 80}' can't be passed as a session id"
-    assert refused.value.hint
+        resumed_turn(CODEX, "hello", INTERACTIVE, "x" * 1000)
+    why = f"'{'x' * 80}' and more is longer than 512 bytes"
+    assert refused.value.what == f"the session id can't be passed to codex: {why}"
+    assert refused.value.hint == f"a session id of codex usually matches {CODEX.handle.shape}"
 
 
 def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:

@@ -71,7 +71,6 @@ BREAKING = (
         "version.readable",
         "handle.present",
         "handle.place",
-        "handle.shape",
         "stream.framing",
         "turn.terminal-event",
         "interactive.nothing-started",
@@ -112,6 +111,7 @@ INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 
 DEGRADED = {
     "help.surface",
+    "handle.shape",
     "resume.other-cwd",
     "resume.malformed-handle",
     "auto.flags-accepted",

@@ -252,7 +252,7 @@ def test_clause_whose_need_held_is_asked(came: Result) -> None:
     assert fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")}) is None
 
 
-@pytest.mark.parametrize("prefix", ["handle.shape", "resume.context-carried"])
+@pytest.mark.parametrize("prefix", ["handle.place", "resume.context-carried"])
 @pytest.mark.parametrize(
     "came, supported",
     [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False)],
@@ -264,6 +264,14 @@ def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, s
     assert judgement.supported is supported
     assert profile(judgement).kind == ("resumable" if supported else "sticky_process")
     assert supported or judgement.detail.startswith(prefix)
+
+
+def test_resume_is_supported_with_ids_of_an_unfamiliar_shape() -> None:
+    """The shape of session ids says nothing about whether they can be resumed."""
+    shape = result(Severity.DEGRADED, Result.FAIL, "handle.shape")
+    judgement = capability([shape, result(BREAKING, Result.PASS, "resume.accepted")])
+    assert judgement
+    assert judgement.supported
 
 
 @pytest.mark.parametrize("came", [None, Result.NOT_RUN])

@@ -34,7 +34,14 @@ def test_key_counts_as_soon_as_it_is_read() -> None:
     assert not scan('{"key", 1', 0, "key").has_key
     assert not scan('{"a": "key"', 0, "key").has_key
     assert not scan('{"a": {"key": 1', 0, "key").has_key
-    assert not scan('[{"key": 1', 0, "key").has_key
+    assert not scan('{"a": [{"key": 1', 0, "key").has_key
+    assert scan('[[1], [{"key": 1', 0, "key").has_key
+
+
+def test_list_that_can_not_be_read_counts_as_its_items() -> None:
+    """Objects with the key in a broken list are named, but not those within other objects or complete lists."""
+    text = '[{"key": 1}, [{"key": 2}], {"a": {"key": 3}}, {"a": 1}, [{"key": 4}, {"a": {"key": 5}, '
+    assert [text[start:end] for start, end in scan(text, 0, "key").items] == ['{"key": 1}', '{"key": 4}']
 
 
 def test_strings_with_openings_are_named() -> None:

@@ -12,7 +12,8 @@ from turngate_probes.harness.observations import NotSeenError
 LATE = b'{"type":"turn.started"}\n' + t.printed()
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
 SECOND = t.printed() + t.printed(t.ANOTHER)
-SHAPELESS = t.printed("--yolo")
+UNSAFE = t.printed("--yolo")
+UNFAMILIAR = t.printed("management")
 
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
@@ -31,7 +32,14 @@ def test_an_id_that_is_missing_is_not_present(stdout: bytes) -> None:
     assert "thread_id" in finding.detail
 
 
-@pytest.mark.parametrize("stdout", [LATE, SECOND, SHAPELESS], ids=["late", "second", "shapeless"])
+def test_an_id_that_can_not_be_passed_on_is_not_present() -> None:
+    """A value that looks like a flag is no session id."""
+    finding = t.check("handle.present", t.turn("main/first", UNSAFE))
+    assert not finding.ok
+    assert "'--yolo' looks like an option" in finding.detail
+
+
+@pytest.mark.parametrize("stdout", [LATE, SECOND, UNFAMILIAR], ids=["late", "second", "unfamiliar"])
 def test_an_id_in_the_wrong_place_or_shape_is_present(stdout: bytes) -> None:
     """An id in the wrong place or shape is still present; other clauses check place and shape."""
     assert t.check("handle.present", t.turn("main/first", stdout)).ok
@@ -70,11 +78,13 @@ def test_place_leaves_resumed_failed_and_imitating_turns_alone() -> None:
     assert t.check("handle.place", t.turn("main/first"), *others).ok
 
 
-def test_a_shapeless_id_fails_its_shape() -> None:
-    """An id that looks like a flag has the wrong shape."""
-    finding = t.check("handle.shape", t.turn("main/first", SHAPELESS))
+def test_an_unfamiliar_id_fails_its_shape_alone() -> None:
+    """An id of a shape that the contract doesn't know is in its place all the same."""
+    turn = t.turn("main/first", UNFAMILIAR)
+    finding = t.check("handle.shape", turn)
     assert not finding.ok
-    assert "'--yolo'" in finding.detail
+    assert "'management' doesn't match" in finding.detail
+    assert t.check("handle.place", turn).ok
 
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])

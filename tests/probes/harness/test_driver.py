@@ -73,11 +73,11 @@ def test_without_a_session_there_is_no_resume(played: EngineDriver) -> None:
         played.resume("again", None, ask())
 
 
-def test_an_odd_handle_passes_only_unchecked(played: EngineDriver) -> None:
-    """A malformed session id is rejected unless the check is disabled."""
-    with pytest.raises(Exception, match="isn't a session id"):
-        played.resume("bad", "not-a-session-id", ask())
-    turn = played.resume("bad", "not-a-session-id", ask(check_shape=False))
+def test_an_odd_handle_is_passed_on(played: EngineDriver) -> None:
+    """A session id of an unfamiliar shape is passed on unless it can't be one."""
+    with pytest.raises(Exception, match="looks like an option"):
+        played.resume("bad", "--last", ask())
+    turn = played.resume("bad", "not-a-session-id", ask())
     assert turn.exit_code == 1
     assert "not-a-session-id" in turn.argv
 

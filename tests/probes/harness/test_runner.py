@@ -62,7 +62,7 @@ LIES = {
     "id-on-stderr": ("main bad-handles auto", "handle.place"),
     "id-late": ("main bad-handles auto", "handle.place"),
     "second-id": ("main bad-handles auto", "handle.place"),
-    "id-is-a-flag": ("main bad-handles auto", "handle.shape"),
+    "id-is-a-flag": ("main bad-handles auto", "handle.present"),
     "refuses-resume": ("main", "resume.accepted"),
     "loses-model": ("main", "resume.accepted"),
     "new-id": ("main", "resume.same-handle"),

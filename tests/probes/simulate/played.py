@@ -68,7 +68,7 @@ class SimulatedMachine:
 
     def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> CallResult:
         """Run a resumed turn, whether or not the session id is valid."""
-        built = build.resumed_turn(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
+        built = build.resumed_turn(contract, prompt, Mode.INTERACTIVE, handle)
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | BinaryIO = b"") -> CallResult:

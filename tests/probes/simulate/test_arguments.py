@@ -33,7 +33,7 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
     """The arguments of `resumed_turn` are parsed to the same session id, even an invalid one."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
-        built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"], check_shape=False)
+        built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"])
         asked = read(contract, built.arguments)
         assert (asked.handle, asked.model, asked.auto) == (handle, "m", False)
 

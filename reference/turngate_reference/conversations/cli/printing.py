@@ -111,13 +111,21 @@ def diagnostics(done: Attempted) -> None:
         _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")
     elif reading.final_text is None:
         _note(f"{record.engine} exited with 0, but returned no answer; see {folder}")
+    _session_notes(done)
+    _tell_what_is_saved(done)
+
+
+def _session_notes(done: Attempted) -> None:
+    """Print on stderr what is odd about the session id of an attempt."""
+    record, reading = done.record, done.attempt.reading
     if done.other_session:
         back = f"got {reading.session.handle_value}" if reading.session else "got no session id"
         _note_quoted(f"{record.session.value}, but {back}: {reading.handle.detail}", "requested session ")
         _note("this turn may lack the earlier conversation; the record keeps the requested session")
+    if reading.handle.unfamiliar:
+        _note_quoted(reading.handle.unfamiliar, "the session id has an unfamiliar shape, but is used: ")
     if record.session.value is None:
         _note_quoted(reading.handle.detail, "no session id: ")
-    _tell_what_is_saved(done)
 
 
 def _tell_what_is_saved(done: Attempted) -> None:

@@ -1,7 +1,6 @@
 """Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run."""
 
 import logging
-import re
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ import psutil
 from msgspec import structs
 
 from turngate import EnvironmentFailed, Invocation, Mode, RefusedError, Stop, TurnReader, first_turn, resumed_turn
+from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
@@ -20,6 +20,7 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
+from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.outbox import Outbox
@@ -87,8 +88,8 @@ class HeadlessTurn:
             return why
         if not session:
             return "no session id was saved"
-        if not re.fullmatch(contract.handle.shape, session):
-            return f"{session[:100]!r} is not a valid session id"
+        if why := unsafe(session):
+            return f"the session id can't be passed on: {why}"
         # if the session was not in this store right after it was created, the engine keeps it elsewhere
         seen = (run.recovery or {}).get("session_seen")
         if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
@@ -135,7 +136,7 @@ class HeadlessTurn:
         seen = None
         if handle and decision.state is State.WAITING_USER:
             seen = session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
-        session = structs.asdict(handle) if handle else None
+        session = stored_session(self.engine.contract, handle.handle_value, run.turn_index) if handle else None
         return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, seen)
 
 

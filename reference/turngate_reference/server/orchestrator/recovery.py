@@ -1,14 +1,13 @@
 """Ends what a dead server or terminal left running, and settles its unfinished runs."""
 
 import logging
-import re
 import threading
 from contextlib import suppress
-from functools import cache
 from itertools import chain
 from typing import Any
 
-from turngate import EnvironmentFailed, TurngateError, load_contract
+from turngate import EnvironmentFailed
+from turngate.contract.session_ids import unsafe
 from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
@@ -78,22 +77,14 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 
 
 def _lost(run: Summary) -> Decision | None:
-    """Return why a waiting run can't be answered any more; None if its session id is present and well-formed."""
+    """Return why a waiting run can't be answered any more; None if its session id is present and can be passed on."""
     if not run.is_resumable:
         detail = "the server stopped, and with it the waiting process"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
-    if run.session is None or not re.fullmatch(_shape(run.engine, run.engine_version), run.session["handle_value"]):
+    if run.session is None or unsafe(run.session["handle_value"]):
         detail = "after the restart: no valid session id was stored"
         return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)
     return None
-
-
-@cache
-def _shape(engine: str, version: str | None) -> str:
-    try:
-        return load_contract(engine, version).handle.shape
-    except (TurngateError, ValueError):
-        return "(?s).*"  # the contract does not cover that release; the resume will show
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:

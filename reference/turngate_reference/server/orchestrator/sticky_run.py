@@ -1,6 +1,5 @@
 """A run with a sticky process, and what the server keeps about it while the process exists."""
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -8,7 +7,9 @@ from typing import Any
 
 from msgspec import structs
 
-from turngate import EngineContract, EngineSessionHandle
+from turngate import EngineContract
+from turngate.contract.session_ids import unsafe
+from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.sticky import events
 from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import ProcessNote, Run
@@ -39,7 +40,6 @@ class StickyRun:
 
     def session(self, session_id: str) -> dict[str, Any] | None:
         """Return the session id if it is new and a headless resume would accept it too."""
-        shape, kind = self.contract.handle.shape, self.contract.handle.handle_type
-        if self.run.session is not None or not self.contract.sticky.same_id or not re.fullmatch(shape, session_id):
+        if self.run.session is not None or not self.contract.sticky.same_id or unsafe(session_id):
             return None
-        return structs.asdict(EngineSessionHandle(self.contract.engine, kind, session_id, 1))
+        return stored_session(self.contract, session_id, 1)

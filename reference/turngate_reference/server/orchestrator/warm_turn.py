@@ -2,20 +2,21 @@
 
 import logging
 import queue
-import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from turngate import Ended, EngineSessionHandle, Stop
+from turngate import Ended, Stop
+from turngate.contract.session_ids import unsafe
 from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
 from turngate_reference.server.orchestrator.headless import HeadlessTurn
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.orchestrator.warm_processes import WarmProcess, WarmProcesses
 from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
@@ -143,8 +144,7 @@ class WarmTurn:
             )
         contract = turn.engine.contract
         if run.session is None and not self._session_flaw(session_id):
-            handle = EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, run.turn_index)
-            session = structs.asdict(handle)
+            session = stored_session(contract, session_id, run.turn_index)
             if decision.state is State.WAITING_USER:
                 seen = session_exists(contract.store, session_id, run.locations, run.cwd) is True
         return decision, replace(result, session=session, session_seen=seen)
@@ -152,8 +152,8 @@ class WarmTurn:
     def _session_flaw(self, session_id: str) -> str:
         """Return why a headless turn could not resume the session of the turn; empty if it could."""
         run = self.turn.run
-        if not re.fullmatch(self.turn.engine.contract.handle.shape, session_id):
-            return f"{session_id[:100]!r} is not a valid session id"
+        if why := unsafe(session_id):
+            return f"the session id can't be passed on: {why}"
         known = run.session["handle_value"] if run.session else session_id
         return "" if known == session_id else f"the engine answered in session {session_id} instead of {known}"
 

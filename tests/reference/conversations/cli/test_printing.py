@@ -69,6 +69,17 @@ def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_f
     assert "it can't be resumed" in said.err
 
 
+def test_a_session_id_of_an_unfamiliar_shape_is_told_and_resumed(cli_env: CliEnv) -> None:
+    """Standard error says how the id differs from those that the contract knows; the next turn passes it on."""
+    session = d.SESSION.upper()
+    cli_env.engine("codex", d.codex("hi", session=session))
+    said = cli_env.type("start", "codex", "hello")
+    assert said.code == 0
+    assert f"the session id has an unfamiliar shape, but is used: '{session}' doesn't match" in said.err
+    assert cli_env.type("resume", d.handle_in(said.err), "go on").code == 0
+    assert session in cli_env.calls()[1]["argv"]
+
+
 def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
     """An id on another stream is not used, and the diagnostic says where it is."""
     (_, started), *rest = d.codex("hi")

@@ -52,6 +52,33 @@ def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play:
     assert session["handle_value"] == d.SESSION
 
 
+@pytest.mark.parametrize("session", [d.SESSION.upper(), "ses_1", "a/b c", "*" * 512])
+def test_a_session_id_of_an_unfamiliar_shape_is_resumed_and_noted(closed_server_env: ServerEnv, session: str) -> None:
+    """Ids are opaque, also after a restart; the run says how the id differs from those that the contract knows."""
+    server_env = closed_server_env
+    server_env.cli_env.engine("codex", d.codex(ASK, session=session), d.codex(final(x=1), session=session))
+    with server_env.opened():
+        run_id, question = server_env.ask()
+    with server_env.opened():
+        server_env.reply(run_id, question)
+        run = server_env.wait(run_id, State.SUCCEEDED)
+    assert session in server_env.cli_env.calls()[1]["argv"]
+    assert run.session
+    assert run.session["handle_value"] == session
+    assert f"unfamiliar shape: {session!r} doesn't match [0-9a-f]" in run.session["note"]
+
+
+def test_a_session_of_an_unfamiliar_shape_that_is_gone_is_noticed(server_env: ServerEnv) -> None:
+    """The session store is asked for the exact id, also if it has another letter case."""
+    session = d.SESSION.upper()
+    server_env.cli_env.engine("codex", d.codex(ASK, session=session))
+    stored = server_env.keep_session(session)
+    run_id, question = server_env.ask()
+    stored.rename(stored.with_name(stored.name.lower()))
+    server_env.reply(run_id, question)
+    assert f"store does not hold {session}" in server_env.failed(run_id)["detail"]
+
+
 def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) -> None:
     """For a dead session id, iFlow returns exit code 0 and a new session; the run must fail."""
     first = json.loads(json.dumps(d.recorded("main-first")))
