@@ -50,6 +50,15 @@ def _columns(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
 
 
+def last_lines(text: str, count: int, longest: int = 300) -> list[str]:
+    """Return the last lines of what a program printed, with at most `longest` characters of each.
+
+    Blank lines, control sequences of terminals and all that looks like a secret are removed.
+    """
+    plain = (line.strip() for line in _compiled(_SEQUENCE).sub("", text[-_LAST:]).splitlines())
+    return [visible(bounded(redact(line, registries=False), longest)) for line in [*filter(None, plain)][-count:]]
+
+
 def bounded(text: str, limit: int) -> str:
     """Return the start and the end of a text, `limit` characters in all, with the number of omitted characters."""
     if len(text) <= limit:
@@ -65,6 +74,9 @@ def command_line(argv: Iterable[str], longest_word: int) -> str:
     return visible(join(bounded(word, longest_word) for word in argv))
 
 
+_LAST = 2**14  # of a program's output, the part in which the last lines are looked for
+# sequences that move the cursor, colour or name the window: CSI, OSC and other strings, two-character escapes
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]"
 _SECRETS = (
     r"(?P<kept>\bbearer\s{1,9}"
     r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.sanitize import bounded, command_line, quoted_lines, redact, visible, visible_lines
+from turngate.sanitize import bounded, command_line, last_lines, quoted_lines, redact, visible, visible_lines
 
 
 @given(st.text())
@@ -42,6 +42,22 @@ def test_quoted_lines_fit_into_a_terminal() -> None:
     long = "x" * 1000
     assert "".join(line[2:] for line in quoted_lines(long, "| ", 40)) == long
     assert {len(line) for line in quoted_lines(long, "| ", 40)[:-1]} == {40}
+
+
+@given(st.text(), st.integers(1, 5))
+def test_last_lines_are_printable_and_bounded(text: str, count: int) -> None:
+    """Of any output, only so many printable lines are shown."""
+    lines = last_lines(text, count, 20)
+    assert len(lines) <= count
+    assert all(line.isprintable() and len(line) <= 12 * 20 + 40 for line in lines)
+
+
+def test_last_lines_are_clean() -> None:
+    """Blank lines, progress before a carriage return, colours and secrets are left out; other marks are shown."""
+    said = "first\n\n 10 %\r 20 %\r\n\x1b[31mError:\x1b[0m no rollout found\a\n  token=abcdef0123456789 refused\r\n\n"
+    assert last_lines(said, 3) == ["20 %", "Error: no rollout found\\x07", "token=<secret> refused"]
+    assert last_lines("\n \n", 3) == []
+    assert last_lines("x" * 500, 1)[0].startswith("x" * 225 + "[… 200 characters left out …]")
 
 
 @given(st.text(), st.integers(0, 50))

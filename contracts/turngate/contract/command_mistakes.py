@@ -43,7 +43,9 @@ def _file_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
         stance = sticky.data.get(mode, {})
         uses = any("{files}" in token for token in stance.get("options", ()))
         if uses and not stance.get("files") and not guarded:
-            yield document.error(sticky.at(mode, "options"), "{files} is empty", "list the files under `files`, here or in `guards`")
+            yield document.error(
+                sticky.at(mode, "options"), "{files} is empty", "list the files under `files`, here or in `guards`"
+            )
         if stance.get("files") and not uses:
             hint = "name their folder as {files} in `options`"
             yield document.error(sticky.at(mode, "files"), "no option uses these files", hint)

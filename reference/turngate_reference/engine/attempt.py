@@ -13,11 +13,13 @@ from turngate import Ended, EnvironmentFailed, Invocation, Stop, TurnReader, Tur
 from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT
+from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
 from turngate_reference.engine.lookup import InstalledEngine
 
 MAX_TRACE = 64 * 2**20
+_NOTED_LINES = 5
 
 
 class NoRoom(EnvironmentFailed):
@@ -105,6 +107,11 @@ def attempt(
 def traces(run_directory: Path, number: int) -> Path:
     """Return the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
     return run_directory / ".turngate" / f"attempt-{number:03}"
+
+
+def stderr_note(stderr: str) -> str:
+    """Return the last lines that an engine printed on stderr, as the end of a sentence; empty if there are none."""
+    return f"; stderr: {' | '.join(lines)}" if (lines := last_lines(stderr, _NOTED_LINES)) else ""
 
 
 def append_trace(trace: FileIO, data: bytes, limit: int) -> None:

@@ -10,7 +10,7 @@ import click
 
 from turngate import Interaction, Repair, Stop
 from turngate.process import EXIT_LIMIT
-from turngate.sanitize import quoted_lines, visible
+from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted
 from turngate_reference.engine.attempt import traces
@@ -101,11 +101,12 @@ def diagnostics(done: Attempted) -> None:
     folder = traces(record.run_directory, record.turns)
     for failure in reading.failures[-1:]:
         _note_quoted(failure, f"{record.engine} failed: ")
+    is_unexplained = not done.attempt.lingered and (not done.attempt.went_well or done.other_session)
+    if is_unexplained and not done.attempt.interrupted and (said := last_lines(reading.result.stderr, _STDERR_LINES)):
+        _note_quoted("\n".join(said), "  | ")
     if done.attempt.interrupted:
         _note("interrupted")
     elif code != 0:
-        if not done.attempt.lingered:
-            _note_quoted("\n".join(reading.result.stderr.strip("\n").split("\n")[-_STDERR_LINES:]), "  | ")
         _note(f"{record.engine} {_ended(done)}; see {folder}")
     elif not reading.ended:
         _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
+from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store.rows import ProcessNote, Run
@@ -60,7 +61,8 @@ def decide(
     """
     if result.outcome is Outcome.ERROR:
         code, _, detail = (result.failure_reason or "").partition(": ")
-        return failed(RunErrorCode(code), detail)
+        is_engines = code != RunErrorCode.ENVELOPE_INVALID
+        return failed(RunErrorCode(code), detail + (stderr_note(result.stderr) if is_engines else ""))
     if result.interaction is not None:
         if mode is Mode.AUTO:
             detail = f"the agent asked in mode auto: {result.interaction.prompt[:500]}"

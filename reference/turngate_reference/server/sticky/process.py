@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -22,9 +21,8 @@ from turngate.contract.mode_query import ModeQuery
 from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.process.supplied_files import SLOT, guarded, supplied_folder
-from turngate.sanitize import visible
 from turngate.turn.lines import Lines, Problems
-from turngate_reference.engine.attempt import append_trace, write_command
+from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
 from turngate_reference.server.sticky.events import StickyRequest
 
 MAX_TRACE = 16 * 2**20
@@ -35,8 +33,6 @@ _DEAF = "its input can't be written"
 _MUTE = "its output has ended"
 _LOOK = 0.3  # seconds between two checks whether the process is alive
 _DRAIN = 0.1  # seconds in which the last output may still be read after the process has ended
-# sequences that move the cursor, colour or name the window: CSI, OSC and other strings, two-character escapes
-_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
 _logger = logging.getLogger(__name__)
 
 
@@ -171,14 +167,11 @@ class StickyProcess:
             asyncio.get_running_loop().call_later(_LOOK, self._watch)
 
     def _settle(self) -> None:
-        """Set the reason with the last line on standard error; an exit takes precedence over other reasons."""
+        """Set the reason with the last lines on standard error; an exit takes precedence over other reasons."""
         if self.lost.done():
             return
         why = _EXITED if _has_exited(self.pid) else self._reason
-        # without control sequences of a terminal
-        text = _SEQUENCE.sub("", self._tail.decode("utf-8", "replace"))
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        self.lost.set_result(f"{why}; it said: {visible(lines[-1])[:300]}" if lines else why)
+        self.lost.set_result(why + stderr_note(self._tail.decode("utf-8", "replace")))
 
 
 class _Pipe(asyncio.Protocol):

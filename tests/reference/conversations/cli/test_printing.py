@@ -59,6 +59,17 @@ def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:
     assert "attempt-001" in said.err
 
 
+def test_the_reason_of_an_engine_is_shown_whatever_its_exit_code(cli_env: CliEnv) -> None:
+    """The last lines of stderr are printed without secrets and colours if a turn failed, even with exit code 0."""
+    said_why = [["stderr", "\x1b[31mno rollout found\x1b[0m\napi_key=abcdef0123456789\n"]]
+    cli_env.engine("codex", d.codex("hi"), [*said_why, *d.codex("hi", session=d.OTHER)], said_why)
+    handle = cli_env.begin()
+    for code in (4, 4):
+        said = cli_env.type("resume", handle, "go on")
+        assert said.code == code
+        assert "  | no rollout found\n  | api_key=<secret>\n" in said.err
+
+
 def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_for(cli_env: CliEnv) -> None:
     """A conversation without a session id says that it can't be continued, and why."""
     cli_env.engine("codex", d.codex("hi", session=None))

@@ -36,7 +36,8 @@ def _pids(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [
         (d.codex(final(x=1), session=d.OTHER), f"asked for {d.SESSION}, came back as {d.OTHER}"),
         (d.codex(final(x=1), session=None), "no session id"),
-        ([["stderr", "no such session\n"], ["exit", 1]], "exited with 1"),
+        ([["stderr", "no such session\n"], ["exit", 1]], "exited with 1; stderr: no such session"),
+        ([["stderr", "no such session\n"], *d.codex(final(x=1), session=d.OTHER)], "; stderr: no such session"),
     ],
 )
 def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play: d.Play, said: str) -> None:

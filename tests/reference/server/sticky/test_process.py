@@ -35,7 +35,7 @@ def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "exit 3")
     lost = heard.until(Lost)
-    assert lost.detail == "it has exited; it said: out of ideas\\x07"
+    assert lost.detail == "it has exited; stderr: out of ideas\\x07"
     assert not lost.ours
     assert heard.until(Gone).exit_code == 3
 
