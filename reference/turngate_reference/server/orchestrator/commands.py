@@ -19,7 +19,7 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.profiles import STICKY
+from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
@@ -156,6 +156,8 @@ class Commands:
         self._check_safety(contract, mode, workspace, self.server_env, kept=sticky)
         # the run's own directory doesn't exist yet
         place = workspace or own_cwd(self.records.data.runs / "new")
+        if mode is Mode.INTERACTIVE:
+            self._check_profile(engine, request.get("interactive_profile"))
         if request.get("warm_wait_sec"):
             _check_warm_wait(contract, request, place)
         try:
@@ -215,6 +217,23 @@ class Commands:
     def _contract(self, run: Run, engine: InstalledEngine | None) -> EngineContract:
         """Return the contract of a run's engine, which a sticky process has even if it was uninstalled."""
         return engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
+
+    def _check_profile(self, engine: InstalledEngine, asked: str | None) -> None:
+        """Reject an interactive run that needs a sticky process of an engine that can't have one."""
+        if not (why := no_sticky_process(engine.contract)):
+            return
+        profile, able = self.engines.interactive_profile(engine, asked)
+        if profile.kind != STICKY:
+            return
+        hint = (
+            "use mode auto, or an engine for which GET /v1/engines shows `sticky.supported` or `capability.supported`"
+        )
+        if able.supported:
+            hint = "leave out `interactive_profile`: the engine can resume its sessions"
+        detail = (
+            f"the run needs a sticky process ({profile.reason}), and {engine.contract.engine} can't have one: {why}"
+        )
+        raise ApiError("PROFILE_UNAVAILABLE", detail, hint)
 
     def _check_schema(self, schema: dict[str, Any]) -> None:
         try:

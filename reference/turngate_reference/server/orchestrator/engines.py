@@ -15,13 +15,14 @@ from turngate import EngineContract, EnvironmentFailed, Stop, engine_names, find
 from turngate.contract.cached import cached_contract
 from turngate.contract.verdict import profile
 from turngate.files import default_cache
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
 from turngate_reference.server.orchestrator import warm_wait
 from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, Memo
-from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0
@@ -70,6 +71,15 @@ class Engines:
             return engine, float("inf") if version else FAILURES_KEPT
 
         return self._installed.get(key, ask)
+
+    def interactive_profile(
+        self, engine: InstalledEngine, asked: str | None
+    ) -> tuple[EngineInteractiveProfile, EngineResumeCapability]:
+        """Return how an interactive run that starts now would wait; `asked` is the profile that it requests.
+
+        This may read help pages, which takes seconds.
+        """
+        return self._profiles.choose(engine, self._environment(engine.contract), session_timeout_sec=0, asked=asked)
 
     def collect(self) -> None:
         """Examine all installed engines in parallel; return when that is done."""
@@ -195,15 +205,11 @@ def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
     """Describe the sticky process of an engine by its contract."""
     sticky, transport = contract.sticky, contract.sticky.transport
     asks, verified = sticky.interactive is not None, "sticky" not in contract.unverified and not simulated
-    supported = transport != "none" and asks
-    if transport == "none":
-        detail = "the contract defines no transport for a sticky process"
-    elif not supported:
-        detail = f"the contract doesn't define how it asks for permission over {transport}"
-    elif simulated:
-        detail = f"uses {transport}; this engine is simulated, which proves nothing about the real one"
-    else:
-        detail = f"uses {transport}; {'' if verified else 'not yet '}verified with this release"
+    why_not = no_sticky_process(contract)
+    how = f"{'' if verified else 'not yet '}verified with this release"
+    if simulated:
+        how = "this engine is simulated, which proves nothing about the real one"
+    supported, detail = not why_not, why_not or f"uses {transport}; {how}"
     return {
         "supported": supported, "transport": transport, "verified": supported and verified, "asks": asks,
         "same_id": sticky.same_id, "own_store": sticky.own_store, "detail": detail,

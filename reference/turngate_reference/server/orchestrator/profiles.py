@@ -107,6 +107,16 @@ class Profiles:
         )  # fmt: skip
 
 
+def no_sticky_process(contract: EngineContract) -> str:
+    """Return why no interactive run can have a sticky process, by the contract; empty if one can."""
+    sticky = contract.sticky
+    if sticky.transport == "none":
+        return "the contract defines no transport for a sticky process"
+    if sticky.interactive is None:
+        return f"the contract doesn't define how it asks for permission over {sticky.transport}"
+    return ""
+
+
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:
     """Return the directory that the contract requires to be writable; None if there is none or it is unknown."""
     store, directory = engine.contract.store, engine.contract.resume_probe.directory

@@ -16,7 +16,7 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
-from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
@@ -81,6 +81,9 @@ class TurnRunner:
         reply = None
         if run.turn_index == 1:
             run = self._prepared(run, engine)
+            if run.is_sticky and run.mode is Mode.INTERACTIVE and (why := no_sticky_process(engine.contract)):
+                reason = (run.profile or {})["reason"]
+                raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{why}, which the run would need: {reason}")
         else:
             reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
         env = self._env(engine, run.locations)

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from tests.fakes.sticky_engine import SESSION
 from tests.patience import PATIENCE
-from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
@@ -23,6 +22,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mod
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.orchestrator import commands, profiles
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import artifact_patch
 from turngate_reference.server.states import State
@@ -284,23 +284,56 @@ def test_cancel_ends_the_process(server_env: ServerEnv, do: str) -> None:
     assert not process.is_running()
 
 
-def test_without_a_transport_the_first_question_ends_the_run(
-    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If no process can be kept, the run fails at its question instead of waiting."""
-    (server_env.cli_env.path / "codex").unlink()
-    server_env.cli_env.engine("codex", d.codex(ASK))
+@pytest.fixture(name="alone")
+def _alone(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine have no transport."""
     find = server_env.server.engines.find
 
     def without_transport(name: str) -> InstalledEngine:
         engine = find(name)
-        alone = replace(engine.contract.sticky, transport="none")
-        return replace(engine, contract=replace(engine.contract, sticky=alone))
+        return replace(
+            engine, contract=replace(engine.contract, sticky=replace(engine.contract.sticky, transport="none"))
+        )
 
     monkeypatch.setattr(server_env.server.engines, "find", without_transport)
-    run_id = create(server_env, f"say {ASK}")
-    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
-    assert "waiting_user" not in server_env.states(run_id)
+
+
+@pytest.mark.usefixtures("alone")
+def test_without_a_transport_no_run_that_needs_one_is_created(server_env: ServerEnv) -> None:
+    """The reason is given before anything is created; a run that can do without a process is accepted."""
+    with pytest.raises(ApiError) as refused:
+        create(server_env, f"say {ASK}")
+    assert refused.value.code == "PROFILE_UNAVAILABLE"
+    assert "needs a sticky process (the run requested it)" in refused.value.detail
+    assert "no transport" in refused.value.detail
+    assert refused.value.hint == "leave out `interactive_profile`: the engine can resume its sessions"
+    assert not runs.summaries(server_env.server.store)
+    server_env.create(execution_mode="interactive")
+    server_env.create(interactive_profile="sticky_process")
+
+
+@pytest.mark.usefixtures("alone")
+def test_without_a_transport_and_without_resume_no_interactive_run_is_created(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that can neither resume its sessions nor keep a process has no interactive runs."""
+    monkeypatch.setattr(profiles, "replaced", lambda _engine: "it was replaced")
+    for asked in (None, "resumable", "sticky_process"):
+        with pytest.raises(ApiError, match=r"PROFILE_UNAVAILABLE: .* \(use mode auto"):
+            server_env.create(execution_mode="interactive", **({"interactive_profile": asked} if asked else {}))
+    server_env.create()
+
+
+@pytest.mark.usefixtures("alone")
+def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known to fail only when the turn begins fails before the engine is run."""
+    monkeypatch.setattr(commands, "no_sticky_process", lambda _contract: "")
+    error = server_env.failed(create(server_env, f"say {ASK}"))
+    assert error["code"] == "INTERACTION_PROCESS_LOST"
+    assert "no transport" in error["detail"]
+    assert not server_env.cli_env.calls()
 
 
 @pytest.mark.parametrize("do,code", [
