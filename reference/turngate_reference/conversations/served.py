@@ -18,7 +18,7 @@ from turngate.process import end_orphans
 from turngate_reference.conversations.served_states import opened_store
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
-from turngate_reference.engine.lookup import find_engine
+from turngate_reference.engine.lookup import contract_for, find_engine
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
@@ -137,6 +137,10 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
             raise EnvironmentFailed(f"{data.database} has no run {record.run_id}", "was it created by another server?")
         if why := _reason_against(store, run):
             raise EnvironmentFailed(f"{run.handle} can't be continued: {why}", _see(data))
+        # a session has one process at a time, and that of a sticky run may still be ending
+        if run.state in ENDED and (left := end_orphans(noted_processes(run.process))):
+            what = f"the process of {run.handle} still runs and can't be stopped: {', '.join(map(str, left))}"
+            raise EnvironmentFailed(what, "end it, then try again")
         yield ServedRun(store, records, run)
 
 
@@ -149,7 +153,9 @@ def _reason_against(store: Store, run: Run) -> str:
     if run.is_sticky:
         if run.state is State.WAITING_USER:
             return f"its sticky process belongs to turngate serve; POST the reply to {run.links['reply']}"
-        return "its session ended with its sticky process"
+        sticky = contract_for(run.engine, run.engine_version).sticky
+        if not sticky.same_id or sticky.own_store:
+            return f"its session ended with its sticky process: {run.engine} can't resume it by its id"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} is using {run.workspace}"
     return lost_workspace(run) or ""

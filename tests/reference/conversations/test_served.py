@@ -7,10 +7,13 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
+from tests.reference.server.warm_env import ENDS, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.contract import load
 from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.api_errors import ApiError
@@ -162,7 +165,6 @@ def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
         (State.QUEUED, None, "its next turn is queued in turngate serve"),
         (State.RUNNING, None, "turngate serve is running its turn, or was killed while it did"),
         (State.WAITING_USER, STICKY, "its sticky process belongs to turngate serve; POST the reply to /v1/runs/"),
-        (State.SUCCEEDED, STICKY, "its session ended with its sticky process"),
     ],
 )
 def test_what_can_not_be_continued_is_refused_with_the_reason(
@@ -180,6 +182,54 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(
     assert (said.code, len(server_env.cli_env.calls())) == (2, 1)
     assert f"{handle_of(run_id)} can't be continued: {why}" in said.err
     assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini"])
+@pytest.mark.parametrize("end", ["succeeded", "failed", "canceled"])
+def test_a_sticky_run_that_has_ended_is_continued_in_a_new_process(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, engine: str, end: str
+) -> None:
+    """The session of its process is resumed by its id, with everything said in it, however the run ended."""
+    with warm_env(closed_server_env, engine) as env:
+        run_id, _ = env.ask(0, interactive_profile="sticky_process")
+        process = psutil.Process(env.pid(run_id))
+        if end == "succeeded":
+            env.reply(run_id, ENDS)
+        elif end == "canceled":
+            env.server_env.server.commands.cancel(run_id)
+        else:
+            process.kill()
+        run = env.server_env.wait(run_id, State(end))
+        for name, value in env.server_env.settings.env.items():
+            if name not in run.locations:
+                monkeypatch.setenv(name, value)
+        said = resumed(env.server_env.cli_env, run_id, f"Is it dry? {ENDS}")
+        assert said.code == 0, said.err
+        assert "had already ended and doesn't show this turn" in said.err
+        assert '"done": true' in said.out
+        assert all(text in env.last_request() for text in ("paint it", "Is it dry?"))
+        assert not process.is_running()
+        assert replace(env.server_env.run(run_id), process=None, updated_at="") == replace(
+            run, process=None, updated_at=""
+        )
+
+
+@pytest.mark.parametrize("change_", [{"same_id": False}, {"own_store": True}])
+def test_a_sticky_session_that_can_not_be_resumed_is_refused(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, change_: dict[str, bool]
+) -> None:
+    """The contract says whether the session of a process can be resumed by its id."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
+    change(server_env, run_id, profile=STICKY)
+    contract = load.load_contract("codex", "0.169.0")
+    alone = replace(contract, sticky=replace(contract.sticky, **change_))
+    monkeypatch.setattr(served, "contract_for", lambda _engine, _version: alone)
+    said = resumed(server_env.cli_env, run_id)
+    assert (said.code, len(server_env.cli_env.calls())) == (2, 2)
+    assert "its session ended with its sticky process: codex can't resume it by its id" in said.err
 
 
 def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "blue") -> None:

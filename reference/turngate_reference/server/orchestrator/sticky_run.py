@@ -38,8 +38,9 @@ class StickyRun:
         """Change fields of the note of the process."""
         self.process = structs.replace(self.process, **fields)
 
-    def session(self, session_id: str) -> dict[str, Any] | None:
-        """Return the session id if it is new and a headless resume would accept it too."""
+    def session(self) -> dict[str, Any] | None:
+        """Return the session id of the process if it is new and a headless resume would accept it too."""
+        session_id = self.process.transport_session_id or ""
         if self.run.session is not None or not self.contract.sticky.same_id or unsafe(session_id):
             return None
         return stored_session(self.contract, session_id, 1)

@@ -189,8 +189,7 @@ class StickyRuns:
         if not self._is(sticky, State.RUNNING):
             return
         sticky.note(transport_session_id=event.session_id)
-        session = sticky.session(event.session_id or "")
-        result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
+        result = replace(result, seconds=self._clock() - sticky.turn_began)
         until = after(sticky.run.timeout) if decision.state is State.WAITING_USER else None
         state = self._end_turn(sticky, decision, result, wait_deadline_at=until)
         if state is State.WAITING_USER:
@@ -202,7 +201,9 @@ class StickyRuns:
     def _asked(self, sticky: StickyRun, event: events.PermissionAsked) -> None:
         if self._is(sticky, State.RUNNING):
             asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
-            columns = {"wait_deadline_at": after(sticky.run.timeout), "process": sticky.process}
+            columns: dict[str, Any] = {"wait_deadline_at": after(sticky.run.timeout), "process": sticky.process}
+            if session := sticky.session():  # the run may end while it waits
+                columns["session"] = session
             sticky.outbox.flush()
             if transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
                 self._limit_wait(sticky)
@@ -271,7 +272,7 @@ class StickyRuns:
         """End a turn; return the new state, or None if the run must be canceled, which happens in `_gone`."""
         sticky.outbox.flush()
         # keep the note of the process until it is gone, so that a restart can end it
-        result = replace(result, process=None if sticky.is_gone else sticky.process)
+        result = replace(result, process=None if sticky.is_gone else sticky.process, session=sticky.session())
         state = transitions.end_turn(self._store, self._records, sticky.run, decision, result, **columns)
         if state is not None:
             self.observe(sticky.run.engine, result.outcome, result.seconds or 0.0)
