@@ -116,7 +116,9 @@ InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "op
 MAX_PROMPT = 100_000
 MAX_NAMES = 100
 MAX_NAME = 1000
-_Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=MAX_NAME)], ...], Meta(max_length=MAX_NAMES)]
+NOT_BLANK = r"\S"
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NOT_BLANK)]
+_Names = Annotated[tuple[_Name, ...], Meta(max_length=MAX_NAMES)]
 
 
 class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,7 +131,7 @@ class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     kind: InteractionKind
-    prompt: Annotated[str, Meta(min_length=1, max_length=MAX_PROMPT)]
+    prompt: Annotated[str, Meta(min_length=1, max_length=MAX_PROMPT, pattern=NOT_BLANK)]
     options: _Names = ()
     required_fields: _Names = ()
     context: Mapping[str, Any] = {}

@@ -6,7 +6,8 @@ one JSON text per line.
 `FAKE_FLAWS` lists its faults, separated by blanks: `banner`, `deaf-to-mode`, `widened`,
 `no-session`, `config-allows`, `no-options` (modes are set, and reported, without them), `mute` (they are not reported),
 `contrary` (another one is reported), `answers` (the answer to a request says what is in force), `one-model` (no request
-sets another model), `many-choices` and `long-choice` (of requests for permission).
+sets another model), `many-choices` and `long-choice` (of requests for permission), `blank-options` (the choices have no
+names).
 """
 
 import json
@@ -29,6 +30,8 @@ OPTIONS = [
     {"optionId": "y", "name": "Yes", "kind": "allow_once"},
     {"optionId": "n", "name": "No", "kind": "reject_once"},
 ]
+if "blank-options" in FLAWS:
+    OPTIONS = [option | {"name": " "} for option in OPTIONS]
 # JSON that readers should reject
 ODD = {"nested": "[" * 900 + "]" * 900, "digits": "1" * 401}
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import EngineContract, EnvironmentFailed, Invocation, Mode, Stop, TurnReader, first_turn, resumed_turn
+from turngate import (
+    EngineContract,
+    EnvironmentFailed,
+    Invocation,
+    Mode,
+    RefusedError,
+    Stop,
+    TurnReader,
+    first_turn,
+    resumed_turn,
+)
 from turngate.argv.environment import relocated
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.trust import NO_TRUST, Trust
@@ -55,6 +65,7 @@ class Conversations(Struct, frozen=True):
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
     ) -> Attempted:
         """Run the first turn in a new run directory; RefusedError and EnvironmentFailed come before that."""
+        _check_text("prompt", prompt)
         installed = find_engine(engine, self.data, self.stop)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
@@ -115,6 +126,7 @@ class Conversations(Struct, frozen=True):
 
     def _continue(self, record: HandleRecord, message: str) -> Attempted:
         """Resume the session that a record names; the caller holds its lock."""
+        _check_text("message", message)
         handle, launch = record.handle, record.launch
         for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
@@ -174,6 +186,12 @@ class Conversations(Struct, frozen=True):
         except EnvironmentFailed as failed:  # the engine's answer is still shown
             return replace(tried, unsaved=str(failed), deleted=isinstance(failed, DeletedRecordError))
         return tried
+
+
+def _check_text(name: str, text: str) -> None:
+    """Refuse a text without a word, whatever the engine would do with it."""
+    if not text.strip():
+        raise RefusedError(f"the {name} is empty", "write what the agent should do")
 
 
 @contextmanager

@@ -125,6 +125,8 @@ class Commands:
                 runs.change(connection, run_id, cancel_requested=1)
                 runs.add_event(connection, run_id, "cancel.requested", {})
             run = runs.get(connection, run_id)
+            if run.state is State.CANCELED:  # before the commit: whoever reads the new state finds the record
+                self.records.keep(run, run.state, run.session)
         if turn_ended:
             self.sticky.observe(run.engine, Outcome.ERROR, seconds)
         self.dispatcher.stop(run_id)

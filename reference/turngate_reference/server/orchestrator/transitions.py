@@ -128,6 +128,7 @@ def end_turn(
             if result.process is not None:
                 return None
             decision = Decision(State.CANCELED)
+            records.keep(current, decision.state, result.session or current.session)
         if result.session_seen is not None:
             columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
         if decision.interaction is not None:

@@ -110,7 +110,7 @@ class AcpTransport(RpcTransport):
         call, kinds = mapping(params.get("toolCall")), (once.allow, once.deny)
         options = [o for o in params.get("options", ()) if isinstance(o, dict) and o.get("kind") in kinds]
         named = {str(option.get("name")): option for option in options}
-        if len(named) < len(options):
+        if len(named) < len(options) or not all(map(str.strip, named)):
             named = {str(option.get("optionId")): option for option in options}
         answers = {
             name: {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}

@@ -123,6 +123,12 @@ class StoredQuestion(Struct, frozen=True):
     response: str | None
     answered_at: str | None
 
+    @property
+    def suggestions(self) -> list[str]:
+        """The options; a question for a yes or a no has these two if the agent suggests nothing."""
+        options: list[str] = self.question["options"]
+        return options or (["yes", "no"] if self.question["kind"] == "confirm" else [])
+
 
 class StoredTurn(Struct, frozen=True):
     """A turn as the API shows it; `failure` is None or {code, detail}, `argv` lacks the prompt."""

@@ -94,9 +94,10 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
         (LONGEST.encode() + b"x", f"longer than {MAX_BYTES} bytes"),
         (b"caf\xe9", "valid UTF-8 from byte 4 on"),
         (b"\xed\xa0\x80", "valid UTF-8 from byte 1 on"),
-        (b"", "can't receive this prompt unaltered"),
+        (b"", "the prompt is empty"),
+        (b" \n", "the prompt is empty"),
     ],
-    ids=["too long", "latin", "surrogate", "empty"],
+    ids=["too long", "latin", "surrogate", "empty", "blank"],
 )
 def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path, data: bytes, why: str) -> None:
     """A file that is too long, empty or not text is an error, and no engine runs."""
@@ -105,6 +106,18 @@ def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path
     said = cli_env.type("start", "opencode", "--prompt-file", str(file))
     assert (said.code, cli_env.calls("opencode")) == (2, [])
     assert why in said.err
+
+
+@pytest.mark.parametrize("message", ["", " ", "\n\t"])
+def test_an_empty_message_is_refused(cli_env: CliEnv, message: str) -> None:
+    """A message or a prompt without a word is refused for every engine, and no engine runs."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    for words in (("resume", handle, message), ("resume", handle, "--", message), ("start", "codex", message)):
+        said = cli_env.type(*words)
+        assert (said.code, len(cli_env.calls())) == (2, 1), words
+        assert f"the {'prompt' if words[0] == 'start' else 'message'} is empty" in said.err
+    assert cli_env.record(handle)["turns"] == 1
 
 
 @pytest.mark.parametrize("name", [".", "missing", "missing\udcff"])
@@ -198,7 +211,7 @@ def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv)
 
 @pytest.mark.parametrize(
     "words,message",
-    [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
+    [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("-- x",), "-- x")],
 )
 def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tuple[str, ...], message: str) -> None:
     """Words after `--` are joined by spaces; a second `--` is part of the message."""

@@ -95,6 +95,7 @@ def test_cancel_ends_a_running_turn(server_env: ServerEnv) -> None:
     run = server_env.wait(run_id, State.CANCELED)
     assert not psutil.pid_exists(pid)
     assert run.error is None
+    assert server_env.cli_env.record(run.handle)["state"] == "canceled"
     assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
 
 
@@ -103,6 +104,8 @@ def test_cancel_ends_what_waits(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
+    record = server_env.cli_env.record(server_env.run(run_id).handle)
+    assert (record["state"], record["session"]["value"]) == ("canceled", d.SESSION)
     with pytest.raises(ApiError, match="NOT_WAITING"):
         server_env.reply(run_id, question)
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked
+from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,17 @@ def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, flaw: 
     ended = stage.turn(heard, "ask")
     assert (ended.final_text, ended.declined) == ("cancelled", True)
     assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+
+
+def test_choices_without_a_name_are_offered_by_their_ids(stage: Stage) -> None:
+    """A choice can be replied with only if it has a word."""
+    heard = stage.open(contract("acp"), flaws="blank-options")
+    heard.until(Opened)
+    stage.host.prompt("run", "ask")
+    asked = heard.until(PermissionAsked)
+    assert asked.options == ("y", "n")
+    stage.host.decide("run", asked.request_id, "n")
+    assert heard.until(TurnEnded).final_text == "n"
 
 
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:

@@ -79,6 +79,7 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
     """Trigger every error of creating a run that an engine or the disk can cause; return a waiting run."""
     run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
     server_env.question(run_id)
+    server_env.cli_env.engine("grok", version="grok 1.0.41 (0)")
     refused: dict[str, dict[str, Any]] = {
         "WORKSPACE_BUSY": {"workspace": "door"},
         "INVALID_REQUEST": {"session_timeout_sec": 0},
@@ -89,6 +90,7 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
         "INVALID_OUTPUT_SCHEMA": {"output_schema": {"type": 7}},
         "SCHEMA_TOO_COSTLY": {"output_schema": hostile.doubling()},
         "WORKSPACE_REFUSED": {"workspace": ".."},
+        "PROFILE_UNAVAILABLE": {"engine": "grok", "interactive_profile": "sticky_process"},
         "WARM_WAIT_UNAVAILABLE": {"warm_wait_sec": 60, "execution_mode": "auto"},
     }
     for code, changes in refused.items():

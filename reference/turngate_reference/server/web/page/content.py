@@ -51,8 +51,7 @@ class Question(Struct, frozen=True):
     @property
     def options(self) -> list[str]:
         """The options that are shown as buttons."""
-        options: list[str] = self.stored.question["options"]
-        return options[:MAX_OPTIONS]
+        return self.stored.suggestions[:MAX_OPTIONS]
 
     @property
     def fields(self) -> list[str]:
@@ -64,7 +63,8 @@ class Question(Struct, frozen=True):
     def left_out(self) -> int:
         """How many options and fields are not shown."""
         asked = self.stored.question
-        return len(asked["options"]) + len(asked["required_fields"]) - len(self.options) - len(self.fields)
+        shown = len(self.options) + len(self.fields)
+        return len(self.stored.suggestions) + len(asked["required_fields"]) - shown
 
 
 class Inbox(Struct, frozen=True):

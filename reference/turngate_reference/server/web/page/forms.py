@@ -34,8 +34,9 @@ def reply_request(form: Mapping[str, str], question: StoredQuestion | None) -> d
     An option is sent as its number, so that it reaches the engine unaltered. Named fields become lines.
     """
     sent = dict(_texts(form))
-    asked = question.question if question else {"options": [], "required_fields": []}
-    parts = [_numbered(asked["options"], sent["option"])] if "option" in sent else []
+    asked = question.question if question else {"required_fields": []}
+    options = question.suggestions if question else []
+    parts = [_numbered(options, sent["option"])] if "option" in sent else []
     fields = ((name, sent.get(f"field-{number}", "")) for number, name in enumerate(asked["required_fields"]))
     parts += [f"{name}: {value}" for name, value in fields if value.strip()]
     request = {

@@ -68,6 +68,17 @@ def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
     assert not question.is_permission
 
 
+def test_a_question_for_a_yes_or_a_no_has_buttons(server_env: ServerEnv) -> None:
+    """A `confirm` without options offers yes and no; other kinds, and options of the agent, are as the agent asked."""
+    asked = json.loads(ASK)
+    for kind, options, shown in (("confirm", [], ["yes", "no"]), ("confirm", ["go"], ["go"]), ("risk_ack", [], [])):
+        asked["interaction"] |= {"kind": kind, "options": options}
+        server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
+        run_id, stored = server_env.ask()
+        question = Question(Row(server_env.run(run_id), ""), stored)
+        assert (question.options, question.left_out) == (shown, 0)
+
+
 def test_a_missing_run_is_refused(caller: Caller) -> None:
     """An unknown run raises the API's error."""
     with pytest.raises(ApiError, match="RUN_NOT_FOUND"):

@@ -7,9 +7,9 @@ from turngate_reference.server.store.rows import StoredQuestion
 from turngate_reference.server.web.page.forms import idempotency_key, reply_request, run_request
 
 
-def question(*options: str, fields: tuple[str, ...] = ()) -> StoredQuestion:
+def question(*options: str, fields: tuple[str, ...] = (), kind: str = "choose_one") -> StoredQuestion:
     """Return a question."""
-    asked = {"kind": "choose_one", "prompt": "?", "options": [*options], "required_fields": [*fields], "context": {}}
+    asked = {"kind": kind, "prompt": "?", "options": [*options], "required_fields": [*fields], "context": {}}
     return StoredQuestion("q", "r", 1, asked, None, "", None, None)
 
 
@@ -37,6 +37,7 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
     "wrong",
     [
         {"prompt": ""},
+        {"prompt": " \n"},
         {"output_schema": "{"},
         {"session_timeout_sec": "1.5"},
         {"warm_wait_sec": "-1"},
@@ -54,6 +55,13 @@ def test_an_option_is_sent_as_the_agent_wrote_it() -> None:
     """Browsers would change an option's line breaks, so the form sends its number."""
     assert reply(question("a\nb", " c "), option="0") == "a\nb"
     assert reply(question("a\nb", " c "), option="1") == " c "
+
+
+def test_a_question_for_a_yes_or_a_no_has_both() -> None:
+    """Without options of the agent, the buttons of a `confirm` send `yes` and `no`."""
+    assert [reply(question(kind="confirm"), option=number) for number in "012"] == ["yes", "no", "option 2"]
+    assert reply(question("sure", kind="confirm"), option="0") == "sure"
+    assert reply(question(kind="open_text"), option="0") == "option 0"
 
 
 @pytest.mark.parametrize("number", ["2", "-1", "x", "", "\u0661", "9" * 5000])
