@@ -217,7 +217,8 @@ def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pyte
     "other, expected",
     [
         ({"resume__repeated": Result.FAIL}, (Verdict.BROKEN, False)),
-        ({"handle__shape": Result.FAIL}, (Verdict.BROKEN, False)),
+        ({"handle__shape": Result.FAIL}, (Verdict.DEGRADED, True)),
+        ({"handle__place": Result.FAIL}, (Verdict.BROKEN, False)),
         ({"resume__other_cwd": Result.FAIL}, (Verdict.DEGRADED, False)),
         ({"resume__dead_handle": Result.DEVIATES}, (Verdict.COMPATIBLE, True)),
         ({"resume__other_cwd": Result.DEVIATES}, (Verdict.COMPATIBLE, True)),
@@ -228,7 +229,7 @@ def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pyte
 def test_only_failures_about_resuming_count_against_it(
     other: dict[str, Result], expected: tuple[Verdict, bool], executable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a failed `resume.*` or `handle.*` clause clears the capability, a declared deviation doesn't."""
+    """Only a failed clause about resuming or the session id's place clears the capability; a deviation doesn't."""
     result = left(executable, monkeypatch, judging(**other))
     assert result
     assert (result.verdict, result.capability.supported) == expected

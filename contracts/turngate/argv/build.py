@@ -68,7 +68,7 @@ def first_turn(
     return _invocation(contract, prompt, mode, placed, via=via)
 
 
-def resumed_turn(  # noqa: PLR0913 - all but the first four by name
+def resumed_turn(
     contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
     options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
     allow_file_marks: bool = False,

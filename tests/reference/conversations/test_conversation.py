@@ -143,13 +143,13 @@ LONG = "All work and no play. " * 9500
 
 FLAGS = ["--yolo", "--json", "--help", "-h", "-"]
 
-MESSAGES = [*FLAGS, "", "💡 ٣ 漢", "two\n\nlines\n", "@file", "/quit", "a b", LONG]
+MESSAGES = [*FLAGS, "💡 ٣ 漢", "two\n\nlines\n", "@file", "/quit", "a b", LONG]
 
 REFUSED = {
     "codex": set[str](),
-    "gemini": {"", "@file", "/quit"},
-    "opencode": {""},
-    "iflow": {"", "/quit"},
+    "gemini": {"@file", "/quit"},
+    "opencode": set[str](),
+    "iflow": {"/quit"},
 }
 
 

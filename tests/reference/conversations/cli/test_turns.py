@@ -113,10 +113,14 @@ def test_an_empty_message_is_refused(cli_env: CliEnv, message: str) -> None:
     """A message or a prompt without a word is refused for every engine, and no engine runs."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
-    for words in (("resume", handle, message), ("resume", handle, "--", message), ("start", "codex", message)):
+    for what, *words in (
+        ("message", "resume", handle, message),
+        ("message", "resume", handle, "--", message),
+        ("prompt", "start", "codex", message),
+    ):
         said = cli_env.type(*words)
         assert (said.code, len(cli_env.calls())) == (2, 1), words
-        assert f"the {'prompt' if words[0] == 'start' else 'message'} is empty" in said.err
+        assert f"the {what} is empty" in said.err
     assert cli_env.record(handle)["turns"] == 1
 
 
