@@ -81,9 +81,9 @@ class TurnRunner:
         reply = None
         if run.turn_index == 1:
             run = self._prepared(run, engine)
-            if run.is_sticky and run.mode is Mode.INTERACTIVE and (why := no_sticky_process(engine.contract)):
+            if run.is_sticky and run.mode is Mode.INTERACTIVE and (lack := no_sticky_process(engine.contract)):
                 reason = (run.profile or {})["reason"]
-                raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{why}, which the run would need: {reason}")
+                raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{lack}, which the run would need: {reason}")
         else:
             reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
         env = self._env(engine, run.locations)
