@@ -68,7 +68,8 @@ def test_codex_resume_in_full() -> None:
     """Options stand between `exec` and `resume`, the id before the prompt, and the prompt is on stdin."""
     built = resumed_turn(CODEX, "--yolo", INTERACTIVE, IDS["codex"], options=["-s", "read-only"], model="m")
     assert built.arguments == (
-        *("exec", "--json", "--skip-git-repo-check", "--model", "m", "-s", "read-only"),
+        *("exec", "--json", "--skip-git-repo-check", "--model", "m"),
+        *("--config", 'approvals_reviewer="user"', "--ignore-rules", "-s", "read-only"),
         *("resume", IDS["codex"], "-"),
     )
     assert (built.stdin, built.prompt_at) == (b"--yolo", ())
