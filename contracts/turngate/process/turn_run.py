@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from turngate.argv.build import Invocation
 from turngate.argv.environment import engine_environment
+from turngate.argv.file_slot import SLOT
 from turngate.contract.launch import Stream
 from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
-from turngate.process.supplied_files import SLOT, guarded, supplied_folder
+from turngate.process.supplied_files import guarded, supplied_folder
 from turngate.turn.read import TurnReader, TurnReading
 
 TIMEOUT = 1200.0

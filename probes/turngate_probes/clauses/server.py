@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import as_in_contract
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
@@ -178,7 +179,7 @@ def warm_wait(seen: Observations) -> Finding:
     fail_if(len(sessions) > 1, f"the turns have the sessions {', '.join(map(str, sessions))}", ended, *turns)
     for i, turn in enumerate(turns):
         fail_if(not turn.carries(*turns[:i]), f"no request of turn {i + 1} contains all earlier prompts", *turns)
-        flags = auto_flags_in(turn.argv[1:], seen.contract)
+        flags = auto_flags_in(as_in_contract(turn.argv[1:], seen.contract), seen.contract)
         fail_if(flags, f"turn {i + 1} was run with {', '.join(flags)}", turn)
     left = turns[-1].leftovers
     fail_if(left, f"the run has ended, but still running: {left_running(turns[-1])}", ended, turns[-1])

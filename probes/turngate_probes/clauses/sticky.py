@@ -4,8 +4,8 @@ import json
 from signal import SIGKILL
 
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import as_in_contract
 from turngate.contract.verdict import Finding
-from turngate.process.supplied_files import as_in_contract
 from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
 from turngate_probes.clauses.surroundings import WIDENED, check_effects

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import as_in_contract
 from turngate.argv.unguarded import unguarded
 from turngate_probes.conform.calls import Started
 from turngate_probes.simulate import arguments
@@ -30,16 +31,16 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     if argv in questions or (asking and asking.query and argv == asking.query.argv):
         return start
     if starts_sticky(contract, argv):
-        return replace(start, kind="process", widening=auto_flags_in(argv, contract))
+        return replace(start, kind="process", widening=_widening(argv, contract))
     latest = tuple(token for token in argv if token in contract.launch.latest)
     try:
         asked = arguments.read(unguarded(contract), named(contract, argv, newest))
     except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
-        return replace(start, kind="refused", problem=str(problem), widening=auto_flags_in(before, contract))
+        return replace(start, kind="refused", problem=str(problem), widening=_widening(before, contract))
     chosen = asked.line.last(simulation(contract).arguments.working_directory)
-    tokens = [token for token in argv if token != asked.prompt]
-    widening = auto_flags_in(tokens, contract)
+    tokens = tuple(token for token in argv if token != asked.prompt)
+    widening = _widening(tokens, contract)
     return replace(
         start, kind="turn", cwd=str(Path(start.cwd, chosen or "")), resumed=asked.handle, prompt=asked.prompt,
         latest=" ".join(latest), widening=widening,
@@ -53,6 +54,10 @@ def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> 
         replaced = contract.launch.latest.get(token, (token,)) if "--" not in argv[:at] else (token,)
         tokens += [part.replace("{handle}", newest or contract.handle.nonexistent_id) for part in replaced]
     return tuple(tokens)
+
+
+def _widening(tokens: tuple[str, ...], contract: EngineContract) -> tuple[str, ...]:
+    return auto_flags_in(as_in_contract(tokens, contract), contract)
 
 
 def _stdin() -> str:

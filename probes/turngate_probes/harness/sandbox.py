@@ -14,6 +14,7 @@ from turngate import ContractError, EnvironmentFailed
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import locked
+from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.observations import Call, Observation, Turn
 from turngate_probes.harness.stranger import Stranger
 from turngate_probes.stub_model import StubBackend
@@ -165,6 +166,7 @@ class Sandbox:
         known = {
             str(self.root): "<sandbox>",
             str(self.shared): "<shared>",
+            str(supplied_root()): "<supplied>",
             self.backend.url: "<backend>",
             self.model_url: "<backend>",
         }

@@ -14,7 +14,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from turngate import Ended, EnvironmentFailed
+from turngate.argv.file_slot import SLOT
 from turngate.contract.clauses import Reason
+from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Turn
@@ -150,6 +152,8 @@ def places(release: Release, box: Sandbox) -> dict[str, str]:
     installed = {str(modules[-1]): "<installed>"} if modules else {str(executable.parent): "<installed>"}
     known = {**installed, str(executable): release.contract.executable, f"{Path.home()}/": "<home>/"}
     known |= {str(executable.resolve()): release.contract.executable}
+    if files := release.contract.guards.files:
+        known[str(supplied_folder(files))] = SLOT
     for url in (box.backend.url, box.model_url):
         known[url.removeprefix("http://")] = "127.0.0.1:1"
     return known | {str(box.root): "<sandbox>", str(box.shared): "<shared>"}

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import PromptChannel
 from turngate.contract.simulation import ArgumentSyntax
 from turngate_probes.simulate.command_line import CommandLine, LineReader, UsageProblem
@@ -54,7 +55,7 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) 
     if named is None and line.commands == resumed and line.words and not newest:
         handle = line.words.pop(0)
     prompt, channel = _prompt(contract, syntax, line)
-    auto = bool(auto_flags_in(line.tokens, contract))
+    auto = bool(auto_flags_in(as_in_contract(tuple(line.tokens), contract), contract))
     return Asked(handle, newest, prompt, channel, _model(contract, line), auto, _is_plain(contract, syntax, line), line)
 
 

@@ -12,6 +12,7 @@ from tests.probes import turns as t
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.errors import ContractError
+from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep
@@ -139,7 +140,8 @@ def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> 
         assert f'url = "{away}/v1"' in (box.home / ".engine/config.toml").read_text()
         assert box.env(HERMETIC, box.work)["HTTPS_PROXY"] == box.backend.url
         urls = dict.fromkeys((box.backend.url, away), "<backend>")
-        assert box.places() == {str(box.root): "<sandbox>", str(box.shared): "<shared>"} | urls
+        folders = {str(box.root): "<sandbox>", str(box.shared): "<shared>", str(supplied_root()): "<supplied>"}
+        assert box.places() == folders | urls
 
 
 HOLDING = """
