@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from turngate.contract import load
-from turngate.contract.clauses import Clause, Result
+from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.verdict import ClauseResult, Finding, fallen, judged
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
     backend,
@@ -114,4 +114,12 @@ def _not_seen(
     if obstacle.by_engine:
         evidence = [item.name for item in (*seen.calls.values(), *seen.turns.values()) if item.case in check.cases]
         return judged(clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), seen.contract)
+    if obstacle.reason is Reason.NO_RECORDING and (known := _declared(clause, seen)):
+        detail = f"{obstacle.text}, but the contract declares it: {', '.join(known)}"
+        return judged(clause, Finding(ok=False, detail=detail, symptoms=known), seen.contract)
     return ClauseResult.of(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)
+
+
+def _declared(clause: Clause, seen: Observations) -> tuple[str, ...]:
+    """Return the symptoms that the contract declares: what is known counts even where no recording can show it."""
+    return tuple(d.symptom for d in seen.contract.deviations if d.clause == clause.id)

@@ -4,12 +4,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.clauses import Result
+from turngate.contract.structs import Deviation, EngineContract
+from turngate.contract.verdict import ClauseResult
 from turngate.errors import ContractError
 from turngate.model import Outcome
 from turngate.process import Ended
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.harness.cases import CASES
 from turngate_probes.record import replay
 
 SHIPPED = Path(__file__).parents[3] / "fixtures"
@@ -101,3 +107,17 @@ def test_shipped_recordings_of_the_withdrawn_engine_are_read(
     """All shipped recordings of the withdrawn engine are read, under the names that checks use."""
     monkeypatch.setenv("TURNGATE_FIXTURES", str(SHIPPED))
     assert {"main/first", "main/again", "bad-handles/dead"} <= replay.replay(contract).turns.keys()
+
+
+def test_what_no_recording_can_show_counts_as_the_contract_declares_it(first: Path, contract: EngineContract) -> None:
+    """A declared deviation from such a clause is a known caveat with its action, without a declaration it stays open."""
+    known = Deviation("interactive.settings-cannot-widen", "writes", "run it in a container")
+    judged = list[ClauseResult]()
+    for deviations in ((), (known,)):
+        results = dict[str, ClauseResult]()
+        seen = replay.replay(replace(contract, deviations=deviations))
+        judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
+        judged.append(results[known.clause])
+    assert [clause.result for clause in judged] == [Result.NOT_RUN, Result.DEVIATES]
+    assert judged[1].action == known.compensation
+    assert known.symptom in judged[1].detail
