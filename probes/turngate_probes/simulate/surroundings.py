@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from turngate import EngineContract
-from turngate.contract.surroundings import Canary, Redirect, SetupFile
 from turngate.argv.file_slot import as_in_contract
+from turngate.contract.surroundings import Canary, Redirect, SetupFile
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
 
 _CONTAINER_PROGRAM = "docker"
@@ -64,7 +64,8 @@ def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], c
 
 def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
     launch, guards = contract.launch, contract.guards
-    asked = {*launch.interactive} <= {*as_in_contract(tuple(argv), contract)} and launch.interactive_env.items() <= env.items()
+    passed = {*as_in_contract(tuple(argv), contract)}
+    asked = {*launch.interactive} <= passed and launch.interactive_env.items() <= env.items()
     kept = {*guards.options} <= {*argv} and guards.env.keys() <= env.keys()
     return bool((launch.interactive or launch.interactive_env) and asked) or bool(
         (guards.options or guards.env) and kept

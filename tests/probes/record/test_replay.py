@@ -110,7 +110,7 @@ def test_shipped_recordings_of_the_withdrawn_engine_are_read(
 
 
 def test_what_no_recording_can_show_counts_as_the_contract_declares_it(first: Path, contract: EngineContract) -> None:
-    """A declared deviation from such a clause is a known caveat with its action, without a declaration it stays open."""
+    """A declared deviation from such a clause is a known caveat with its action. Without one it stays open."""
     known = Deviation("interactive.settings-cannot-widen", "writes", "run it in a container")
     judged = list[ClauseResult]()
     for deviations in ((), (known,)):
