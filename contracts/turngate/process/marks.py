@@ -4,8 +4,8 @@ The limit is that of real-time CPU time, which only Linux has. A mark is far too
 tree left an adopted process, and that an adopted process without one was never started by a tree.
 """
 
+import os
 import resource
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,4 +53,5 @@ def mark_of(pid: int) -> int | None:
 def _new(hard: int) -> int:
     """Return a random mark below the hard limit, so that a turngate started by another one also finds room."""
     highest = _HIGHEST if hard == resource.RLIM_INFINITY else min(hard, _HIGHEST)
-    return _LOWEST + secrets.randbelow(max(highest - _LOWEST, 1))
+    number = int.from_bytes(os.urandom(8), "big")  # importing secrets takes longer than to start a process
+    return _LOWEST + number % max(highest - _LOWEST, 1)
