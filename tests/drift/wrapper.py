@@ -153,6 +153,13 @@ def continue_last(call: WrappedCall) -> None:
         call.argv[-1:-1] = [TOLD["resume_word"], used[-1].stem]
 
 
+@before
+def attach(call: WrappedCall) -> None:
+    """Append the files that the prompt names by their absolute path after an @."""
+    prompt = call.read_stdin().decode()
+    call.stdin = "\n".join([prompt, *(Path(path).read_text() for path in re.findall(r"@(/\S+)", prompt))]).encode()
+
+
 @instead
 def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool = False) -> None:
     """Ignore the id and start a new session; with `echo`, still print the requested id."""

@@ -25,6 +25,7 @@ SHOWN = frozenset(
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
     | {("process.clean-exit", "lingers")}
+    | {("workspace.cannot-redirect", "program")}
     | {
         ("backend.failure-told", f"{how}-{kind}")
         for how in ("hang", "success", "exit-0")
