@@ -352,7 +352,7 @@ def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypa
         "HOME": str(tmp_path),
         "TURNGATE_CACHE_DIR": str(tmp_path / "c"),
     }
-    command = (d.TURNGATE, "--contracts", "my", "serve", "--port", "0", "--verify", "wait", "--data-dir", "data")
+    command = (d.TURNGATE, "--contracts", "my", "serve", "--port", "0", "--verify", "wait", "--no-token")
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=env, text=True) as process:
         assert process.stdout
