@@ -139,7 +139,7 @@ def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
     unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {
         "network.loopback-only", "executable.unchanged", "process.clean-exit", "interactive.nothing-started",
-        "prompt.reads-no-file", "interactive.settings-cannot-widen",
+        "prompt.reads-no-file", "interactive.settings-cannot-widen", "workspace.cannot-redirect",
     }  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def first_turn(
     the prompt can't be passed safely.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
-    >>> turngate.first_turn(codex, "Paint the door", "interactive", model="gpt-5").arguments
-    ('exec', '--json', '--skip-git-repo-check', '--model', 'gpt-5', '-')
+    >>> turngate.first_turn(codex, "Paint the door", "auto", model="gpt-5").arguments
+    ('exec', '--json', '--skip-git-repo-check', '--model', 'gpt-5', '--sandbox', 'workspace-write', '-')
     """
     mode = Mode(mode)
     if mode is Mode.INTERACTIVE and not allow_file_marks:
@@ -80,7 +80,7 @@ def resumed_turn(
     passed on: it is blank, begins with a dash, has control characters or is longer than 512 bytes.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
-    >>> turngate.resumed_turn(codex, "Blue", "interactive", "0198c6a1-6d70-7000-8000-000000000001").arguments[3:]
+    >>> turngate.resumed_turn(codex, "Blue", "interactive", "0198c6a1-6d70-7000-8000-000000000001").arguments[-3:]
     ('resume', '0198c6a1-6d70-7000-8000-000000000001', '-')
     """
     if isinstance(session, EngineSessionHandle) and session.engine != contract.engine:

@@ -40,7 +40,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     assert (done.report["level"], done.report["releases"][0]["turns"]) == ("live", TURNS)
     before = done.err.partition("2 turns planned")[0]
     assert "will be run 2 times, in your environment" in before
-    assert "exec --json --skip-git-repo-check resume '<session id>' -" in before
+    assert "--ignore-rules resume '<session id>' -" in before
     assert "Total: 2 turns, about 100 tokens of prompts and replies" in before
     assert len(list((tmp_path / ".codex/sessions").iterdir())) == 1
     (journal,) = (tmp_path / "cache/probes").iterdir()

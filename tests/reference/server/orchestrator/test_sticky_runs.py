@@ -31,6 +31,8 @@ from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
+CODEX = load.contract("codex").at("0.169.0")
+ASKING = CODEX.sticky.interactive.options if CODEX.sticky.interactive else ()
 DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 
 
@@ -60,7 +62,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
     assert run.profile == {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 1200}
     assert len(pids) == 1
-    assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [["app-server"]] * 10
+    assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [["app-server", *ASKING]] * 10
     assert slots_are_free(server_env)
     assert server_env.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
 
@@ -85,7 +87,7 @@ def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
     record = server_env.cli_env.record(server_env.run(run_id).handle)
     assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
-    assert command == {"argv": [str(server_env.cli_env.path / "codex"), "app-server"], "version": "0.169.0"}
+    assert command == {"argv": [str(server_env.cli_env.path / "codex"), "app-server", *ASKING], "version": "0.169.0"}
 
 
 def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
