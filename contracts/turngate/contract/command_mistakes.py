@@ -37,18 +37,19 @@ def command_errors(document: Document, sticky: Claim) -> Iterator[ContractError]
 
 
 def _file_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
-    """Find files that no option uses, and options that use none. Those of `guards` are in the same folder."""
+    """Find files that nothing uses, and options and variables that use none, though `guards` may have some."""
     guarded = any("files" in guards.data for guards in document.meeting("guards", sticky))
     for mode in ("interactive", "auto"):
         stance = sticky.data.get(mode, {})
-        uses = any("{files}" in token for token in stance.get("options", ()))
-        if uses and not stance.get("files") and not guarded:
+        texts = {"options": stance.get("options", ()), "env": stance.get("env", {}).values()}
+        using = [key for key, values in texts.items() if any("{files}" in text for text in values)]
+        if using and not stance.get("files") and not guarded:
             yield document.error(
-                sticky.at(mode, "options"), "{files} is empty", "list the files under `files`, here or in `guards`"
+                sticky.at(mode, using[0]), "{files} is empty", "list the files under `files`, here or in `guards`"
             )
-        if stance.get("files") and not uses:
-            hint = "name their folder as {files} in `options`"
-            yield document.error(sticky.at(mode, "files"), "no option uses these files", hint)
+        if stance.get("files") and not using:
+            hint = "name their folder as {files} in `options` or `env`"
+            yield document.error(sticky.at(mode, "files"), "nothing uses these files", hint)
 
 
 def _slots(template: Any) -> int:

@@ -22,6 +22,7 @@ from turngate_probes.stub_model import StubBackend
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _SHORTEST_SECRET = 6
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _HIDDEN = "<secret>"
 _LOOPBACK = "127.0.0.1,localhost,::1"
 _CANARY = """#!/bin/sh
@@ -186,6 +187,7 @@ def _merged(suffix: str, present: str, content: str) -> str:
     if not present or present == content:
         return content
     if suffix == ".json":
+        present = _COMMENT.sub("", present)  # an engine may have put some before what it wrote
         return json.dumps(_joined(json.loads(present), json.loads(content)), indent=2) + "\n"
     # the top level of a TOML file ends at its first table
     parts = (content, present) if suffix == ".toml" else (present, content)

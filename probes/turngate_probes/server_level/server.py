@@ -39,16 +39,18 @@ def request(
     *,
     behind: bool = False,
     verify: str = "off",
+    unsafe: str | None = None,
 ) -> ProcessRequest:
     """Return the server's command: its data is below `folder`; `pass_env` are names of extra variables for engines.
 
     With `behind`, a launcher outlives it, so that killing it leaves its engines running until this is closed. It
-    verifies the engine only if `verify` says when, because the clauses test whether it resumes.
+    verifies the engine only if `verify` says when, because the clauses test whether it resumes. `unsafe` is an engine
+    that it runs even if the contract declares that nothing keeps it from acting unasked.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
     options = (
         "--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces),
-        "--verify", verify,
+        "--verify", verify, *(("--allow-unsafe", unsafe) if unsafe else ()),
     )  # fmt: skip
     command = (*(_BEHIND if behind else ()), *_COMMAND, *overlay_options(), "serve", *options, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))

@@ -65,7 +65,8 @@ def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], c
 def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
     launch, guards = contract.launch, contract.guards
     passed = {*as_in_contract(tuple(argv), contract)}
-    asked = {*launch.interactive} <= passed and launch.interactive_env.items() <= env.items()
+    held = {name: as_in_contract((env.get(name, ""),), contract)[0] for name in launch.interactive_env}
+    asked = {*launch.interactive} <= passed and held == {**launch.interactive_env}
     kept = {*guards.options} <= {*argv} and guards.env.keys() <= env.keys()
     return bool((launch.interactive or launch.interactive_env) and asked) or bool(
         (guards.options or guards.env) and kept

@@ -53,6 +53,7 @@ class Rule:
         contains: a part of any string in the request's document: prompt, history or instructions.
         also_contains: another such part.
         after_tool_result: whether the conversation ends with a tool's result that the model has not answered.
+        offers_tools: whether the model may call a tool, which it may not where an engine asks for a title.
         times: how many requests the rule answers at most.
     """
 
@@ -60,11 +61,14 @@ class Rule:
     contains: str | None = None
     also_contains: str | None = None
     after_tool_result: bool | None = None
+    offers_tools: bool | None = None
     times: int | None = None
 
     def fits(self, document: Json, prompted: Prompted) -> bool:
         """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
+            return False
+        if self.offers_tools not in (None, bool(prompted.tools)):
             return False
         parts = [part for part in (self.contains, self.also_contains) if part is not None]
         return all(any(part in text for text in _strings(document)) for part in parts)

@@ -37,7 +37,7 @@ def test_complete_commands_are_valid() -> None:
         ("abort: {type: abort}", 'abort: {type: "{text}"}', "commands.abort", "can't hold the prompt"),
         ("{type: get_state}", '{type: "{text}"}', "commands.session.command", "can't hold the prompt"),
         ("abort: {type: abort}", "abort: {type: abort, id: x}", "commands.abort.id", "can't have a fixed id"),
-        (', "{files}/ask.js"', "", "interactive.files", "no option uses these files"),
+        (', "{files}/ask.js"', "", "interactive.files", "nothing uses these files"),
         ("files: {ask.js: ask}, ", "", "interactive.options", "{files} is empty"),
         (
             "    argv: [--rpc",

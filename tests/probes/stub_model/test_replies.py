@@ -42,6 +42,14 @@ def test_after_tool_result() -> None:
     assert Rule(Hang()).fits({}, _RESULT)
 
 
+def test_offers_tools() -> None:
+    """A rule may apply only if the model is offered tools, only if it is not, or always."""
+    offered = Prompted((), ("write",), after_tool_result=False)
+    script = ReplyRules([Rule(Text("act"), offers_tools=True), Rule(Text("title"), offers_tools=False)])
+    assert [script.choose({}, prompted) for prompted in (_PLAIN, offered)] == [Text("title"), Text("act")]
+    assert Rule(Hang()).fits({}, offered)
+
+
 def test_times() -> None:
     """A rule is used at most `times` times, then the next one; requests that don't match aren't counted."""
     script = ReplyRules([Rule(Text("a"), contains="x", times=2), Rule(Text("b"))])

@@ -26,7 +26,8 @@ def approval(
         return "act"
     if auto and not contains(options, auto.options):
         return "refuse"
-    if not all(any(option.endswith(f"/{name}") for option in options) for name in interactive.files):
+    named = (*options, *env.values())
+    if not all(any(word.endswith(f"/{name}") for word in named) for name in interactive.files):
         return "act"
     needed = {name: value for name, value in interactive.env.items() if asking_env is None or name in asking_env}
     by_env = needed.items() <= env.items()

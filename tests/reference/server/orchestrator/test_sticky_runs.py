@@ -18,6 +18,7 @@ from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
+from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
