@@ -29,11 +29,13 @@ class Stranger:
 
     def effects(self, requests: Iterable[Exchange], started: Iterable[str]) -> tuple[str, ...]:
         """Return the redirects that had an effect since the last call, by the model's requests and started programs."""
-        every = self.backend.exchanges()
+        every, host, requests = self.backend.exchanges(), self.backend.url.rpartition("/")[2], tuple(requests)
         received, self._seen = every[self._seen :], len(every)
+        # an engine may use the proxy of the sandbox, which passes nothing on, even for this machine
+        received += tuple(request for request in requests if host in _parts(request))
         sent, programs = (*received, *requests), {*started}
         # an engine may keep only the host of an address
-        addressed = {part for request in received for part in re.split("[/?]", request.path)}
+        addressed = {part for request in received for part in _parts(request)}
         anonymous = bool(received) and not addressed & {redirect.name for redirect in self.redirects}
         return tuple(
             redirect.name for redirect in self.redirects
@@ -42,6 +44,10 @@ class Stranger:
             or (redirect.kind == "container" and programs & {*CONTAINER_PROGRAMS})
             or any(_was_sent(redirect.name, request) for request in sent)
         )  # fmt: skip
+
+
+def _parts(request: Exchange) -> list[str]:
+    return re.split("[/?]", request.path)
 
 
 def _was_sent(name: str, request: Exchange) -> bool:

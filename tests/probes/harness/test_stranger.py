@@ -58,3 +58,13 @@ def test_a_request_that_names_nothing_counts_for_every_address() -> None:
         with pytest.raises(HTTPError):
             urlopen(f"{address.url}/unknown")
         assert stranger.effects([], ()) == ("env", "env-2")
+
+
+def test_a_request_that_the_proxy_refused_to_pass_on_counts() -> None:
+    """An engine that uses the proxy of the sandbox even for this machine has been redirected too."""
+    with StubBackend() as address:
+        stranger = Stranger(address, EVERY)
+        there = stranger.slots(ADDRESS)["stranger"]
+        assert stranger.effects([request(f"{there}/v1/responses")], ()) == ("env",)
+        assert stranger.effects([request(there.split("/")[2])], ()) == ("env", "env-2")
+        assert stranger.effects([request("127.0.0.1:1")], ()) == ()
