@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from turngate import load_contract
+from turngate import first_turn, load_contract, process_request
 from turngate_probes.conform.described import described, named
 
 QWEN = load_contract("qwen", "0.24.4")
+GEMINI = load_contract("gemini", "0.61.0")
 CODEX = load_contract("codex", "0.169.0")
 ID = "0198c6a1-6d70-7000-8000-000000000001"
 START = ("exec", "--json", "--skip-git-repo-check")
@@ -31,6 +32,16 @@ def test_a_call_is_described(
     started = described(CODEX, argv, {"B": "secret", "A": ""}, None)
     assert (started.kind, started.resumed, started.prompt, started.widening) == (kind, resumed, prompt, widening)
     assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind == "refused")
+
+
+def test_a_supplied_file_widens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An orchestrator that runs Gemini as turngate builds the turn passes a policy, which makes it ask."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    request = process_request(first_turn(GEMINI, "hi", "interactive"), Path("/gemini"), tmp_path, env={})
+    assert f"{tmp_path}" in " ".join(request.argv)
+    assert described(GEMINI, request.argv[1:], {}, None).widening == ()
+    other = (*request.argv[1:], "--admin-policy", "/elsewhere/ask.toml")
+    assert described(GEMINI, other, {}, None).widening == ("--admin-policy /elsewhere/ask.toml",)
 
 
 def test_the_latest_session_gets_a_name() -> None:

@@ -12,14 +12,15 @@ from turngate import EngineContract
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Ended
+from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Observation, Turn
 from turngate_probes.harness.runner import CaseRunner, Observer
-from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.record import recorder, replay
-from turngate_probes.record.recorder import RecordingSummary, record
+from turngate_probes.record.recorder import RecordingSummary, places, record
 from turngate_probes.releases.source import Release
 
 CODEX = load.contract("codex").at("0.169.0")
@@ -62,6 +63,14 @@ def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> N
     assert len({name.partition("/")[0] for name in first}) == sum(case.turns(CODEX) for case in QUICK) + 1 + len(
         CODEX.help.pages
     )
+
+
+def test_the_folder_of_supplied_files_is_kept_as_the_contract_writes_it(tmp_path: Path) -> None:
+    """So that what reads a recording recognises the contract's own file."""
+    gemini = load.contract("gemini").at("0.61.0")
+    with sandbox(gemini.hermetic, tmp_path, "main", keep=False) as box:
+        known = places(Release("gemini", "0.61.0", tmp_path / "gemini", "path", gemini, ""), box)
+    assert known[str(supplied_folder(gemini.guards.files))] == "{files}"
 
 
 @pytest.mark.long

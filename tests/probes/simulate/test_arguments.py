@@ -8,6 +8,7 @@ from turngate.argv import build
 from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
+from turngate.process.turn_run import process_request
 from turngate_probes.simulate.arguments import read, refusal
 from turngate_probes.simulate.command_line import UsageProblem
 
@@ -28,6 +29,16 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
     assert (asked.handle, asked.channel.via, asked.model) == (None, via, model)
     assert asked.prompt == (None if via == "stdin" else "Which-colour?")
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
+
+
+def test_a_supplied_file_is_known_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that makes Gemini ask widens nothing, another one of the same name does."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    gemini = at_known_release("gemini")
+    built = process_request(build.first_turn(gemini, "hi", Mode.INTERACTIVE), Path("/gemini"), tmp_path, env={})
+    other = [token.replace(str(tmp_path), "/elsewhere/x") for token in built.argv[1:]]
+    assert not read(gemini, built.argv[1:]).auto
+    assert read(gemini, [token.replace("/ask.toml", "/../ask.toml") for token in other]).auto
 
 
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
