@@ -16,6 +16,8 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
 from tests.reference.server_env import ASK
 from turngate import engine_names
+from turngate.argv.file_slot import as_in_contract
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
 from turngate_reference import data_dir, handle_record
@@ -191,10 +193,10 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
 @pytest.mark.parametrize(
     "engine,argv",
     [
-        ("codex", ["resume", d.SESSION, "-"]),
-        ("gemini", ["--resume", d.SESSION]),
-        ("opencode", ["--session", d.OPENCODE_SESSION]),
-        ("iflow", ["--resume", d.IFLOW_SESSION]),
+        ("codex", ["exec", "--json", "--skip-git-repo-check", *d.PINNED["codex"], "resume", d.SESSION, "-"]),
+        ("gemini", ["--output-format", "json", "--skip-trust", *d.PINNED["gemini"], "--resume", d.SESSION]),
+        ("opencode", ["run", "--format", "json", "--session", d.OPENCODE_SESSION]),
+        ("iflow", ["--default", "--resume", d.IFLOW_SESSION]),
     ],
 )
 def test_the_engines_own_resume_is_executed_in_the_same_directory(
@@ -205,7 +207,7 @@ def test_the_engines_own_resume_is_executed_in_the_same_directory(
     handle = cli_env.begin(engine)
     assert cli_env.type("resume", handle, "go on").code == 0
     first, second = cli_env.calls(engine)
-    assert second["argv"][-len(argv) :] == argv
+    assert as_in_contract(tuple(second["argv"]), load.contract(engine).at()) == tuple(argv)
     assert second["cwd"] == first["cwd"] == cli_env.record(handle)["runDirectory"]
 
 
@@ -243,8 +245,8 @@ def test_options_with_values_survive_whole(cli_env: CliEnv) -> None:
     ]
     assert cli_env.type("resume", handle, "go on").code == 0
     argv = cli_env.calls()[1]["argv"]
-    passed = ["--model", "x", "--add-dir=a/b", "-c", "sandbox_mode='read-only'"]
-    assert argv[argv.index("resume") - len(passed) : argv.index("resume")] == passed
+    own = [*d.PINNED["codex"], "--model", "x", "--add-dir=a/b", "-c", "sandbox_mode='read-only'"]
+    assert argv[3 : argv.index("resume")] == own
 
 
 def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:

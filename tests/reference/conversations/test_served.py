@@ -75,7 +75,8 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
         ("text", 2), ("turn.ended", 2), ("state", "succeeded"),
     ]  # fmt: skip
     first, second = server_env.cli_env.calls()
-    assert second["argv"][-5:] == ["--add-dir", "a", "resume", d.SESSION, "-"]
+    own = [*d.PINNED["codex"], "--add-dir", "a"]
+    assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", *own, "resume", d.SESSION, "-"]
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
     assert server_env.cli_env.record(handle_of(run_id))["state"] == "answered"

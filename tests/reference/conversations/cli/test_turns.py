@@ -155,7 +155,7 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin("codex", "--", "-v or -q?", "--", "--add-dir", "docs")
     (call,) = cli_env.calls()
-    assert (call["stdin"], call["argv"][-3:-1]) == ("-v or -q?", ["--add-dir", "docs"])
+    assert (call["stdin"], call["argv"][-3:]) == ("-v or -q?", ["--add-dir", "docs", "-"])
     assert '-- "-v or -q?" -- --add-dir docs' in cli_env.type("start", "--help").out
 
 
@@ -174,8 +174,7 @@ def test_mode_interactive_is_the_default_and_passes_no_auto_flag(cli_env: CliEnv
     """Without --mode, the engine gets no option that lets it act without asking."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin()
-    pinned = load.contract("codex").at("0.169.0").launch.interactive
-    assert cli_env.calls()[0]["argv"] == ["exec", "--json", "--skip-git-repo-check", *pinned, "-"]
+    assert cli_env.calls()[0]["argv"] == ["exec", "--json", "--skip-git-repo-check", *d.PINNED["codex"], "-"]
     assert cli_env.only_record()["launch"]["mode"] == "interactive"
 
 

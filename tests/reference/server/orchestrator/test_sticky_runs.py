@@ -18,7 +18,6 @@ from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
-from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
@@ -32,8 +31,7 @@ from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
-CODEX = load.contract("codex").at("0.169.0")
-ASKING = CODEX.sticky.interactive.options if CODEX.sticky.interactive else ()
+SERVING = ["app-server", "--config", "features.hooks=false"]
 DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 
 
@@ -63,7 +61,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
     assert run.profile == {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 1200}
     assert len(pids) == 1
-    assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [["app-server", *ASKING]] * 10
+    assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [SERVING] * 10
     assert slots_are_free(server_env)
     assert server_env.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
 
@@ -88,7 +86,7 @@ def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
     record = server_env.cli_env.record(server_env.run(run_id).handle)
     assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
-    assert command == {"argv": [str(server_env.cli_env.path / "codex"), "app-server", *ASKING], "version": "0.169.0"}
+    assert command == {"argv": [str(server_env.cli_env.path / "codex"), *SERVING], "version": "0.169.0"}
 
 
 def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.fakes.sticky_engine import SESSION
 from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
+from turngate.contract.launch import PermissionMode
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened
 
@@ -43,7 +44,7 @@ def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str)
 def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     """The model is passed where the contract says; an unknown option is rejected with a reason."""
     heard = Heard()
-    known = contract("acp")
+    known = contract("acp", permission_mode=PermissionMode(mode="default"))
     known = replace(known, sticky=replace(known.sticky, argv=("acp", "{options}")))
     request = stage.request(known, "run", Mode.INTERACTIVE, {})
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
