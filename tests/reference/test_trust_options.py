@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, handle_in
+from tests.reference.server.warm_env import LIVING, NEW, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.argv.trust import Trust
 from turngate.contract.launch import FileMark, Guards
@@ -129,3 +130,73 @@ def test_the_terminal_asks_for_the_same(cli_env: CliEnv, changed: dict[str, Any]
     assert cli_env.type("resume", handle, "red").code == 2
     assert cli_env.type("resume", "--allow-unsafe", "codex", handle, "red").code == 0
     assert cli_env.type("start", "codex", "--allow-unsafe", "codexx", "hello").code == 2
+
+
+RULE = 'prefix_rule(pattern=["touch"], decision="allow")'
+TOOL = '[mcp_servers.files.tools.write]\napproval_mode = "approve"\n'
+
+
+def write_setting(home: Path, name: str, content: str) -> Path:
+    """Give the user's Codex a file."""
+    file = home / ".codex" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    return file
+
+
+def test_a_setting_that_nothing_outranks_takes_no_run(closed_server_env: ServerEnv) -> None:
+    """It is found before a run is created; a rule matters to a sticky process only, and nothing to mode auto."""
+    home = closed_server_env.cli_env.root / "home"
+    closed_server_env.cli_env.engine("codex", d.codex(final()))
+    sticky = REQUEST | {"interactive_profile": "sticky_process"}
+    rule = write_setting(home, "rules/default.rules", RULE)
+    with closed_server_env.opened() as server:
+        with pytest.raises(ApiError, match=rf"ENGINE_UNSAFE.*{rule}.*--allow-unsafe codex") as raised:
+            server.commands.create(sticky, None)
+        assert raised.value.members == {"clause": "sticky.settings-cannot-widen"}
+        server.commands.create(REQUEST, None)
+        write_setting(home, "config.toml", TOOL)
+        with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*config\.toml"):
+            server.commands.create(REQUEST, None)
+        server.commands.create(REQUEST | {"execution_mode": "auto"}, None)
+
+
+def test_a_setting_that_came_while_a_run_waited_is_found(closed_server_env: ServerEnv) -> None:
+    """The reply is rejected, and the run still waits; without the setting it goes on."""
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final()))
+    with closed_server_env.opened() as server:
+        run_id, question = closed_server_env.ask()
+        setting = write_setting(closed_server_env.cli_env.root / "home", "config.toml", TOOL)
+        reply = {"interaction_id": question.interaction_id, "response": "red"}
+        with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*approved-mcp-tools"):
+            server.commands.reply(run_id, reply, None)
+        assert closed_server_env.run(run_id).state is State.WAITING_USER
+        setting.unlink()
+        server.commands.reply(run_id, reply, None)
+        closed_server_env.wait(run_id, State.SUCCEEDED)
+
+
+def test_no_process_is_kept_where_a_setting_could_let_it_act(closed_server_env: ServerEnv) -> None:
+    """A run says why it keeps none. One that kept a process continues headless once the setting is there."""
+    with warm_env(closed_server_env, warm_wait=60) as env:
+        run_id, _ = env.ask()
+        assert env.turn(run_id).process is not None
+        rule = write_setting(env.box.home, "rules/default.rules", RULE)
+        assert env.turn(run_id).process is None
+        assert env.deliveries(run_id) == [NEW, LIVING, NEW]
+        late, _ = env.ask(0)
+        profile = env.server_env.run(late).profile or {}
+        assert (profile["warm_wait_sec"], str(rule) in profile["warm_wait_reason"]) == (0, True)
+
+
+def test_the_terminal_finds_the_same_settings(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`start` and `resume` are refused with exit code 2, and name the file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cli_env.engine("codex", d.codex(ASK), d.codex(final()))
+    handle = cli_env.begin("codex")
+    file = write_setting(tmp_path, "config.toml", TOOL)
+    for words in (("start", "codex", "hello"), ("resume", handle, "red")):
+        refused = cli_env.type(*words)
+        assert (refused.code, str(file) in refused.err, "--allow-unsafe codex" in refused.err) == (2, True, True)
+    assert cli_env.type("resume", "--allow-unsafe", "codex", handle, "red").code == 0

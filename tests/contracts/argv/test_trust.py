@@ -9,6 +9,7 @@ from turngate.argv.trust import Trust
 from turngate.contract import load
 from turngate.contract.launch import Guards
 from turngate.contract.structs import Deviation, EngineContract
+from turngate.contract.surroundings import UnsafeSetting
 from turngate.errors import RefusedError
 from turngate.model import Mode
 
@@ -80,3 +81,57 @@ def test_a_trusted_workspace_is_not_guarded(tmp_path: Path) -> None:
     trust = Trust(workspaces=(tmp_path,))
     assert trust.applied(guarded, tmp_path).guards == Guards(files={"ask.toml": "ask = true"})
     assert trust.applied(guarded, tmp_path / "other") is guarded
+
+
+def home_with(folder: Path, name: str, content: str) -> dict[str, str | None]:
+    """Return the variables of a user whose Codex has a file."""
+    file = folder / ".codex" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    return {"HOME": str(folder), "CODEX_HOME": None}
+
+
+@pytest.mark.parametrize(
+    "name, content, headless, kept",
+    [
+        ("rules/default.rules", 'prefix_rule(pattern=["touch"], decision="allow")', False, True),
+        ("rules/my.rules", 'prefix_rule(pattern=["touch"])', False, True),
+        ("rules/my.rules", 'prefix_rule(pattern=["a"], decision="prompt")\nprefix_rule(pattern=["b"])', False, True),
+        ("rules/my.rules", 'prefix_rule(\n  pattern=["touch"],\n  decision = "forbidden",\n)', False, False),
+        ("rules/my.txt", 'prefix_rule(pattern=["touch"])', False, False),
+        ("config.toml", '[mcp_servers.files]\ndefault_tools_approval_mode = "approve"', True, True),
+        ("config.toml", "mcp_servers.files.tools.write = {\"approval_mode\"='approve'}", True, True),
+        ("config.toml", '[mcp_servers.files]\ncommand = "files" # approval_mode = "approve"', False, False),
+    ],
+)
+def test_a_setting_that_nothing_outranks_is_refused(
+    tmp_path: Path,
+    name: str,
+    content: str,
+    headless: bool,  # noqa: FBT001
+    kept: bool,  # noqa: FBT001
+) -> None:
+    """What lets Codex act unasked is found in the user's files; the error names the file and the operator's option."""
+    env = home_with(tmp_path, name, content)
+    for outlives, refuses in ((False, headless), (True, kept)):
+        if refuses:
+            with pytest.raises(RefusedError) as raised:
+                Trust().check(CODEX, Mode.INTERACTIVE, None, env, kept=outlives)
+            assert str(tmp_path / ".codex" / name) in raised.value.what
+            assert "--allow-unsafe codex" in raised.value.hint
+            assert raised.value.subject == f"{'sticky' if outlives else 'interactive'}.settings-cannot-widen"
+        else:
+            Trust().check(CODEX, Mode.INTERACTIVE, None, env, kept=outlives)
+        Trust().check(CODEX, Mode.AUTO, None, env, kept=outlives)
+        Trust(frozenset({"codex"})).check(CODEX, Mode.INTERACTIVE, None, env, kept=outlives)
+
+
+def test_a_setting_is_looked_for_where_the_engine_reads_it(tmp_path: Path) -> None:
+    """Variables that move the engine's files have precedence; an unknown home and a missing file hold no setting."""
+    setting = UnsafeSetting("rules", "{CODEX_HOME}/rules/*.rules", "allow", "remove it")
+    contract = replace(CODEX, unsafe_settings=(setting,))
+    env = home_with(tmp_path, "rules/[a].rules", "allow")
+    with pytest.raises(RefusedError, match="rules in .*remove it"):
+        Trust().check(contract, Mode.INTERACTIVE, None, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex")})
+    Trust().check(contract, Mode.INTERACTIVE, None, env | {"CODEX_HOME": str(tmp_path / "other")})
+    Trust().check(contract, Mode.INTERACTIVE, None, {})

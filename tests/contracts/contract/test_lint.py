@@ -208,6 +208,12 @@ def test_small_contract_is_valid() -> None:
             "unknown slot {X}",
         ),
         (
+            "deviations:\n",
+            'unsafe_settings:\n  - {name: a, files: "{X}/*", pattern: a, remedy: a, unverified: true}\ndeviations:\n',
+            "$.unsafe_settings[0].files",
+            "unknown slot {X}",
+        ),
+        (
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--all]',
             "$.launch[1].auto[0]",

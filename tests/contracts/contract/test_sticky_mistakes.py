@@ -41,6 +41,7 @@ def test_a_transport_that_can_work_is_valid(sticky: str) -> None:
         (JSON.replace("mode: default", "expect: {a: b}"), "interactive.expect", "stream_json can't use `expect`"),
         (JSON.replace("interactive: {mode: default}", "auto: {session: {a: b}}"), "auto.session",
          "stream_json can't use `session`"),
+        (ACP.replace("mode: default", "turn: {a: b}"), "interactive.turn", "acp can't use `turn`"),
         (SERVER.replace("expect: {p.0: ask}", "mode: ask"), "interactive.mode", "app_server can't use `mode`"),
         (f"{JSON}, model: session", "model", "stream_json chooses no model by request"),
         ("transport: acp, argv: [--acp]", "argv", "has no slot for the model's option"),

@@ -153,3 +153,20 @@ def test_settings_show_nothing_to_a_model_that_is_not_asked() -> None:
     silent = acting("sticky-own-settings/all-tool_call", called=False)
     with pytest.raises(NotSeenError, match="could call nothing"):
         t.check("sticky.settings-cannot-widen", *good(silent), contract=SURROUNDED)
+
+
+def test_a_run_that_the_server_rejects_as_unsafe_is_safe() -> None:
+    """It is named in the finding, and settings of other runs are judged all the same."""
+    contract = replace(
+        SURROUNDED, widening_settings=(*SURROUNDED.widening_settings, WideningSetting("rules", FILES, alone=True))
+    )
+    rejected = v.call("sticky-own-settings/rules-tool_call-create", {"code": "ENGINE_UNSAFE"}, 422)
+    clause = "sticky.settings-cannot-widen"
+    finding = t.check(clause, *good(rejected), contract=contract)
+    assert finding.ok
+    assert finding.detail == "nothing took effect with trust; the server takes no run with rules"
+    spoilt = acting("sticky-own-settings/all-command_call", acted=True)
+    assert t.check(clause, *good(rejected, spoilt), contract=contract).symptoms == ("runs",)
+    other = v.call("sticky-own-settings/rules-tool_call-create", {"code": "INVALID_REQUEST"}, 422)
+    with pytest.raises(NotSeenError):
+        t.check(clause, *good(other), contract=contract)

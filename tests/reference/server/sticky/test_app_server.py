@@ -1,4 +1,7 @@
+import json
+
 from tests.reference.server.sticky.stage import Stage, contract
+from turngate.contract.launch import PermissionMode
 from turngate_reference.server.sticky.events import Lost, Opened
 
 
@@ -13,3 +16,17 @@ def test_an_approval_policy_that_does_not_hold_is_a_loss(stage: Stage) -> None:
     """An engine whose thread gets a wider approval policy than requested is ended before the first prompt."""
     heard = stage.open(contract("app_server"), flaws="widened")
     assert "approvalPolicy untrusted was requested, but it uses never" in heard.until(Lost).detail
+
+
+def test_each_turn_carries_the_fields_of_the_permission_mode(stage: Stage) -> None:
+    """They go into every request that starts a turn, and never replace the prompt or the thread."""
+    session, fields = {"approvalPolicy": "untrusted", "sandbox": "read-only"}, {"sandboxPolicy": {"type": "w"}}
+    mode = PermissionMode(session=session, turn={**fields, "threadId": "another", "input": []})
+    heard, _ = stage.opened(contract("app_server", permission_mode=mode))
+    for prompt in ("go on", "go further"):
+        assert stage.turn(heard, prompt).failure is None
+    lines = (stage.folder / "run" / "protocol").read_text().splitlines()
+    sent = [json.loads(line.partition("{")[1] + line.partition("{")[2]) for line in lines if '"turn/start"' in line]
+    assert [turn["params"]["sandboxPolicy"] for turn in sent] == [fields["sandboxPolicy"]] * 2
+    assert [turn["params"]["input"][0]["text"] for turn in sent] == ["go on", "go further"]
+    assert all(turn["params"]["threadId"] != "another" for turn in sent)
