@@ -15,7 +15,7 @@ from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
 BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, REDIRECTS, MARKS = BLOCKS_OF_YAML
+CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, UNSAFE, REDIRECTS, MARKS = BLOCKS_OF_YAML
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -45,7 +45,7 @@ def test_the_example_of_a_canary_is_valid() -> None:
 
 def test_the_examples_of_surroundings_are_valid() -> None:
     """The examples of settings, redirects, guards and marks are valid in the page's contract."""
-    document = load.parse(CONTRACT + SETTINGS + REDIRECTS + MARKS, "acme.yaml")
+    document = load.parse(CONTRACT + SETTINGS + UNSAFE + REDIRECTS + MARKS, "acme.yaml")
     assert list(lint.problems(document)) == []
     contract = Contract(document).at("1.0.0")
     assert contract.redirects[0].unset[0] in contract.guards.env

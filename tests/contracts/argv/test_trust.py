@@ -131,7 +131,7 @@ def test_a_setting_is_looked_for_where_the_engine_reads_it(tmp_path: Path) -> No
     setting = UnsafeSetting("rules", "{CODEX_HOME}/rules/*.rules", "allow", "remove it")
     contract = replace(CODEX, unsafe_settings=(setting,))
     env = home_with(tmp_path, "rules/[a].rules", "allow")
-    with pytest.raises(RefusedError, match="rules in .*remove it"):
+    with pytest.raises(RefusedError, match=r"rules in .*remove it"):
         Trust().check(contract, Mode.INTERACTIVE, None, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex")})
     Trust().check(contract, Mode.INTERACTIVE, None, env | {"CODEX_HOME": str(tmp_path / "other")})
     Trust().check(contract, Mode.INTERACTIVE, None, {})

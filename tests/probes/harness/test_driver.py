@@ -48,8 +48,9 @@ def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
     turn = played.start("first", asked)
     assert (turn.name, turn.exit_code, turn.ended) == ("main/first", 0, Ended.EXIT)
     assert turn.argv == (str(played.executable), *turn.own_arguments)
-    assert turn.own_arguments[3:5] == ("--model", "stub-asked")
-    assert turn.own_arguments[-3:] == ("--cd", str(played.sandbox.work), "-")
+    pinned = played.contract.launch.interactive
+    options = ("--model", "stub-asked", *pinned, "--cd", str(played.sandbox.work))
+    assert turn.own_arguments[-len(options) - 1 :] == (*options, "-")
     assert turn.reading.result.outcome is Outcome.FINAL
     assert turn.scripted == ANSWER
     assert [request.user_texts for request in turn.watched] == [(asked.prompt,)]

@@ -23,7 +23,7 @@ def client(engine: str, root: Path, stance: PermissionMode | None = None) -> Raw
 @pytest.mark.parametrize(
     "engine, stance",
     [
-        ("codex", PermissionMode(session={"approvalPolicy": "never", "sandbox": "workspace-write"})),
+        ("codex", PermissionMode(session={"approvalPolicy": "never", "sandbox": "read-only"})),
         ("opencode", PermissionMode()),
         ("qwen", PermissionMode()),
     ],
