@@ -34,9 +34,8 @@ def page(kept: Kept) -> str:
         "the release in which it begins or ends and the release before it were tested. *Published* are the stable\n"
         "releases in the package registry. Withdrawn engines are judged by their recordings, on the clauses that\n"
         "recordings can answer.\n\n"
-        "The rows of Codex CLI, Gemini CLI and OpenCode are older than the clause `interactive.nothing-started`, and\n"
-        "say nothing about it. Gemini CLI 0.21.3 and 0.28.2 fail it: they start programs that the workspace names\n"
-        f"in mode interactive.\n\n{''.join(parts)}"
+        "The rows of Codex CLI, Gemini CLI and OpenCode are older than the clauses about what surrounds an engine,\n"
+        f"such as `interactive.nothing-started`, and say nothing about them.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
 
 
