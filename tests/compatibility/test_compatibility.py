@@ -66,15 +66,22 @@ def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(n
     """Tested releases show exactly the declared deviations, except for hangs, which depend on timing."""
     for version, release_ in KEPT["engines"][name]["releases"].items():
         unseen, undeclared = disagreeing(name, version, release_)
-        assert all(deviation.startswith("backend.failure-told: hang") for deviation in unseen), version
+        assert all(deviation.startswith(("backend.failure-told: hang", *NEWER)) for deviation in unseen), version
         assert undeclared == [], version
+
+
+# clauses that are newer than the rows, so that no row can show them
+NEWER = (
+    "interactive.settings-cannot-widen", "workspace.cannot-redirect", "sticky.settings-cannot-widen",
+    "sticky.workspace-cannot-redirect", "sticky.permission-allowed",
+)  # fmt: skip
 
 
 @every_engine
 def test_deviations_begin_and_end_where_both_neighbours_were_run(name: str) -> None:
     """Where a deviation begins or ends, both releases were tested, or its note says that they weren't."""
     edges = [edge for edge in boundaries(name, KEPT["engines"][name]) if ": " in edge.claim and not edge.unverified]
-    deviating = [edge for edge in edges if not edge.claim.startswith(("options", "auto_flags"))]
+    deviating = [edge for edge in edges if not edge.claim.startswith(("options", "auto_flags", *NEWER))]
     assert [edge for edge in deviating if not edge.exact and "not asked" not in edge.note] == []
 
 

@@ -20,7 +20,7 @@ from turngate.contract import load
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 # the options of mode interactive
-PINNED = {name: load.contract(name).at().launch.interactive for name in ("codex", "gemini")}
+PINNED = {name: load.contract(name).at().launch.interactive for name in ("codex", "gemini", "opencode")}
 OTHER = "01a20033-ee25-73a3-a8df-000000000000"
 OPENCODE_SESSION = "ses_0123456789abAAAAAAAAAAAAAA"
 IFLOW_SESSION = "session-00000000-0000-4000-8000-000008276001"  # of the recording main-first

@@ -195,7 +195,7 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
     [
         ("codex", ["exec", "--json", "--skip-git-repo-check", *d.PINNED["codex"], "resume", d.SESSION, "-"]),
         ("gemini", ["--output-format", "json", "--skip-trust", *d.PINNED["gemini"], "--resume", d.SESSION]),
-        ("opencode", ["run", "--format", "json", "--session", d.OPENCODE_SESSION]),
+        ("opencode", ["run", "--format", "json", *d.PINNED["opencode"], "--session", d.OPENCODE_SESSION]),
         ("iflow", ["--default", "--resume", d.IFLOW_SESSION]),
     ],
 )
