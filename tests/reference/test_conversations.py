@@ -95,9 +95,6 @@ class Person:
         self.cli_env.change(handle, {"session": {"field": self.contract.handle.field, "value": turn.resumed}})
         process = self.plays(turn)
         said = self.cli_env.type("resume", "--message-file", self.file(turn), handle)
-        if turn.name == "bad-handles/malformed":
-            assert (said.code, process.calls) == (2, []), "an id that is none is refused before anything runs"
-            return
         self.looks(turn, handle, said, process)
 
     def file(self, turn: Turn) -> str:
