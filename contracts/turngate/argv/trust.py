@@ -93,6 +93,12 @@ class Trust(Struct, frozen=True):
 NO_TRUST = Trust()
 
 
+def declares_unsafe(contract: EngineContract) -> bool:
+    """Return whether a contract declares that nothing makes some turn of its engine safe."""
+    protecting = {*_FROM_USER, *_FROM_WORKSPACE, *_KEPT_FROM_USER, *_KEPT_FROM_WORKSPACE}
+    return any(deviation.clause in protecting for deviation in contract.deviations)
+
+
 def _unsafe_setting(
     contract: EngineContract, mode: Mode, env: Mapping[str, str | None], *, kept: bool
 ) -> tuple[UnsafeSetting, Path] | None:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from turngate import AdapterTurnResult, Mode, Outcome, read_turn
 from turngate.argv.options import read_options
+from turngate.argv.trust import declares_unsafe
 from turngate.contract.hermetic import ToolUse
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
@@ -66,9 +67,10 @@ class ServerRun:
             *driver.contract.environment.passed, *driver.contract.environment.locations
         }  # fmt: skip
         self._servers += 1
-        # in a sandbox an unsafe engine harms nobody, and the clauses tell what it does
-        engine = driver.contract.engine
-        asked = request(self._data, root, env, unlisted, behind=self.sticky, unsafe=engine)
+        # in a sandbox an unsafe engine harms nobody, and the clauses tell what it does; of the others, a run in which
+        # a setting outranks every option must be rejected
+        unsafe = driver.contract.engine if declares_unsafe(driver.contract) else None
+        asked = request(self._data, root, env, unlisted, behind=self.sticky, unsafe=unsafe)
         self._server = ServerProcess(asked, driver.interrupt, f"{driver.case}/serve-{self._servers}")
         self._server.__enter__()
         self._client = ServerClient(self._server.url, read_token(self._data), driver.note)

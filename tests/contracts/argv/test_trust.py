@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from turngate.argv.trust import Trust
+from turngate.argv.trust import Trust, declares_unsafe
 from turngate.contract import load
 from turngate.contract.launch import Guards
 from turngate.contract.structs import Deviation, EngineContract
@@ -135,3 +135,12 @@ def test_a_setting_is_looked_for_where_the_engine_reads_it(tmp_path: Path) -> No
         Trust().check(contract, Mode.INTERACTIVE, None, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex")})
     Trust().check(contract, Mode.INTERACTIVE, None, env | {"CODEX_HOME": str(tmp_path / "other")})
     Trust().check(contract, Mode.INTERACTIVE, None, {})
+
+
+def test_only_a_deviation_from_what_protects_makes_an_engine_unsafe() -> None:
+    """Other deviations, and settings that a user may lack, don't."""
+    assert CODEX.unsafe_settings
+    assert not declares_unsafe(CODEX)
+    assert not declares_unsafe(unsafe("resume.dead-handle"))
+    assert declares_unsafe(unsafe("interactive.nothing-started"))
+    assert declares_unsafe(unsafe("sticky.settings-cannot-widen"))

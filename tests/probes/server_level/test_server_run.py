@@ -18,7 +18,7 @@ from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, WARM_CASE
+from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Exchange
 
@@ -74,6 +74,15 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
     about = {case.name for case in cases}
     assert set(told) >= {name for name, check in CHECKS.items() if check.cases and about.issuperset(check.cases)}
     assert "sticky.permission-asked" in told
+
+
+def test_a_setting_that_nothing_outranks_takes_no_run(folder: Path) -> None:
+    """The server of a probe rejects it too, since the contract declares no deviation that it must allow."""
+    contract, place = at_known_release("codex"), folder / "own-settings"
+    cases = (STICKY_CASES[0], SURROUNDED_CASES[0])
+    played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
+    found = played.judged()["sticky.settings-cannot-widen"]
+    assert (found.result, "the server takes no run with allow-rules" in found.detail) == (Result.PASS, True), found
 
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
