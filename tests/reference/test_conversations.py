@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +24,11 @@ from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
 from turngate import Ended, ProcessRequest, Stop, TurnReader, TurnRun, run_turn
+from turngate.argv.file_slot import SLOT
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.process import execution, is_alive
+from turngate.process.supplied_files import supplied_folder
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -82,7 +85,7 @@ class Person:
         if hermetic.model in turn.argv:
             asked += ["--model", hermetic.model]
         options = [recorded_place(token) for token in hermetic.options]
-        asked += ["--", *map(in_workspace, options)] if set(options) <= set(turn.argv) else []
+        asked += ["--", *self.started(options)] if set(options) <= set(turn.argv) else []
         known = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")}
         process = self.plays(turn)
         said = self.cli_env.type("start", self.contract.engine, *asked)
@@ -115,8 +118,12 @@ class Person:
                 return run_turn(request, reader, stop=stop, **callbacks)
 
         self.monkeypatch.setattr(attempt, "run_turn", played)
-        command = [str(self.executable), *map(in_workspace, turn.argv[1:])]
+        command = [str(self.executable), *self.started(turn.argv[1:])]
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
+
+    def started(self, options: Iterable[str]) -> list[str]:
+        """Return recorded options as this person's process should get them."""
+        return [as_started(option, self.contract.guards.files) for option in options]
 
     def looks(self, turn: Turn, handle: str, said: CliResult, process: ProcessRecorder) -> None:
         """Compare the result of a turn with its recording."""
@@ -128,7 +135,7 @@ class Person:
         traces = Path(record["runDirectory"]) / ".turngate" / f"attempt-{record['turns']:03}"
         kept = [(traces / stream).read_bytes() for stream in ("stdout", "stderr")]
         assert kept == [turn.stdout, turn.stderr], turn.name
-        assert json.loads((traces / "command.json").read_text())["argv"][1:] == [*map(in_workspace, turn.argv[1:])]
+        assert json.loads((traces / "command.json").read_text())["argv"][1:] == self.started(turn.argv[1:])
         if record["state"] == "asked":
             asked = read_envelope(turn.reading.final_text or "")
             assert isinstance(asked, Envelope)
@@ -143,9 +150,14 @@ def recorded_place(option: str) -> str:
     return option
 
 
-def in_workspace(option: str) -> str:
-    """Replace a recorded directory by the working directory, the only one allowed in mode interactive."""
-    return "." if option in ("<sandbox>/work", "<sandbox>/tmp") else option
+def as_started(option: str, files: Mapping[str, str]) -> str:
+    """Replace a recorded directory by the working directory, the only one allowed in mode interactive.
+
+    {files} becomes the folder of the files that the contract supplies.
+    """
+    if option in ("<sandbox>/work", "<sandbox>/tmp"):
+        return "."
+    return option.replace(SLOT, str(supplied_folder(files))) if files else option
 
 
 def is_another_session(turn: Turn) -> bool:
@@ -360,7 +372,9 @@ SLOW += [
 RESUME = """
 import sys
 import turngate_reference.conversations.cli.turns, turngate.cli
+from turngate.argv.file_slot import SLOT
 from turngate.contract import load
+from turngate.process.supplied_files import supplied_folder
 from turngate.turn.envelope import read_envelope
 load.contract("codex").at()
 question = '{"kind": "confirm", "prompt": "So?", "options": [], "required_fields": [], "context": {}}'

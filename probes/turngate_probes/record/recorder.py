@@ -114,7 +114,7 @@ def record(
     `note` is saved in the provenance of each recording.
     Cases with a turn that reached its deadline are recorded again, one after the other.
     Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
-    executable or no version, if the recording was interrupted, or if the machine is too busy.
+    executable or no version, if the recording was interrupted, if the machine is too busy, or if no turn could be run.
     """
     if release.executable is None:
         raise EnvironmentFailed(f"{release.name} can't be recorded", "choose a release that has an executable")
@@ -136,6 +136,9 @@ def record(
             raise EnvironmentFailed(what, "nothing was changed; run it again when the machine is idle")
         if recorder.unfit:
             raise EnvironmentFailed(recorder.unfit.text, recorder.unfit.hint)
+        if recorder.early and not recorder.written:
+            what = f"no turn of {release.name} could be recorded: {next(iter(recorder.early.values()))}"
+            raise EnvironmentFailed(what, "earlier recordings stay; remove the cause, then run it again")
         put_in_place(folder, unfinished, [case.name for case in cases])
     return RecordingSummary(recorder.written, recorder.early, folder, tuple(case.name for case in late))
 

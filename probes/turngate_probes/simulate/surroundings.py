@@ -1,7 +1,8 @@
 """What a user's home, a workspace and a prompt bring about in a simulated engine, as its contract says of the real one.
 
-An entry of the contract has its effect where all of its files and options are there and nothing guards the engine. The
-files may hold more than the entry's: what another entry, or the sandbox, has put there.
+An entry of the contract has its effect where all of its files and options are there and nothing guards the engine, or
+where a deviation says that the guard fails. The files may hold more than the entry's: what another entry, or the
+sandbox, has put there.
 """
 
 import json
@@ -33,7 +34,10 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
     for canary in contract.canaries:
         if not (guarded and canary.files and not canary.options) and (program := _offered(canary, argv, env, cwd)):
             _start(program, canary.name, env)
-    for redirect in contract.redirects if not guarded else ():
+    declared = {d.symptom for d in contract.deviations if d.clause == "workspace.cannot-redirect"}
+    for redirect in contract.redirects:
+        if guarded and redirect.kind not in declared:
+            continue
         options = [next(_matches(template, argv), None) for template in redirect.control.options]
         values = _found((*redirect.files, *redirect.control.files), env, cwd)
         if values is not None and None not in options:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
@@ -14,7 +14,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.process import Ended
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import CaseStoppedError, EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Observation, Turn
 from turngate_probes.harness.runner import CaseRunner, Observer
@@ -156,6 +156,19 @@ def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
         recorded(tmp_path, [stopping], interrupt=interrupt)
     assert not (tmp_path / "fixtures").exists()
     assert list((tmp_path / "sandboxes").iterdir()) == []
+
+
+def test_an_engine_that_does_not_start_keeps_its_earlier_recordings(tmp_path: Path) -> None:
+    """Recording a release that no longer starts is an error that says why, and removes nothing."""
+    kept = recorded(tmp_path, named("final")).folder
+    before = files(kept)
+
+    def refused(_: object) -> NoReturn:
+        raise CaseStoppedError("it needs another Node.js")
+
+    with pytest.raises(EnvironmentFailed, match="it needs another Node.js"):
+        recorded(tmp_path, [replace(named("final")[0], play=refused)])
+    assert files(kept) == before
 
 
 def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:

@@ -25,15 +25,22 @@ SHOWN = frozenset(
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
     | {("process.clean-exit", "lingers")}
-    | {("workspace.cannot-redirect", "program")}
+    | {("workspace.cannot-redirect", kind) for kind in ("address", "credentials", "system-prompt", "program")}
     | {
         ("backend.failure-told", f"{how}-{kind}")
         for how in ("hang", "success", "exit-0")
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, and runs no command
-NOT_SHOWN = frozenset({("process.clean-exit", "left-running"), ("sticky.permission-allowed", "no-effect")})
+# a simulation starts no other process, and runs no command; a simulated sticky process is not told what to deviate in
+NOT_SHOWN = frozenset(
+    {
+        ("process.clean-exit", "left-running"),
+        ("sticky.permission-allowed", "no-effect"),
+        ("sticky.settings-cannot-widen", "writes"),
+        ("sticky.workspace-cannot-redirect", "program"),
+    }
+)
 
 
 def _deviating(*declared: tuple[str, str]) -> EngineContract:

@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
+from turngate.argv.file_slot import SLOT
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 
@@ -51,7 +52,8 @@ def test_the_configuration_in_force_is_shown(tmp_path: Path) -> None:
     assert stance
     assert stance.query
     machine = SimulatedMachine(tmp_path)
-    for env, decision in (stance.env, "ask"), ({}, "allow"):
+    asking = {name: value.replace(SLOT, str(tmp_path)) for name, value in stance.env.items()}
+    for env, decision in (asking, "ask"), ({}, "allow"):
         machine.env = env
         shown = json.loads(machine.call(opencode, stance.query.argv).stdout)
-        assert set(shown["permission"].values()) == {decision}
+        assert set(shown[stance.query.key].values()) == {decision}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.launch import FileMark, Guards
-from turngate.contract.structs import EngineContract
+from turngate.contract.structs import Deviation, EngineContract
 from turngate.contract.surroundings import Canary, Control, Redirect, SetupFile, WideningSetting
 from turngate_probes.simulate import surroundings
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
@@ -19,7 +19,7 @@ from turngate_probes.stub_model import StubBackend
 
 FILE = SetupFile("{work}/offer", "[run]\n{canary} by-file in {work}\n")
 GUARDED, FREE = load.contract("opencode").at("1.18.33"), load.contract("codex").at("0.169.0")
-GUARD = GUARDED.launch.interactive_env
+GUARD = GUARDED.guards.env
 BY_OPTION = Canary("by-option", "mcp", ("-c", 'run="{canary}"'))
 BY_FILE = Canary("by-file", "hook", files=(FILE,))
 TRUSTED = Canary("by-file", "hook", files=(FILE,), control=Control(("--trust",)))
@@ -84,6 +84,7 @@ def test_a_missing_file_offers_nothing(tmp_path: Path) -> None:
 SETTINGS = SetupFile("{home}/settings.json", '{"may": {"write": true}, "trusts": ["{work}"]}')
 ALLOWS = WideningSetting("allows", (SETTINGS,))
 OPEN = Guards()
+GUARDS = Guards(env={"PROMPT": ""})
 ASKING = replace(FREE, widening_settings=(ALLOWS,), launch=replace(FREE.launch, interactive=("--ask",)))
 
 
@@ -99,23 +100,29 @@ def test_a_setting_lets_it_act_unless_arguments_outrank_it(
     assert not surroundings.lets_act(ASKING, (), {"HOME": str(tmp_path)}, str(tmp_path))
 
 
-def redirected(folder: Path, redirect: Redirect, content: str, guards: Guards = OPEN, **env: str) -> list[str]:
+def redirected(
+    folder: Path, redirect: Redirect, content: str, guards: Guards = OPEN, *, deviates: str = "", **env: str
+) -> list[str]:
     """Put a redirect into the workspace; return what the engine says to its model besides the conversation."""
     (folder / ".env").write_text(f"OTHER=1\n{content}")
     asked = list[ModelRequest]()
-    contract = replace(FREE, canaries=(), redirects=(redirect,), guards=guards)
+    declared = (Deviation("workspace.cannot-redirect", deviates, ""),)
+    contract = replace(FREE, canaries=(), redirects=(redirect,), guards=guards, deviations=declared)
     world = surroundings.visit(contract, (), context(folder, env, asked))
     world.backend(ModelRequest("stub", [], []))
     return [message["content"] for message in asked[0].messages]
 
 
-@pytest.mark.parametrize("guards, said", [(OPEN, ["planted"]), (Guards(env={"PROMPT": ""}), [])])
+@pytest.mark.parametrize(
+    "guards, deviates, said",
+    [(OPEN, "", ["planted"]), (GUARDS, "", []), (GUARDS, "program", []), (GUARDS, "system-prompt", ["planted"])],
+)
 def test_a_workspace_replaces_the_system_prompt_unless_a_variable_is_set(
-    guards: Guards, said: list[str], tmp_path: Path
+    guards: Guards, deviates: str, said: list[str], tmp_path: Path
 ) -> None:
-    """The text reaches the model where the variable of the guard is missing."""
+    """The text reaches the model where the guard's variable is missing, or where a deviation says that it fails."""
     redirect = Redirect("prompt", "system-prompt", (SetupFile("{work}/.env", "PROMPT={marker}\n"),))
-    assert redirected(tmp_path, redirect, "PROMPT=planted\n", guards, **guards.env) == said
+    assert redirected(tmp_path, redirect, "PROMPT=planted\n", guards, deviates=deviates, **guards.env) == said
 
 
 def test_a_workspace_sends_requests_and_keys_elsewhere(tmp_path: Path) -> None:

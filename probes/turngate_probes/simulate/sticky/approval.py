@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+from turngate.argv.file_slot import SLOT
 from turngate.contract.launch import PermissionMode, Sticky
 
 Approval = Literal["ask", "act", "refuse"]
@@ -30,7 +31,7 @@ def approval(
     if not all(any(word.endswith(f"/{name}") for word in named) for name in interactive.files):
         return "act"
     needed = {name: value for name, value in interactive.env.items() if asking_env is None or name in asking_env}
-    by_env = needed.items() <= env.items()
+    by_env = all(_holds(env.get(name, ""), value) for name, value in needed.items())
     asks = in_force(sticky, fields) is not sticky.auto
     return "ask" if by_env and mode == interactive.mode and asks else "act"
 
@@ -41,6 +42,12 @@ def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
         if mode and mode.session and mode.session.items() <= fields.items():
             return mode
     return sticky.interactive or PermissionMode()
+
+
+def _holds(value: str, wanted: str) -> bool:
+    """Whether a variable has the value that the contract wants, in whatever folder its files are."""
+    before, slot, after = wanted.partition(SLOT)
+    return value == wanted or bool(slot and value.startswith(before) and value.endswith(after))
 
 
 def contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
