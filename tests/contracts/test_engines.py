@@ -152,5 +152,5 @@ def test_nothing_else_is_lost(engine: str) -> None:
 @pytest.mark.parametrize("folder", sorted(FIXTURES.glob("codex/*/tool-call-first")), ids=lambda f: f.parent.name)
 def test_interactive_codex_is_read_only(folder: Path) -> None:
     """In the recording, the command that the model called could not write its file."""
-    said = (folder / "stdout").read_text("utf-8")
+    said = "".join((folder / stream).read_text("utf-8") for stream in ("stdout", "stderr"))
     assert "Read-only file system" in said or "Permission denied" in said
