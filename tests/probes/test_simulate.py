@@ -42,7 +42,7 @@ EXCUSED = {
     "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
     "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
     "gemini/0.21.3/backend-429/": "it was ended at its deadline, which the simulation has no data for",
-    "pi/0.73.1/backend-429/": "a probe ended it at its deadline, when it had printed everything",
+    "pi/0.74.0/backend-429/": "a probe ended it at its deadline, when it had printed everything",
     "opencode/1.15.13/": "it loses its last events at random, with exit code 0; a probe calls it broken",
 }
 Spectators = dict[str, Future[Spectator]]

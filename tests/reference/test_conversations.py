@@ -70,7 +70,10 @@ def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Pat
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Types the recorded turns of one release, and checks the results."""
+    """Types the recorded turns of one release, and checks the results.
+
+    The person allows what the contract can't make safe: what was recorded are turns, not refusals.
+    """
 
     cli_env: CliEnv
     fp: FakeProcess
@@ -88,7 +91,7 @@ class Person:
         asked += ["--", *self.started(options)] if set(options) <= set(turn.argv) else []
         known = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")}
         process = self.plays(turn)
-        said = self.cli_env.type("start", self.contract.engine, *asked)
+        said = self.cli_env.type("start", self.contract.engine, "--allow-unsafe", self.contract.engine, *asked)
         (handle,) = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")} - known
         self.looks(turn, handle, said, process)
         return handle
@@ -97,7 +100,8 @@ class Person:
         """Type a later turn of the recorded session."""
         self.cli_env.change(handle, {"session": {"field": self.contract.handle.field, "value": turn.resumed}})
         process = self.plays(turn)
-        said = self.cli_env.type("resume", "--message-file", self.file(turn), handle)
+        allowed = ("--allow-unsafe", self.contract.engine)
+        said = self.cli_env.type("resume", *allowed, "--message-file", self.file(turn), handle)
         self.looks(turn, handle, said, process)
 
     def file(self, turn: Turn) -> str:

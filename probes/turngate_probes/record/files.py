@@ -88,10 +88,10 @@ def _page_files(page: CommandOutput, replacer: Replacer) -> Files:
 
 def _recording(turn: Turn, replacer: Replacer) -> Recording:
     """Describe a turn, without its leftovers."""
-    own = list(turn.own_arguments)
+    own = [replacer(token) for token in turn.own_arguments]
     prompt_at = []
     for i, token in enumerate(turn.argv[1:]):
-        if own and token == own[0]:
+        if own and replacer(token) == own[0]:
             own.pop(0)
         else:
             prompt_at.append(i)

@@ -49,6 +49,16 @@ def test_the_prompt_is_told_from_our_own_arguments() -> None:
     assert described["prompt_at"] == [2]
 
 
+def test_a_supplied_file_is_no_prompt() -> None:
+    """The path of a file that the contract supplies is an argument of its own, written as in the contract."""
+    argv = ("/x/codex", "--rules", "/cache/0f/ask.toml", "hi")
+    turn = turns.turn("main/first", argv=argv, own_arguments=("--rules", "{files}/ask.toml"))
+    (written,) = files(turn, places={"/x/codex": "codex", "/cache/0f": "{files}"}).values()
+    described = yaml.safe_load(written["recording.yaml"])
+    assert described["argv"] == ["codex", "--rules", "{files}/ask.toml", "hi"]
+    assert described["prompt_at"] == [2]
+
+
 def test_what_nobody_watched_has_no_requests() -> None:
     """A turn without a model backend has no list of requests, rather than an empty one."""
     (unwatched,) = files(turns.turn("main/first", requests=None)).values()
