@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from turngate.contract.surroundings import SetupFile
-from turngate.contract.values import FileName, Strings, Text, Texts
+from turngate.contract.values import FileName, Regex, Strings, Text, Texts
 
 
 class ToolUse(Struct, frozen=True):
@@ -18,6 +18,16 @@ class ToolUse(Struct, frozen=True):
     name: Text
     arguments: Mapping[str, Any]
     creates_file: FileName = "touched.txt"
+
+
+class MachineNeed(Struct, frozen=True):
+    """Something that the engine's own sandbox needs, such as user namespaces.
+
+    pattern: Matches what the engine tells its model about a call if the machine lacks it.
+    """
+
+    what: Text
+    pattern: Regex
 
 
 class Hermetic(Struct, frozen=True):
@@ -36,6 +46,7 @@ class Hermetic(Struct, frozen=True):
         stopped once it has tried to reach one.
     failure_deadline: Seconds from the first request in which a turn with a failing model backend must end, for releases
         that retry longer than backend.failure-told waits.
+    needs: What a machine may lack, so that calls have no effect although they are allowed.
     """
 
     env: Mapping[str, str]
@@ -47,6 +58,7 @@ class Hermetic(Struct, frozen=True):
     tool_call: ToolUse | None = None
     command_call: ToolUse | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
+    needs: tuple[MachineNeed, ...] = ()
 
     def call_of(self, tool: str) -> ToolUse | None:
         """Return the call of a tool, by the tool's name; None if the probe calls no such tool."""

@@ -1,16 +1,20 @@
 """Checks of a sticky process, which the reference server keeps alive between the turns of a run."""
 
 import json
+import re
 from signal import SIGKILL
 
+from turngate import EngineContract
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
+from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
 from turngate_probes.clauses.surroundings import WIDENED, check_effects
 from turngate_probes.harness import surroundings
 from turngate_probes.harness.observations import NotSeenError, Observations
+from turngate_probes.journal.tool_access import told
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
 from turngate_probes.server_level.server_run import UNSAFE
 
@@ -117,12 +121,24 @@ def permission_allowed(seen: Observations) -> Finding:
         tool, allowed = calls[call].name, step.startswith(ALLOWED)
         unasked = f"{tool} took effect without a question"
         fail_if(turn.acted and answer is None, unasked, turn, symptom="acts-anyway")
-        fail_if(allowed and not turn.acted, f"{tool} was allowed, but has no effect", turn, symptom="no-effect")
+        ineffective, said = allowed and not turn.acted, told(turn.watched)
+        if ineffective and said:
+            _check_machine(said, seen.contract)
+        without_effect = f"{tool} was allowed, but has no effect" + (f": {said}" if said else "")
+        fail_if(ineffective, without_effect, turn, symptom="no-effect")
         fail_if(not allowed and turn.acted, f"{tool} was declined, but took effect", turn, symptom="acts-anyway")
     turns = [seen.turn(f"sticky-allowed/{step}") for step in wanted]
     for step in wanted:
         seen.call(f"sticky-allowed/{step}-answer")
     return passed(f"{' and '.join(tool.name for tool in calls.values())} took effect only if allowed", *turns)
+
+
+def _check_machine(said: str, contract: EngineContract) -> None:
+    """Raise NotSeenError if the engine said that its sandbox lacks something of the machine."""
+    for need in contract.hermetic.needs:
+        if re.search(need.pattern, said):
+            what = f"this machine lacks what the engine's sandbox needs, {need.what}: {said}"
+            raise NotSeenError(what, Reason.MACHINE)
 
 
 @check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 @jobs_option()
 @output_options(*SUFFIXES)
 @fail_on_options
-@click.option("--keep", type=folder(), metavar="DIR", help="Keep all sandboxes and the journal in DIR.")
+@click.option(
+    "--keep",
+    type=folder(),
+    metavar="DIR",
+    help="Keep all sandboxes and the journal in DIR, which must be new or empty.",
+)
 @clause_option
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 def probe(
@@ -74,6 +79,10 @@ def probe(
     if is_live and (clauses or keep or not targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
     only = CLAUSES if is_live else known_clauses(clauses, level)
+    if keep and keep.exists() and any(keep.iterdir()):
+        raise click.BadParameter(
+            f"{keep} isn't empty: name a new folder, so that nothing is mixed or lost", param_hint="--keep"
+        )
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
     skipped: tuple[SkippedEngine, ...] = ()
     asked = list(dict.fromkeys(map(parse_target, targets)))

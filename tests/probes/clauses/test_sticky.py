@@ -1,12 +1,15 @@
 """Checks of a sticky process, on hand-made server runs."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
 from turngate.contract import load
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.clauses import Reason
+from turngate.contract.hermetic import MachineNeed, ToolUse
 from turngate.contract.load import catalogue
 from turngate.contract.surroundings import Redirect, SetupFile, WideningSetting
 from turngate.process import Leftover
@@ -121,6 +124,20 @@ def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     finding = t.check(f"sticky.{name}", *good(observation), contract=SURROUNDED)
     assert not finding.ok
     assert finding.evidence
+
+
+def test_what_the_machine_lacks_is_no_fault_of_the_engine() -> None:
+    """The report shows what the engine says about an allowed call without effect, and if the machine is at fault."""
+    step = "sticky-allowed/allowed-tool_call"
+    result = json.dumps({"messages": [{"role": "tool", "content": "bwrap: no namespace"}]}).encode()
+    called = t.exchange(t.nonce(step), reply="tool_call write")
+    turn = v.turn(step, acted=False, requests=(called, t.exchange(t.nonce(step), body=result)))
+    finding = t.check("sticky.permission-allowed", *good(turn), contract=SURROUNDED)
+    assert finding.detail.startswith("write was allowed, but has no effect: bwrap: no namespace")
+    needs = replace(SURROUNDED.hermetic, needs=(MachineNeed("user namespaces", "bwrap: no"),))
+    with pytest.raises(NotSeenError, match=r"lacks .*user namespaces: bwrap: no namespace") as refused:
+        t.check("sticky.permission-allowed", *good(turn), contract=replace(SURROUNDED, hermetic=needs))
+    assert refused.value.obstacle.reason is Reason.MACHINE
 
 
 def test_every_clause_can_fail() -> None:

@@ -14,8 +14,8 @@ from turngate.errors import EnvironmentFailed
 from turngate.process import Ended
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
-from turngate_probes.harness.driver import CaseStoppedError, EngineDriver
-from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import Observation, Turn
 from turngate_probes.harness.runner import CaseRunner, Observer
 from turngate_probes.harness.sandbox import Sandbox, sandbox
@@ -166,7 +166,7 @@ def test_an_engine_that_does_not_start_keeps_its_earlier_recordings(tmp_path: Pa
     def refused(_: object) -> NoReturn:
         raise CaseStoppedError("it needs another Node.js")
 
-    with pytest.raises(EnvironmentFailed, match="it needs another Node.js"):
+    with pytest.raises(EnvironmentFailed, match=r"it needs another Node\.js"):
         recorded(tmp_path, [replace(named("final")[0], play=refused)])
     assert files(kept) == before
 

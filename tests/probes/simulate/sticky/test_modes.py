@@ -32,5 +32,8 @@ def test_the_model_is_an_option_where_the_contract_says_so() -> None:
     """An engine whose model belongs to the session has an option for it."""
     modes = _modes("opencode")
     assert modes.set_option("model", "m-2")
-    assert (modes.model, {option["id"]: option["currentValue"] for option in modes.options()}["model"]) == ("m-2", "m-2")
+    assert (modes.model, {option["id"]: option["currentValue"] for option in modes.options()}["model"]) == (
+        "m-2",
+        "m-2",
+    )
     assert not _modes("gemini").set_option("model", "m-2")
