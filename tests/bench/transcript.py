@@ -44,7 +44,7 @@ RECORDED = {
     "copilot": Recorded("1.0.102", 4, 22, "Permission denied because no interactive user response was available."),
     "kilo": Recorded("7.7.7", 0, 5, "Model tried to call unavailable tool 'bash'."),
     "grok": Recorded("1.0.41", 1, 3, "User cancelled the execution for tool `write`", end="main-first"),
-    "pi": Recorded("1.5.2", 7, 25, "Tool write not found"),
+    "pi": Recorded("0.87.1", 7, 25, "Tool write not found"),
 }
 
 
