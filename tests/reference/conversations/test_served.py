@@ -319,7 +319,8 @@ def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerE
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
     server_env.cli_env.meet()
-    shutil.rmtree(server_env.cli_env.data)
+    # moved first, because the server may still write into it
+    shutil.rmtree(server_env.cli_env.data.rename(server_env.cli_env.root / "deleted"))
     server_env.cli_env.release()
     out, err = terminal.communicate(timeout=60)
     assert (terminal.returncode, '"x": 1' in out) == (6, True)
