@@ -36,8 +36,15 @@ if TYPE_CHECKING:
         Repair,
     )
     from turngate.process.executable import engine_version, find_executable
-    from turngate.process.execution import ProcessOutcome, ProcessRequest, Stop
-    from turngate.process.turn_run import TurnRun, process_request, run_turn, run_turn_async
+    from turngate.process.execution import (
+        ProcessOutcome,
+        ProcessRequest,
+        Stop,
+        TurnRun,
+        process_request,
+        run_turn,
+        run_turn_async,
+    )
     from turngate.turn.mode_patch import mode_patch
     from turngate.turn.read import TurnReader, TurnReading, read_turn
 
@@ -62,8 +69,9 @@ _MODULES = {
         "AdapterTurnResult", "Ended", "EngineSessionHandle", "Failure", "Interaction", "Mode", "Outcome", "Repair",
     ),
     "process.executable": ("engine_version", "find_executable"),
-    "process.execution": ("ProcessOutcome", "ProcessRequest", "Stop"),
-    "process.turn_run": ("TurnRun", "process_request", "run_turn", "run_turn_async"),
+    "process.execution": (
+        "ProcessOutcome", "ProcessRequest", "Stop", "TurnRun", "process_request", "run_turn", "run_turn_async",
+    ),
     "turn.mode_patch": ("mode_patch",),
     "turn.read": ("TurnReader", "TurnReading", "read_turn"),
 }  # fmt: skip

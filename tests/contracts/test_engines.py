@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST, RELEASES, boundaries, every_release, releases_of, session_of
-from turngate.argv.options import read_options
+from turngate.argv.interactive import read_options
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 

@@ -9,7 +9,7 @@ from tests.drift.records import Printed, printed
 from tests.drift.transforms import edit_records, edit_stream, word
 from turngate.contract.launch import Stream
 from turngate.contract.values import Match
-from turngate.turn.paths import matches
+from turngate.turn.records import matches
 from turngate_probes.harness.observations import Observations, Turn
 
 # changes to bytes

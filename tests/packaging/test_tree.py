@@ -59,18 +59,27 @@ def has_function(module: Path) -> bool:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_with_a_function_has_tests_of_its_name(package: str) -> None:
-    """`probes/turngate_probes/report/build.py` has its tests in `tests/probes/report/test_build.py`."""
+    """`report/build.py` has its tests in `test_build.py` of the same folder, or in a folder `build`."""
     root, tests = PACKAGES[package], ROOT / "tests" / package
     modules = [module for module in root.rglob("*.py") if module.stem != "__init__" and has_function(module)]
-    places = [module.relative_to(root).with_name(f"test_{module.name}") for module in modules]
-    assert sorted(str(place) for place in places if not (tests / place).exists()) == []
+    named = [(module, tests / module.relative_to(root).with_suffix("")) for module in modules]
+    untested = [
+        str(module)
+        for module, name in named
+        if not name.with_name(f"test_{name.name}.py").exists() and not any(name.glob("test_*.py"))
+    ]
+    assert sorted(untested) == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_test_file_names_a_module_or_a_folder(package: str) -> None:
-    """Each test file is named after a module or a folder."""
+    """Each test file is named after a module or a folder, or is in a folder named after a module."""
     root, tests = PACKAGES[package], ROOT / "tests" / package
     places = [file.relative_to(tests) for file in tests.rglob("test_*.py")]
     named = [(place, root / place.with_name(place.stem.removeprefix("test_"))) for place in places]
-    nameless = [place for place, name in named if not (name.is_dir() or name.with_suffix(".py").exists())]
+    nameless = [
+        place
+        for place, name in named
+        if not (name.is_dir() or name.with_suffix(".py").exists() or name.parent.with_suffix(".py").exists())
+    ]
     assert sorted(map(str, nameless)) == []

@@ -22,8 +22,8 @@ from turngate.contract.structs import EngineContract
 from turngate.files import simulation_files
 from turngate.process import Ended
 from turngate.turn.framing import framer
-from turngate.turn.paths import value_at
 from turngate.turn.read import STREAMS, TurnReading
+from turngate.turn.records import value_at
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES, LARGE_PROMPT, MALFORMED
 from turngate_probes.harness.interrupt import Interrupt

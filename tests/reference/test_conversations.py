@@ -250,8 +250,8 @@ def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkey
     holder.kill()
     holder.communicate(timeout=PATIENCE)
     prune = ("handles", "prune", "--older-than", "0h")
-    monkeypatch.setattr("turngate.process.scan.TERM_GRACE", 0.1)
-    monkeypatch.setattr("turngate.process.scan.KILL_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.family.TERM_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.family.KILL_GRACE", 0.1)
     with monkeypatch.context() as patch:
         patch.setattr(psutil.Process, "send_signal", lambda *_: None)
         kept = cli_env.type(*prune)
@@ -270,8 +270,8 @@ def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
     engine = psutil.Process(cli_env.meet())
     holder.kill()
     holder.communicate(timeout=PATIENCE)
-    monkeypatch.setattr("turngate.process.scan.TERM_GRACE", 0.1)
-    monkeypatch.setattr("turngate.process.scan.KILL_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.family.TERM_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.family.KILL_GRACE", 0.1)
     with monkeypatch.context() as patch:
         patch.setattr(psutil.Process, "send_signal", lambda *_: None)
         refused = cli_env.type("resume", handle, "two")

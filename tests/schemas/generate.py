@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from turngate.contract.evidence import CallEvidence, Evidence, TurnEvidence
+from turngate.contract.verdict import CallEvidence, Evidence, TurnEvidence
 
 Schema = dict[str, Any]
 WIDTH = 120

@@ -1,7 +1,7 @@
 """The schemas of the files that commands write, and of those they read besides contracts."""
 
 from tests.schemas.generate import Schema, schema
-from turngate.contract.evidence import CallEvidence, TurnEvidence
+from turngate.contract.verdict import CallEvidence, TurnEvidence
 from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.report import ConformReport
 from turngate_probes.gate.baseline import ExpectedFailure

@@ -1,20 +1,37 @@
-"""Builds the arguments and standard input of an engine for a first turn or a resume."""
+"""Builds the arguments and standard input of an engine for a first turn or a resume.
+
+A contract without its guards, for runs that show what an engine does where nothing holds it back.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_marks import check_file_marks
-from turngate.argv.interactive import check_interactive
-from turngate.argv.options import PlacedOption, read_options
-from turngate.contract.launch import PromptChannel
+from turngate.argv.interactive import PlacedOption, check_interactive, read_options
+from turngate.contract.launch import Guards, Option, PromptChannel
 from turngate.contract.session_ids import unsafe
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import EngineSessionHandle, Mode, ModeName
+
+
+def unguarded(contract: EngineContract) -> EngineContract:
+    """Return the contract with every option of its canaries and redirects declared, and without guards or modes."""
+    declared = {name for option in contract.options for name in (option.flag, *option.aliases)}
+    more = dict[str, Option]()
+    offered = [(*canary.options, *canary.control.options) for canary in contract.canaries]
+    for options in (*offered, *(redirect.control.options for redirect in contract.redirects)):
+        for token, following in pairwise((*options, "-")):
+            if token.startswith("-") and token not in declared:
+                more[token] = Option(token, "none" if following.startswith("-") else "many")
+    launch = replace(contract.launch, auto=(), interactive=(), interactive_env={})
+    return replace(contract, options=(*contract.options, *more.values()), launch=launch, guards=Guards())
 
 
 class Invocation(Struct, frozen=True):

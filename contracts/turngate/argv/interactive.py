@@ -1,16 +1,105 @@
-"""The only module that decides what callers may pass in mode interactive: only what the contract lists."""
+"""The only module that decides what callers may pass in mode interactive: only what the contract lists.
+
+Describes, for error messages, the options that callers may pass to an engine.
+
+Splits a caller's tokens into options that the contract knows.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from turngate.argv.allowed import allowed_hint
-from turngate.argv.options import PlacedOption
-from turngate.contract.allowed import AllowedKey
+from msgspec import Struct
+
+from turngate.contract.launch import AllowedKey, AllowedValues, Option
 from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.files import real_path
 from turngate.model import Mode
+
+
+def allowed(contract: EngineContract, mode: Mode, flags: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Describe each option that callers may pass in a mode; for a sticky process, only those in `flags`."""
+    options = [option for option in contract.options if flags is None or option.flag in flags]
+    if mode is Mode.INTERACTIVE:
+        return tuple(line for option in options for line in _uses(option))
+    return tuple(_names(option) + (" VALUE" if option.value != "none" else "") for option in options)
+
+
+def allowed_hint(contract: EngineContract, mode: Mode) -> str:
+    """Return the allowed options as an error hint."""
+    return f"allowed in mode {mode}: {'; '.join(allowed(contract, mode)) or 'no options'}"
+
+
+def _uses(option: Option) -> Iterator[str]:
+    """Describe the allowed uses of an option in mode interactive."""
+    use, names = option.interactive, _names(option)
+    if use is None:
+        return
+    if use.keys:
+        yield from (f"{names} {entry.key}={_shape(entry)}" for entry in use.keys)
+    elif use.path:
+        yield f"{names} PATH in the workspace"
+    else:
+        yield names if option.value == "none" else f"{names} {_shape(use)}"
+
+
+def _shape(values: AllowedValues) -> str:
+    return f"VALUE matching {values.pattern}" if values.pattern else "|".join(values.values)
+
+
+def _names(option: Option) -> str:
+    return ", ".join((option.flag, *option.aliases))
+
+
+class PlacedOption(Struct, frozen=True):
+    """A caller's option with its one or two tokens."""
+
+    option: Option
+    tokens: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        """The value; empty if it has none."""
+        return self.tokens[1] if len(self.tokens) > 1 else self.tokens[0].partition("=")[2]
+
+
+def read_options(contract: EngineContract, tokens: Sequence[str], mode: Mode = Mode.AUTO) -> tuple[PlacedOption, ...]:
+    """Split the caller's tokens into known options; RefusedError names the first that is unknown or lacks its value.
+
+    Names must be spelled as in the contract, as a separate token or before `=`. The error lists the options that the
+    mode allows.
+    """
+    by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
+    read: list[PlacedOption] = []
+    queue = list(tokens)
+    while queue:
+        token = queue.pop(0)
+        name, equals, _ = token.partition("=")
+        option = by_name.get(name)
+        if option is None or not can_be_passed(token):
+            unknown = f"{token[:80]!r} is not a known option of {contract.engine}"
+            raise RefusedError(unknown, allowed_hint(contract, mode), token)
+        if option.value != "many" and any(option is placed.option for placed in read):
+            raise RefusedError(f"{option.flag} occurs twice", "pass it once", token)
+        if option.value == "none" or equals:
+            if option.value == "none" and equals:
+                raise RefusedError(f"{name} takes no value", f"pass {name} without a value", token)
+            read.append(PlacedOption(option, (token,)))
+            continue
+        if not queue or queue[0].startswith("-") or not can_be_passed(queue[0]):
+            raise RefusedError(f"{name} needs a value", f"pass it as the next token, or as {name}=VALUE", token)
+        read.append(PlacedOption(option, (token, queue.pop(0))))
+    return tuple(read)
+
+
+def can_be_passed(token: str) -> bool:
+    """Return whether an argument can contain the text: no NUL, and no lone surrogates except those of file names."""
+    try:
+        return b"\0" not in token.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+
 
 # engines expand, split, trim, unquote and normalize paths in different ways, but none changes these characters
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")

@@ -1,4 +1,9 @@
-"""What a contract says about running its engine: argv, options, approval, environment, sessions, sticky processes."""
+"""What a contract says about running its engine: argv, options, approval, environment, sessions, sticky processes.
+
+What callers may pass in mode interactive: a list of what is allowed, each entry with its evidence.
+
+How a contract checks, before the start, that an engine asks.
+"""
 
 import re
 from collections.abc import Mapping
@@ -6,9 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.allowed import InteractiveUse
 from turngate.contract.json_commands import JsonCommands
-from turngate.contract.mode_query import ModeQuery
 from turngate.contract.values import (
     ABSENT,
     NOT_EMPTY,
@@ -26,6 +29,61 @@ from turngate.contract.values import (
     has,
     matching,
 )  # fmt: skip
+from turngate.contract.versions import ClaimEvidence
+
+
+class AllowedValues(Struct, frozen=True, kw_only=True):
+    """Allowed values: a list, or a pattern that must match the whole value."""
+
+    values: Annotated[Texts, NOT_EMPTY] = ()
+    pattern: Regex | None = None
+
+    def allow(self, value: str) -> bool:
+        """Whether a value is allowed."""
+        return value in self.values if self.pattern is None else re.fullmatch(self.pattern, value) is not None
+
+
+class AllowedKey(AllowedValues, frozen=True, kw_only=True):
+    """A key of a `key=value` option that callers may set in mode interactive.
+
+    key: The whole key, exactly as callers must write it.
+    values: The allowed values. Callers may quote them.
+    pattern: Matches the whole value without its quotes.
+    """
+
+    RULE: ClassVar[Rule] = either(has("pattern"), ("pattern",), ("values",))
+
+    key: Annotated[str, matching(r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+
+
+class InteractiveUse(AllowedValues, frozen=True, kw_only=True):
+    """The values of an option that callers may pass in mode interactive. All others are rejected.
+
+    An option with a value has one of `values`, `pattern`, `path` and `keys`. A switch has none.
+
+    evidence: Shows that the option starts no program, widens no approval, and stays in the workspace.
+    values: The allowed values.
+    pattern: Matches the whole value.
+    path: workspace: the value is a path in the run's workspace, even after resolving symbolic links.
+    keys: The allowed keys of a `key=value` option.
+    """
+
+    evidence: Annotated[tuple[ClaimEvidence, ...], NOT_EMPTY]
+    path: Literal["workspace"] | None = None
+    keys: Annotated[tuple[AllowedKey, ...], NOT_EMPTY] = ()
+
+
+class ModeQuery(Struct, frozen=True):
+    """How to check before the start that the active configuration asks.
+
+    argv: Arguments of a command that prints a JSON document.
+    key: Wherever this key occurs in the document, everything below it must be one of `values`.
+    """
+
+    argv: Annotated[Strings, NOT_EMPTY]
+    key: Text
+    values: Annotated[Strings, NOT_EMPTY]
+
 
 # what a sticky process must have
 _VERIFIED: Rule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}

@@ -1,23 +1,215 @@
-"""Checks of a contract that a schema can't express: ranges, patterns, and names that must agree."""
+"""Checks of a contract that a schema can't express: ranges, patterns, and names that must agree.
+
+Mistakes in what a contract allows callers to pass in mode interactive.
+
+Checks of the transport json_commands that a schema can't express: commands that can't work, and missing answers.
+
+Mistakes in rules about records: rules for streams that have none, and answers without a place.
+
+Mistakes in how a sticky process is run: what its transport needs, and what it can't use.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
-from turngate.contract.allowed_mistakes import interactive_errors
 from turngate.contract.claims import claim_errors
-from turngate.contract.command_mistakes import command_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
-from turngate.contract.record_mistakes import record_errors
 from turngate.contract.session_ids import names_in, numbered_like
-from turngate.contract.sticky_mistakes import transport_errors
 from turngate.contract.versions import Claim, Path_
 from turngate.decoding import convert
 from turngate.errors import ContractError, did_you_mean
 from turngate.files import use_overlay
+
+_KINDS = ("values", "pattern", "path", "keys")
+
+
+def interactive_errors(document: Document, option: Claim) -> Iterator[ContractError]:
+    """Find allowed uses that do not fit the option's value, or that let the engine act without asking."""
+    use = option.data.get("interactive")
+    if use is None:
+        return
+    at, kinds = option.at("interactive"), [kind for kind in _KINDS if kind in use]
+    if option.data["value"] == "none":
+        if kinds:
+            yield document.error((*at, kinds[0]), "a switch takes no value", f"remove `{kinds[0]}`")
+    elif len(kinds) != 1:
+        message = f"has {' and '.join(kinds)}" if kinds else "does not say which values are allowed"
+        yield document.error(at, message, f"write one of {', '.join(_KINDS)}")
+    flags = convert(
+        {key: [claim.data for claim in document.meeting(key, option)] for key in ("auto_flags", "options")}, Flags
+    )
+    names = {name for flag in flags.auto_flags for name in (flag.flag, *flag.aliases)}
+    for place, value in _samples(use):
+        for name in (option.data["flag"], *option.data.get("aliases", ())):
+            if value is None and name in names and "keys" not in use:
+                message = f"{name} can let the engine act without asking"
+                yield document.error(at, message, "list the safe values under `values`, or remove `interactive`")
+            elif value is not None and auto_flags_in((name, value), flags):
+                message = f"{name} {value} lets the engine act without asking"
+                yield document.error((*at, *place), message, "remove it")
+
+
+def _samples(use: Mapping[str, Any]) -> Iterator[tuple[Path_, str | None]]:
+    """Return each allowed value with its path; None where any value of some shape is allowed."""
+    for j, key in enumerate(use.get("keys", ())):
+        for k, value in enumerate(key.get("values", ("any",))):
+            place = ("values", k) if "values" in key else ("pattern",)
+            yield ("keys", j, *place), f"{key['key']}={value}"
+    for k, value in enumerate(use.get("values", ())):
+        yield ("values", k), value
+    if not {"keys", "values"} & use.keys():
+        yield (), None
+
+
+_PROMPT = "{text}"
+
+
+def command_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
+    """Find commands without the prompt or with an id of their own, and questions and files that nothing uses."""
+    yield from _file_errors(document, sticky)
+    if (commands := sticky.data.get("commands")) is None:
+        return
+    sent = {"prompt": commands["prompt"], "abort": commands["abort"], "session": commands["session"]["command"]}
+    for name, command in sent.items():
+        at = sticky.at("commands", *(("session", "command") if name == "session" else (name,)))
+        if commands["id"] in command:
+            hint = "remove it: each command gets its own"
+            yield document.error((*at, commands["id"]), "a command can't have a fixed id", hint)
+        if _slots(command) != (name == "prompt"):
+            what = "has no slot for the prompt" if name == "prompt" else "can't hold the prompt"
+            hint = "write {text} as the whole value" if name == "prompt" else "remove {text}"
+            yield document.error(at, what, hint)
+    for events in document.meeting("events", sticky):
+        kind = commands["ended"].get(events.data.get("field"))
+        if kind is not None and kind not in events.data["names"]:
+            at = sticky.at("commands", "ended")
+            yield document.error(at, f"{kind} isn't a known event", "add it to the names of `events`")
+    asks, questions = sticky.data.get("permission_requests"), commands.get("questions")
+    if asks and questions is None:
+        hint = "say under `questions` how the engine asks"
+        yield document.error(sticky.at("permission_requests"), "the commands define no questions", hint)
+
+
+def _file_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
+    """Find files that nothing uses, and options and variables that use none, though `guards` may have some."""
+    guarded = any("files" in guards.data for guards in document.meeting("guards", sticky))
+    for mode in ("interactive", "auto"):
+        stance = sticky.data.get(mode, {})
+        texts = {"options": stance.get("options", ()), "env": stance.get("env", {}).values()}
+        using = [key for key, values in texts.items() if any("{files}" in text for text in values)]
+        if using and not stance.get("files") and not guarded:
+            yield document.error(
+                sticky.at(mode, using[0]), "{files} is empty", "list the files under `files`, here or in `guards`"
+            )
+        if stance.get("files") and not using:
+            hint = "name their folder as {files} in `options` or `env`"
+            yield document.error(sticky.at(mode, "files"), "nothing uses these files", hint)
+
+
+def _slots(template: Any) -> int:
+    """Count the places for the prompt in a command."""
+    if isinstance(template, Mapping):
+        return sum(map(_slots, template.values()))
+    if isinstance(template, list):
+        return sum(map(_slots, template))
+    return int(template == _PROMPT)
+
+
+_ONLY_RECORDS = ("match", "field", "group")
+
+
+def record_errors(document: Document, claim: Claim) -> Iterator[ContractError]:
+    """Find rules that no record can meet, in a claim of `events`, `handle`, `end`, `failures` or `final`."""
+    stream, section = claim.data["stream"], claim.entry[0]
+    is_text = [streams.data[stream]["framing"] == "text" for streams in document.meeting("streams", claim)]
+    if section == "final":
+        yield from _answer_errors(document, claim, is_text)
+    elif is_text and all(is_text):
+        message = f"{stream} is framed as text, so it has no records"
+        yield document.error(claim.at("stream"), message, "name the stream with the records, or correct `streams`")
+
+
+def _answer_errors(document: Document, final: Claim, is_text: list[bool]) -> Iterator[ContractError]:
+    stream = final.data["stream"]
+    if is_text and all(is_text):
+        for key in _ONLY_RECORDS:
+            if key in final.data:
+                message = f"{stream} is framed as text, so all of it is the answer"
+                yield document.error(final.at(key), message, f"remove `{key}`, or correct `streams`")
+    elif is_text and not any(is_text) and "field" not in final.data:
+        yield document.error(final.at(), f"names no field of the records on {stream}", "add the path of the answer")
+
+
+# the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
+_MODE_KEYS = {
+    "session": ("app_server",), "expect": ("app_server",), "turn": ("app_server",), "mode": ("acp", "stream_json")
+}  # fmt: skip
+# the keys that nothing reads without a transport
+_OF_A_PROCESS = (
+    "argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time"
+)  # fmt: skip
+# the transports that can check whether a process still answers, and can load a session
+WARM_TRANSPORTS = ("acp", "app_server")
+
+
+def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
+    """Find a transport that can't start, that can't set what the contract asks for, or that nothing uses."""
+    transport = sticky.data["transport"]
+    if transport == "none":
+        for key in _OF_A_PROCESS:
+            if key in sticky.data:
+                message = "is never used without a transport"
+                yield document.error(sticky.at(key), message, f"name the transport, or remove `{key}`", of_key=True)
+        return
+    if "argv" not in sticky.data:
+        yield document.error(sticky.at(), f"{transport} has no `argv`", "add the arguments that start the process")
+    yield from _mode_errors(document, sticky, transport)
+    yield from _model_errors(document, sticky, transport)
+    yield from _warm_errors(document, sticky, transport)
+
+
+def _mode_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
+    for mode in ("interactive", "auto", "warm"):
+        for key in sticky.data.get(mode, {}):
+            if transport not in _MODE_KEYS.get(key, (transport,)):
+                hint = f"only {' and '.join(_MODE_KEYS[key])} can: remove `{key}`"
+                yield document.error(sticky.at(mode, key), f"{transport} can't use `{key}`", hint, of_key=True)
+
+
+def _model_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
+    by = sticky.data.get("model", "argument")
+    takes_options = "{options}" in sticky.data.get("argv", ())
+    if by == "session" and transport in ("stream_json", "json_commands"):
+        yield document.error(sticky.at("model"), f"{transport} chooses no model by request", "write `argument`")
+    if by == "argument" and not takes_options and any(c.data["model"] for c in document.meeting("launch", sticky)):
+        yield document.error(sticky.at("argv"), "has no slot for the model's option", "add {options} where it belongs")
+
+
+def _warm_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
+    """Find a kept process whose death could go unnoticed, and one whose sessions headless turns may not find."""
+    data = sticky.data
+    if "warm" not in data:
+        if data.get("loads_headless"):
+            hint = "describe the process under `warm`, or remove `loads_headless`"
+            yield document.error(sticky.at("loads_headless"), "is never used without `warm`", hint, of_key=True)
+        return
+    if transport not in WARM_TRANSPORTS:
+        message = f"{transport} can't check whether a kept process still answers"
+        yield document.error(
+            sticky.at("warm"), message, f"only {' and '.join(WARM_TRANSPORTS)} can: remove `warm`", of_key=True
+        )
+    if data.get("own_store"):
+        message = "can't work if the process stores its sessions elsewhere"
+        yield document.error(sticky.at("warm"), message, "correct `own_store`, or remove `warm`", of_key=True)
+    if "unverified" in data:
+        hint = "give it a change with evidence, or remove `warm`"
+        yield document.error(sticky.at("warm"), "is claimed without proof", hint, of_key=True)
+
 
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)

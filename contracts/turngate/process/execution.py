@@ -1,20 +1,132 @@
-"""Runs one process to its end, within time and memory limits, and ends all processes that it started."""
+"""Runs one process to its end, within time and memory limits, and ends all processes that it started.
 
+Threads that read a process's output within limits and write its input.
+
+Runs a turn: starts an engine's process and reads its output until it ends.
+"""
+
+import os
 import queue
+import subprocess
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
+from typing import IO, cast
 
 from msgspec import Struct
 
+from turngate.argv.build import Invocation
+from turngate.argv.environment import engine_environment
+from turngate.argv.file_slot import SLOT
+from turngate.contract.launch import Stream
 from turngate.model import Ended
-from turngate.process.leftover import Leftover
-from turngate.process.pipes import Pipes
+from turngate.process.sessions import Leftover
+from turngate.process.supplied_files import guarded, supplied_folder
 from turngate.process.tree import ProcessTree
+from turngate.turn.read import TurnReader, TurnReading
+
+_CHUNK = 65536  # bytes, the capacity of a pipe on Linux
+_LOOK = 0.1  # seconds between two checks of the reading threads
+
+
+class Pipes:
+    """The pipes of a started process, with a thread for each that needs one.
+
+    `data` is written to its input, which is then closed. If `data` is None, an input stays open until `close`. The
+    first `limit` bytes of each output are kept; `dropped` counts the rest. `on_output` gets the name of a stream and a
+    chunk, one call at a time. An exception in it ends the reading of that stream and is passed to `on_failure`.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        data: bytes | None,
+        limit: int,
+        on_output: Callable[[str, bytes], object],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.dropped = 0
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._limit = limit
+        self._on_output = on_output
+        self._on_failure = on_failure
+        self._one_call = threading.Lock()
+        self._deadline = float("inf")
+        self._call_began: float | None = None
+        stdout, stderr = cast("IO[bytes]", process.stdout), cast("IO[bytes]", process.stderr)
+        self._threads = [
+            (stdout, _thread("stdout", self._read, "stdout", stdout)),
+            (stderr, _thread("stderr", self._read, "stderr", stderr)),
+        ]
+        self._idle = process.stdin if data is None else None
+        if process.stdin and data is not None:
+            self._threads.append((process.stdin, _thread("stdin", _write_all, process.stdin, data)))
+
+    def kept(self, name: str) -> bytes:
+        """Return the bytes kept of a stream."""
+        return bytes(self._kept[name])
+
+    def start(self) -> None:
+        """Start reading, and writing if there is data."""
+        for _, thread in self._threads:
+            thread.start()
+
+    def close(self, grace: float, hurries: Callable[[], bool] = lambda: False) -> None:
+        """Close the input and wait until both outputs have ended, `grace` seconds at most.
+
+        Time spent in `on_output` does not count unless `hurries`, so that no data that was read is lost.
+        """
+        if self._idle:
+            self._idle.close()
+        self._deadline = time.monotonic() + grace
+        for stream, thread in self._threads:
+            if thread.ident is None:  # interrupted before its start
+                stream.close()
+            while thread.is_alive() and (left := self._seconds_left(hurries=hurries())) > 0:
+                thread.join(min(left, _LOOK))
+
+    def _read(self, name: str, stream: IO[bytes]) -> None:
+        kept = self._kept[name]
+        try:
+            with stream:
+                while chunk := stream.read(_CHUNK):
+                    with self._one_call:
+                        part = chunk[: max(self._limit - len(kept), 0)]
+                        kept += part
+                        self.dropped += len(chunk) - len(part)
+                        self._take_in(name, chunk)
+        except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
+            self._on_failure(error)
+
+    def _take_in(self, name: str, chunk: bytes) -> None:
+        began = self._call_began = time.monotonic()
+        try:
+            self._on_output(name, chunk)
+        finally:
+            self._deadline += time.monotonic() - began
+            self._call_began = None
+
+    def _seconds_left(self, *, hurries: bool) -> float:
+        began = None if hurries else self._call_began
+        return self._deadline - (time.monotonic() if began is None else began)
+
+
+def _thread(name: str, work: Callable[..., None], *args: object) -> threading.Thread:
+    # a daemon, since a leftover that can't be ended may keep the pipe open forever
+    return threading.Thread(target=work, args=args, name=f"turngate-{name}", daemon=True)
+
+
+def _write_all(stream: IO[bytes], data: bytes) -> None:
+    """Write `data` to the unbuffered `stream` and close it; a process may exit without reading it."""
+    with suppress(BrokenPipeError), stream:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[stream.write(rest) :]
+
 
 EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn
 _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
@@ -208,3 +320,129 @@ def _watch(
     else:
         ended, leftovers, end = Ended.EXIT, tree.settle(), event
     return ended, end, max(end - done_at, 0.0) if done_at else None, leftovers
+
+
+TIMEOUT = 1200.0
+
+
+class TurnRun(Struct, frozen=True):
+    """The result of a turn: what its streams say, and how its process ended.
+
+    >>> turngate.TurnRun.__struct_fields__
+    ('reading', 'process')
+    """
+
+    reading: TurnReading
+    process: ProcessOutcome
+
+
+def process_request(
+    turn: Invocation,
+    executable: Path,
+    workspace: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> ProcessRequest:
+    """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
+
+    Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
+    PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
+    do so only if it lacks them, or if they name files that turngate supplies.
+    `timeout` is in seconds of wall time. EnvironmentFailed: the files that guard the engine can't be written.
+
+    >>> from pathlib import Path
+    >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
+    >>> request = turngate.process_request(turn, Path("/opt/codex"), Path("/work"), env={"PATH": "/bin"}, timeout=60)
+    >>> request.argv[:2], request.stdin, request.env["PWD"]
+    (('/opt/codex', 'exec'), b'Paint the door', '/work')
+    """
+    if env is None:
+        env = engine_environment(turn.contract, os.environ)
+    stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
+    workspace = workspace.absolute()
+    arguments, env = turn.arguments, {**guarded(env, turn.contract.guards), **turn.env}
+    if files := turn.contract.guards.files:
+        folder = str(supplied_folder(files))
+        prompt = {*turn.prompt_at}
+        arguments = tuple(t if i in prompt else t.replace(SLOT, folder) for i, t in enumerate(arguments))
+        env = {name: value.replace(SLOT, folder) for name, value in env.items()}
+    argv = (str(executable.absolute()), *arguments)
+    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
+
+
+def run_turn(
+    request: ProcessRequest,
+    reader: TurnReader,
+    *,
+    stop: Stop | None = None,
+    on_output: Callable[[Stream, bytes], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> TurnRun:
+    """Run a turn, and return when its process and all its descendants have ended.
+
+    The process is terminated at the deadline of the request, when `stop` is set, or if it has not exited 10 seconds
+    after the end of its turn. `on_output` gets each chunk after the reader: from other threads, one call at a time,
+    like `on_text` of the reader. `on_start` gets the process id. An exception in any of them ends the process and is
+    raised here.
+
+    EnvironmentFailed: the process could not be started. Mistakes of the engine are in the result.
+
+    >>> from pathlib import Path
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turn = turngate.first_turn(codex, "Paint the door", "interactive")
+    >>> request = turngate.process_request(turn, turngate.find_executable(codex), Path.cwd(), timeout=60)
+    >>> run = turngate.run_turn(request, turngate.TurnReader.for_turn(turn))
+    >>> run.reading.result.interaction.prompt
+    'Which colour?'
+    """
+
+    def heard(stream: str, chunk: bytes) -> bool:
+        name: Stream = "stdout" if stream == "stdout" else "stderr"
+        try:
+            reader.feed(name, chunk)
+        finally:
+            if on_output:
+                on_output(name, chunk)
+        return reader.over
+
+    outcome = run(request, stop=stop, on_output=heard, on_start=on_start)
+    return TurnRun(reader.finish(outcome.exit_code, ended=outcome.ended), outcome)
+
+
+async def run_turn_async(
+    request: ProcessRequest,
+    reader: TurnReader,
+    *,
+    on_output: Callable[[Stream, bytes], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> TurnRun:
+    """Run a turn as `run_turn` does, in a separate thread, without blocking the event loop.
+
+    If the awaiting task is canceled, the process and all its descendants are terminated first. `on_output` and
+    `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. EnvironmentFailed: as for
+    `run_turn`.
+
+    >>> import asyncio
+    >>> from pathlib import Path
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turn = turngate.first_turn(codex, "Paint the door", "interactive")
+    >>> request = turngate.process_request(turn, turngate.find_executable(codex), Path.cwd(), timeout=60)
+    >>> run = asyncio.run(turngate.run_turn_async(request, turngate.TurnReader.for_turn(turn)))
+    >>> run.reading.result.interaction.options
+    ('red', 'blue')
+    """
+    import asyncio  # noqa: PLC0415 - slow to import; who awaits this has it
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - likewise
+
+    stop, thread = Stop(), ThreadPoolExecutor(1, "turngate-turn")
+    running = thread.submit(run_turn, request, reader, stop=stop, on_output=on_output, on_start=on_start)
+    thread.shutdown(wait=False)
+    ended = asyncio.wrap_future(running)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([ended])
+        ended.exception()  # an exception that is never retrieved would be logged
+        raise

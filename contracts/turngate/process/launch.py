@@ -1,16 +1,65 @@
-"""Starts a process, and explains in plain words why it could not be started."""
+"""Starts a process, and explains in plain words why it could not be started.
+
+Waits for free file descriptors, without which a process tree can be neither seen nor ended.
+
+Critical sections that others wait for, such as an open transaction: slow work in one is a bug.
+"""
 
 import errno
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
+from typing import TypeVar
 
 from turngate.errors import EnvironmentFailed
-from turngate.process.critical import refuse_in_critical
-from turngate.process.descriptors import HINT, NONE_FREE
+
+PATIENCE = 30.0  # seconds
+HINT = "raise the limit of open files (ulimit -n)"
+_PAUSE = 0.05
+NONE_FREE = frozenset({errno.EMFILE, errno.ENFILE})  # in this process, or on this machine
+_T = TypeVar("_T")
+
+
+def patiently(action: Callable[[], _T]) -> _T:
+    """Return what `action` returns, repeating it for some time while no descriptor is free; OSError if none gets free.
+
+    Other errors of the action are raised at once.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in NONE_FREE or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE)
+
+
+_here = threading.local()
+
+
+@contextmanager
+def critical(section: str) -> Iterator[None]:
+    """Reject slow work on this thread while the block runs; `section` names it in the error."""
+    outer = getattr(_here, "section", None)
+    _here.section = section
+    try:
+        yield
+    finally:
+        _here.section = outer
+
+
+def refuse_in_critical(work: str) -> None:
+    """RuntimeError if this thread is in a critical section, where slow work is a bug."""
+    if (section := getattr(_here, "section", None)) is not None:
+        raise RuntimeError(f"{work} in {section}: do it before or after")
+
 
 _TEXT_BY_STDIN = "pass long text on standard input"
 # a new file is busy until every process started since it was written has closed its copy of the descriptor

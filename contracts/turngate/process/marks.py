@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turngate.process.orphans import is_adopting
+from turngate.process.sessions import is_adopting
 
 LIVE: set[int] = set()  # the marks of the trees that are not reaped
 _HIGHEST = 2**62  # microseconds

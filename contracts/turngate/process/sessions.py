@@ -1,11 +1,29 @@
-"""The processes of this machine by their sessions, and the sessions that this program leads: light to import."""
+"""The processes of this machine by their sessions, and the sessions that this program leads: light to import.
 
+Adopts processes that leave the tree of an engine by forking twice (only Linux can do that).
+
+A process that outlived the one that was run.
+
+Reaps adopted processes as soon as they end, for programs in which no other tree may end for a long time.
+"""
+
+import ctypes
 import os
 import sys
 import threading
+from collections.abc import Container, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+import signal
+
+from msgspec import Struct
+
+from turngate.process.signals import heard
 
 TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
 POLL = 0.005
@@ -92,3 +110,87 @@ def has_ended_child() -> bool:
     with suppress(ChildProcessError):
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return False
+
+
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_adopting: list[bool] = []
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Make this process the parent of descendants whose parent ends, while the block runs; only Linux can do that.
+
+    Only for programs that start processes in new sessions through `ProcessTree`. Others are never ended, but reaped as
+    orphans are.
+    """
+    able = sys.platform == "linux" and _set_subreaper(1)
+    if able:
+        _adopting.append(True)
+    try:
+        yield
+    finally:
+        if able:
+            _adopting.pop()
+            if not _adopting:
+                _set_subreaper(0)
+
+
+def _set_subreaper(value: int) -> bool:
+    with suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, value, 0, 0, 0) == 0)
+    return False
+
+
+def is_adopting() -> bool:
+    """Return whether this process is in `adopting_orphans`, and able to adopt."""
+    return bool(_adopting)
+
+
+def is_adopted(process: "psutil.Process", session: int) -> bool:
+    """Return whether a process of a session was adopted; psutil.NoSuchProcess if it is gone."""
+    return bool(_adopting) and session != os.getsid(0) and process.ppid() == os.getpid()
+
+
+def reap_adopted(leaders: Container[int]) -> None:
+    """Reap the adopted processes that have ended; `leaders` are the processes that others wait for.
+
+    If no file descriptor is free to list the processes, the next call does it.
+    """
+    if not _adopting or not has_ended_child():
+        return
+    processes: set[Process] = set()
+    with suppress(OSError):
+        processes = sessions()
+    for pid, session in processes:
+        if pid not in leaders and session != os.getsid(0):
+            with suppress(ChildProcessError):  # it is no child, as most aren't
+                os.waitpid(pid, os.WNOHANG)
+
+
+class Leftover(Struct, frozen=True):
+    """A process of the tree that was still alive after the main process exited on its own.
+
+    `survived`: it could not be ended. After a timeout or a stop, only such processes are reported. `argv` is empty if
+    it could not be read.
+    """
+
+    pid: int
+    argv: tuple[str, ...]
+    survived: bool
+
+
+@contextmanager
+def reaping_adopted() -> Iterator[None]:
+    """Reap adopted processes when they end, while the block runs inside `adopting_orphans`.
+
+    The main processes of trees, and children in this program's own session, stay for those who wait for them. Call it
+    on the main thread.
+    """
+    with heard((signal.SIGCHLD,), lambda _: _reap()):
+        _reap()  # what has ended before
+        yield
+
+
+def _reap() -> None:
+    with STARTING:
+        reap_adopted(LEADERS)

@@ -16,12 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turngate.errors import EnvironmentFailed
-from turngate.process.descriptors import HINT, patiently
-from turngate.process.launch import launch
-from turngate.process.leftover import Leftover
+from turngate.process.launch import HINT, launch, patiently
 from turngate.process.marks import LIVE, marking
-from turngate.process.orphans import reap_adopted
-from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, is_child, is_unrelated, sessions, younger
+from turngate.process.sessions import (
+    LEADERS,
+    POLL,
+    STARTING,
+    TAG,
+    Leftover,
+    is_child,
+    is_unrelated,
+    reap_adopted,
+    sessions,
+    younger,
+)
 
 if TYPE_CHECKING:
     from turngate.process.family import Family
@@ -70,7 +78,7 @@ class ProcessTree:
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         else:  # macOS before Python 3.13
-            from turngate.process.scan import is_alive  # noqa: PLC0415 - slow to import
+            from turngate.process.family import is_alive  # noqa: PLC0415 - slow to import
 
             while is_alive(self._pid):
                 time.sleep(POLL)
@@ -131,11 +139,11 @@ class ProcessTree:
         return None
 
     def _wait4_patiently(self) -> tuple[int, resource.struct_rusage] | None:
-        from turngate.process import scan  # noqa: PLC0415 - slow to import, and most processes have ended
+        from turngate.process import family  # noqa: PLC0415 - slow to import, and most processes have ended
 
-        reaped = self._wait4(scan.TERM_GRACE)
+        reaped = self._wait4(family.TERM_GRACE)
         if reaped is None:
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
-            reaped = self._wait4(scan.KILL_GRACE)
+            reaped = self._wait4(family.KILL_GRACE)
         return reaped

@@ -1,11 +1,136 @@
-"""Dispatches the records that an engine printed to observers, and counts them by kind."""
+"""Dispatches the records that an engine printed to observers, and counts them by kind.
 
-from collections.abc import Callable, Iterable, Sequence
+Dotted paths into records: the values at them, and why there is none.
+
+Finds the path of a rule that matched no record, so that a mistake in a contract can be told from a silent engine.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from typing import Any
 
 from msgspec import Struct
 
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract
 from turngate.contract.values import Match
-from turngate.turn.paths import Record, getter, obstacle_at, unmatched, value_at
+
+Record = dict[str, Any]
+_KINDS = {list: "a list", dict: "an object", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Follow a dotted path through nested objects and lists, as in `content.0.text`; None where a step is missing."""
+    return getter(path)(record)
+
+
+@cache
+def getter(path: str) -> Callable[[Any], Any]:
+    """Return the function that follows a dotted path, as `value_at` does, in a record."""
+    steps = path.split(".")
+
+    def get(record: Any) -> Any:
+        for step in steps:
+            record = record.get(step) if record.__class__ is dict else step_into(record, step)
+        return record
+
+    first, *more = steps
+    if more[1:] or any(map(is_index, steps)):
+        return get
+    second = more[0] if more else ""
+
+    # these run for most lines of long transcripts, whose objects nearly always have the keys
+    def get_first(record: Any) -> Any:
+        try:
+            return record[first]
+        except (KeyError, TypeError):
+            return None
+
+    def get_second(record: Any) -> Any:
+        try:
+            return record[first][second]
+        except (KeyError, TypeError):
+            return None
+
+    return get_second if more else get_first
+
+
+def both(one: str, other: str, call: Callable[[Any, Any], None]) -> Callable[[Record, int], None]:
+    """Return an observer of records that calls a function with the values at two paths."""
+    get_one, get_other = getter(one), getter(other)
+    (shared, _, key), (before, _, other_key) = one.rpartition("."), other.rpartition(".")
+
+    def observe(record: Record, _index: int) -> None:
+        call(get_one(record), get_other(record))
+
+    def observe_inner(record: Record, _index: int) -> None:
+        try:
+            inner = record[shared]
+            value, other_value = inner[key], inner[other_key]
+        except (KeyError, TypeError):
+            value, other_value = get_one(record), get_other(record)
+        call(value, other_value)
+
+    return observe_inner if shared == before and shared and "." not in shared else observe
+
+
+def step_into(value: Any, step: str) -> Any:
+    """Return the value under a key of an object, or at an index of a list: 0 is the first, -1 the last; else None."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and is_index(step) and -len(value) <= int(step) < len(value):
+        return value[int(step)]
+    return None
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a path is an index of a list; negative ones count from its end."""
+    return step.removeprefix("-").isdecimal()
+
+
+def matches(record: Record, match: Match | None) -> bool:
+    """Return whether the record has every value that `match` asks for (None matches every record)."""
+    return match is None or all(value_at(record, path) == value for path, value in match.items())
+
+
+def unmatched(path: str, records: int, where: str = "", *, obstacle: str, text: bool = False) -> str:
+    """Say that a path matched nothing, or no text, in so many records, and what is there instead."""
+    if records == 1:
+        said = f"`{path}` matched {'no text in' if text else 'nothing in'} the only record{where}"
+    else:
+        said = f"`{path}` matched {'no text in' if text else 'none of'} {records} records{where}"
+    return said + (f"; {obstacle}" if obstacle else "")
+
+
+def obstacle_at(record: Record, path: str) -> tuple[int, str]:
+    """Return how many steps of a path lead to something, and what keeps it from a text; empty: it has no first step."""
+    said: list[str] = []
+    value: object = record
+    taken: list[str] = []
+    for step in path.split("."):
+        inner = step_into(value, step)
+        if isinstance(value, list):
+            said.append(f"`{'.'.join(taken)}` is a list")
+        if inner is None:
+            said += _missing(value, step, taken)
+            break
+        value = inner
+        taken.append(step)
+    else:
+        said.append(f"`{path}` is {_KINDS.get(type(value), 'null')}")
+    return len(taken), ", and ".join(said)
+
+
+def _missing(value: object, step: str, taken: list[str]) -> list[str]:
+    at = ".".join(taken)
+    if isinstance(value, dict):
+        if step in value:
+            return [f"`{'.'.join([*taken, step])}` is null"]
+        return [f"`{at}` has no `{step}`"] if at else []
+    if isinstance(value, list):
+        return [f"it has no item {step}" if is_index(step) else f"`{step}` isn't an index such as `{at}.0`"]
+    return [f"`{at}` is {_KINDS.get(type(value), 'null')}"]
 
 
 def shown(value: object) -> str:
@@ -153,3 +278,138 @@ def _guarded(call: Call, match: Match) -> Call:
 
 def _where(get: Callable[[Record], object], value: object, call: Call) -> Call:
     return lambda record, index: call(record, index) if get(record) == value else None
+
+
+class Wanted(Enum):
+    """What a rule requires at a path, other than a certain value."""
+
+    ANYTHING = "anything"
+    TEXT = "text"
+
+
+class _Condition(Struct):
+    """What a rule requires at a path; `records` met the conditions before this one, `accepted` also this one.
+
+    Once a record has another value, only accepted records are counted.
+    """
+
+    path: str
+    wanted: object
+    records: int = 0
+    accepted: int = 0
+    has_other_value: bool = False
+    depth: int = -1
+    obstacle: str = ""
+
+    def accepts(self, record: Record) -> bool:
+        """Count a record, and return whether it meets this condition."""
+        value = value_at(record, self.path)
+        met = self._is_met(value)
+        if self.has_other_value and not met:
+            return False
+        self.records += 1
+        self.accepted += met
+        if not met and value is not None and not isinstance(self.wanted, Wanted):
+            self.has_other_value = True
+        elif not met and not self.accepted:
+            depth, obstacle = obstacle_at(record, self.path)
+            if depth > self.depth:
+                self.depth, self.obstacle = depth, obstacle
+        return met
+
+    def unmatched(self, before: list[str]) -> str | None:
+        """Say that no record has this path, of those that met the conditions before; None if one has another value."""
+        if self.has_other_value:
+            return None
+        where = f" where {' and '.join(before)}" if before else ""
+        return unmatched(self.path, self.records, where, obstacle=self.obstacle, text=self.wanted is Wanted.TEXT)
+
+    def _is_met(self, value: object) -> bool:
+        if self.wanted is Wanted.TEXT:
+            return isinstance(value, str)
+        return value is not None if self.wanted is Wanted.ANYTHING else value == self.wanted
+
+    def __str__(self) -> str:
+        return f"{self.path} = {self.wanted!r}"
+
+
+class RuleWatch:
+    """Watches records until one meets all conditions of a rule."""
+
+    def __init__(self, match: Match | None, fields: dict[str, Wanted], kind: str | None) -> None:
+        """Watch for the values of `match`, then for `fields`; `kind` is the path by which records are dispatched.
+
+        `see` takes only records that meet `condition`, which is the part of `match` about `kind`.
+        """
+        values = dict(match or {})
+        self.condition: Match | None = {kind: values.pop(kind)} if kind in values else None
+        self._conditions = [_Condition(path, wanted) for path, wanted in (*values.items(), *fields.items())]
+        self._seen, self._applied = False, False
+
+    def observer(self) -> Call:
+        """Return an observer of records, which does as `see`."""
+        if not self._conditions:
+            return self.see
+        first, see = self._conditions[0], self.see
+        get, wanted = getter(first.path), first.wanted
+
+        def observe(record: Record, index: int) -> bool:
+            # once a record has another value, only accepted records are counted
+            return not (first.has_other_value and get(record) != wanted) and see(record, index)
+
+        return observe
+
+    def see(self, record: Record, _index: int) -> bool:
+        """Take the next record, and return whether the rule has applied, so that no more are needed."""
+        self._seen = True
+        for condition in self._conditions:
+            if not (self._applied or condition.accepts(record)):
+                return False
+        self._applied = True
+        return True
+
+    def unmatched(self, without_kinds: str | None) -> str | None:
+        """Name the path that kept the rule from applying; None if it applied, or if only values differ.
+
+        `without_kinds` names the path `kind` if no record has it.
+        """
+        if not self._seen:
+            return without_kinds if self.condition else None
+        before = [f"{path} = {value!r}" for path, value in (self.condition or {}).items()]
+        for condition in self._conditions:
+            if not condition.accepted:
+                return condition.unmatched(before)
+            before.append(str(condition))
+        return None
+
+
+class RuleWatches:
+    """Watches the rules of a contract that apply to every good turn: `handle`, `end` and `final`."""
+
+    def __init__(self, contract: EngineContract) -> None:
+        place, end, final, events = contract.handle, contract.end, contract.final, contract.events
+        texts = {path: wanted for path, wanted in ((final.field, Wanted.TEXT), (final.group, Wanted.ANYTHING)) if path}
+        rules: dict[str, tuple[Stream, Match | None, dict[str, Wanted]]] = {
+            "handle": (place.stream, place.match, {place.field: Wanted.ANYTHING}),
+            "end": (end.stream, end.match, {}),
+            "final": (final.stream, final.match, texts),
+        }
+        self._events = events.stream
+        self._rules = {
+            name: (stream, RuleWatch(match, paths, events.field if stream == events.stream else None))
+            for name, (stream, match, paths) in rules.items()
+        }
+
+    def handlers(self, stream: Stream) -> list[RecordHandler]:
+        """Return the observers of a stream's records."""
+        return [RecordHandler(rule.condition, rule.observer()) for of, rule in self._rules.values() if of == stream]
+
+    def unmatched(self, streams: Mapping[Stream, RecordDispatch]) -> dict[str, str]:
+        """Name the path that matched no record, by section, also for `events`; streams without records don't count."""
+        without = streams[self._events].without_kinds
+        named = {
+            name: rule.unmatched(without if stream == self._events else None)
+            for name, (stream, rule) in self._rules.items()
+            if streams[stream].seen
+        }
+        return {name: sentence for name, sentence in {**named, "events": without}.items() if sentence}

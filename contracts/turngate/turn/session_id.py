@@ -9,8 +9,7 @@ from msgspec import Struct
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, unsafe
 from turngate.contract.structs import HandlePlace
-from turngate.turn.paths import Record, getter, matches
-from turngate.turn.records import NO_VALUE, Repeated, shown
+from turngate.turn.records import NO_VALUE, Record, Repeated, getter, matches, shown
 
 MAX_SIGHTINGS = 50
 _WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}

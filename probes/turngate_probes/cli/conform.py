@@ -96,7 +96,7 @@ def conform(  # noqa: PLR0913 - as it has options
     import tempfile
     from contextlib import ExitStack
 
-    from turngate.process.orphans import adopting_orphans
+    from turngate.process.sessions import adopting_orphans
     from turngate_probes.conform import baseline as baselines
     from turngate_probes.conform.catalogue import scenarios
     from turngate_probes.conform.observe import observed

@@ -13,7 +13,7 @@ from turngate import EnvironmentFailed
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
-from turngate.process.orphans import adopting_orphans
+from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
 from turngate_probes.cli.options import say
 from turngate_probes.draft.arguments import variables

@@ -68,7 +68,7 @@ def options(target: str, mode: str, as_json: bool) -> None:
     """
     from msgspec import json
 
-    from turngate.argv.allowed import allowed
+    from turngate.argv.interactive import allowed
     from turngate.contract import load
     from turngate_probes.releases.target import parse_target
 

@@ -52,7 +52,7 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
-    from turngate.process.orphans import adopting_orphans
+    from turngate.process.sessions import adopting_orphans
     from turngate_probes.gate import command
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target

@@ -61,7 +61,7 @@ def probe(
     from contextlib import ExitStack, closing
     from dataclasses import replace
 
-    from turngate.process.orphans import adopting_orphans
+    from turngate.process.sessions import adopting_orphans
     from turngate_probes.cli.live import CLAUSES, consented, steps
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner

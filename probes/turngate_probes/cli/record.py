@@ -35,7 +35,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     from contextlib import ExitStack
 
     from turngate import TurngateError
-    from turngate.process.orphans import adopting_orphans
+    from turngate.process.sessions import adopting_orphans
     from turngate_probes.harness.cases import RECORDED
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner

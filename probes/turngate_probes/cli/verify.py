@@ -30,7 +30,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     import signal
     from dataclasses import asdict
 
-    from turngate.process.orphans import adopting_orphans
+    from turngate.process.sessions import adopting_orphans
     from turngate.process.signals import heard
     from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, at_end_of_input
     from turngate_probes.releases.source import ReleaseSource

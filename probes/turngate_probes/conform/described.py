@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.build import unguarded
 from turngate.argv.file_slot import as_in_contract
-from turngate.argv.unguarded import unguarded
 from turngate_probes.conform.calls import Started
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.command_line import UsageProblem

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from turngate import EngineContract
 from turngate.contract.launch import Stream
-from turngate.turn.paths import matches
+from turngate.turn.records import matches
 from turngate_probes.conform.plan import Play
 
 BOM = b"\xef\xbb\xbf"

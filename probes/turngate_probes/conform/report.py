@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from turngate.contract.clauses import Severity
-from turngate.contract.evidence import Count, Seconds, Text
+from turngate.contract.verdict import Count, Seconds, Text
 from turngate_probes.conform.calls import Call
 from turngate_probes.conform.catalogue import rules
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
-from turngate.turn.paths import Record, value_at
+from turngate.turn.records import Record, value_at
 
 Framing = Literal["ndjson", "json_document", "text"]
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

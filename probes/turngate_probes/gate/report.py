@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from turngate import EnvironmentFailed
 from turngate.contract import load
-from turngate.contract.evidence import decode_hook
-from turngate.contract.verdict import verdict
+from turngate.contract.verdict import decode_hook, verdict
 from turngate.decoding import convert
 from turngate_probes.gate.actions import actions
 from turngate_probes.gate.baseline import concerning

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from turngate import EngineContract, RefusedError
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.interactive import check_interactive
-from turngate.argv.options import read_options
-from turngate.argv.unguarded import unguarded
+from turngate.argv.build import unguarded
+from turngate.argv.interactive import check_interactive, read_options
 from turngate_probes.harness.sandbox import Sandbox
 
 

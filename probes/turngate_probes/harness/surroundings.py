@@ -14,8 +14,8 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from turngate import EngineContract, Mode, RefusedError
+from turngate.argv.build import unguarded
 from turngate.argv.file_marks import check_file_marks
-from turngate.argv.unguarded import unguarded
 from turngate.contract.hermetic import Hermetic, ToolUse
 from turngate.contract.surroundings import Redirect, WideningSetting
 from turngate_probes.harness.driver import Ask, EngineDriver

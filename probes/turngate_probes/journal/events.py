@@ -9,8 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from turngate import Ended, EngineSessionHandle, Outcome
 from turngate.contract.clauses import Level, Reason
-from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
-from turngate.contract.verdict import ClauseResult, FailOn, Verdict
+from turngate.contract.verdict import ClauseResult, FailOn, OutputExcerpt, RequestExcerpt, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from turngate import EnvironmentFailed
-from turngate.contract.evidence import decode_hook
+from turngate.contract.verdict import decode_hook
 from turngate.decoding import decode
 from turngate.formats import NewerFormatError, version_of
 from turngate.sanitize import bounded, redact

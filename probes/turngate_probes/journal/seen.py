@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turngate import EngineContract
-from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
+from turngate.contract.verdict import OutputExcerpt, RequestExcerpt
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
-from turngate.turn.paths import Record, value_at
+from turngate.turn.records import Record, value_at
 from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
 from turngate_probes.journal.events import CallEvent, PageEvent, SeenEvent, TurnEvent
 from turngate_probes.journal.tool_access import told

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from turngate.contract.evidence import Seconds
+from turngate.contract.verdict import Seconds
 from turngate.model import HUNG
 from turngate.sanitize import bounded
 from turngate_probes.journal.events import TurnEvent

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from turngate import EnvironmentFailed
 from turngate.contract.clauses import Result
-from turngate.contract.evidence import Evidence
-from turngate.contract.verdict import fallen_needs
+from turngate.contract.verdict import Evidence, fallen_needs
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.evidence import evidence_lines

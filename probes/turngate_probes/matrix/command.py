@@ -6,7 +6,7 @@ from pathlib import Path
 from turngate import EnvironmentFailed, Stop
 from turngate.contract import load
 from turngate.contract.verdict import FailOn
-from turngate.process.orphans import adopting_orphans
+from turngate.process.sessions import adopting_orphans
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection

@@ -11,7 +11,7 @@ from turngate.contract.clauses import Level
 from turngate.contract.verdict import FailOn
 from turngate.decoding import decode
 from turngate.files import use_overlay
-from turngate.process.orphans import adopting_orphans
+from turngate.process.sessions import adopting_orphans
 from turngate_probes.harness.interrupt import Interrupt, at_end_of_input, interrupting
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal

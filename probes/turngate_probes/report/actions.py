@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from turngate.contract.evidence import Text
+from turngate.contract.verdict import Text
 from turngate_probes.report.structs import ReleaseReport
 
 

@@ -12,11 +12,15 @@ from msgspec import structs
 
 from turngate import EnvironmentFailed
 from turngate.contract.clauses import Clause, Reason, Result
-from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import (
+    CallEvidence,
     ClauseResult,
+    Evidence,
     FailOn,
+    OutputExcerpt,
+    RequestExcerpt,
+    TurnEvidence,
     Verdict,
     capability,
     exit_code,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
+from turngate.contract.verdict import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.sanitize import bounded, command_line, quoted_lines, visible
 
 WORD = 200

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from turngate.contract.evidence import Count, Seconds, Text
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import Count, Seconds, Text, Verdict
 from turngate_probes.journal.events import Origin
 from turngate_probes.report.actions import Action
 from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, ReleaseReport

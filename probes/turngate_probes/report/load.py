@@ -11,8 +11,7 @@ import msgspec
 
 from turngate import EnvironmentFailed
 from turngate.contract.clauses import Result, Severity
-from turngate.contract.evidence import decode_hook
-from turngate.contract.verdict import FailOn, Verdict
+from turngate.contract.verdict import FailOn, Verdict, decode_hook
 from turngate.decoding import convert
 from turngate.formats import NewerFormatError, version_of
 from turngate_probes.journal.journal import read

@@ -15,7 +15,7 @@ from msgspec import ValidationError, to_builtins
 from rich.text import Text
 
 from turngate import EnvironmentFailed
-from turngate.contract.evidence import decode_hook
+from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
 from turngate_probes.report import github

@@ -7,8 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turngate import EngineSessionHandle
 from turngate.contract.clauses import Level, Reason
-from turngate.contract.evidence import Count, Seconds, Text
-from turngate.contract.verdict import ClauseResult, FailOn, Verdict
+from turngate.contract.verdict import ClauseResult, Count, FailOn, Seconds, Text, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
 from turngate_probes.journal.events import Origin, SkippedEngine

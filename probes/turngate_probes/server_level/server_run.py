@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from turngate import AdapterTurnResult, Mode, Outcome, read_turn
-from turngate.argv.options import read_options
+from turngate.argv.interactive import read_options
 from turngate.argv.trust import declares_unsafe
 from turngate.contract.hermetic import ToolUse
 from turngate_probes.harness.driver import Ask, EngineDriver

@@ -6,7 +6,7 @@ from typing import Any
 
 from turngate import Ended, Outcome
 from turngate.process import Leftover
-from turngate.process.scan import leftover, tagged
+from turngate.process.family import leftover, tagged
 
 _PARTS = 3  # a line of a trace: the time, the direction, the message
 

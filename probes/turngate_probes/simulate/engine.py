@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 
 from turngate import EngineContract, EnvironmentFailed
-from turngate.argv.unguarded import unguarded
+from turngate.argv.build import unguarded
 from turngate.contract.simulation import Simulation
 from turngate_probes.simulate import arguments, printing, surroundings
 from turngate_probes.simulate.backend import EngineContext

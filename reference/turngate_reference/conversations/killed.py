@@ -5,7 +5,7 @@ from contextlib import suppress
 from turngate import Ended, EngineContract, EnvironmentFailed, Mode, read_turn
 from turngate.contract.launch import Stream
 from turngate.files import read_regular
-from turngate.process.scan import Noted, end_orphans
+from turngate.process.family import Noted, end_orphans
 from turngate.turn.read import STREAMS
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import HandleRecord, SessionReference

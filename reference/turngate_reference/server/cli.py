@@ -13,8 +13,7 @@ from pathlib import Path
 import click
 
 from turngate import engine_names, load_contract
-from turngate.process.orphans import adopting_orphans
-from turngate.process.reaping import reaping_adopted
+from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
 from turngate_reference.access import CODE_MINUTES, is_exposed, login_address, make_token, read_token
 from turngate_reference.data_dir import RunningServer, data_dir

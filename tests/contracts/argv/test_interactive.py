@@ -6,11 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
-from turngate.argv.allowed import allowed_hint
-from turngate.argv.interactive import check_interactive
-from turngate.argv.options import read_options
-from turngate.contract.allowed import AllowedKey, InteractiveUse
-from turngate.contract.launch import Option
+from turngate.argv.interactive import allowed_hint, check_interactive, read_options
+from turngate.contract.launch import AllowedKey, InteractiveUse, Option
 from turngate.contract.versions import ClaimEvidence
 from turngate.errors import RefusedError
 from turngate.model import Mode

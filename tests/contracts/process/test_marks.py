@@ -8,7 +8,7 @@ import pytest
 
 from turngate.process import ProcessRequest, run
 from turngate.process.marks import LIVE, mark_of, marking
-from turngate.process.orphans import adopting_orphans
+from turngate.process.sessions import adopting_orphans
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_RTTIME exists only on Linux")
 SHOWN = "import resource; print(resource.getrlimit(resource.RLIMIT_RTTIME)[0])"

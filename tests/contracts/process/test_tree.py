@@ -22,9 +22,9 @@ from turngate.process import (
     ProcessTree,
     Stop,
     execution,
+    family,
     is_alive,
     run,
-    scan,
     sessions,
     tree,
 )
@@ -65,7 +65,7 @@ def test_process_without_its_first_thread_is_reaped() -> None:
 
 def test_polite_process_has_its_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that exits on SIGTERM keeps its exit code and its last output."""
-    monkeypatch.setattr(scan, "TERM_GRACE", 30)
+    monkeypatch.setattr(family, "TERM_GRACE", 30)
     outcome = run_until(1, "polite")
     assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, 3)
     assert outcome.stdout.endswith(b"\nbye\n")
@@ -114,7 +114,7 @@ def test_end_of_output_is_not_the_end() -> None:
 
 def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that can't be ended is reported as a survivor, and run returns although it holds the pipe."""
-    monkeypatch.setattr(scan, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(family, "KILL_GRACE", 0.02)
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
     with monkeypatch.context() as powerless:
         powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
@@ -133,8 +133,8 @@ def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_process_that_cannot_be_ended_has_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that outlives SIGKILL is a survivor without an exit code."""
-    monkeypatch.setattr(scan, "TERM_GRACE", 0.02)
-    monkeypatch.setattr(scan, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(family, "TERM_GRACE", 0.02)
+    monkeypatch.setattr(family, "KILL_GRACE", 0.02)
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
     trees: list[ProcessTree] = []
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.contracts.turn.plain import records
 from turngate.contract.structs import Framed
 from turngate.turn import framing
-from turngate.turn.framing import framer
-from turngate.turn.lines import MAX_LINE
-from turngate.turn.paths import Record
+from turngate.turn.framing import MAX_LINE, framer
+from turngate.turn.records import Record
 
 NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text")
 BLOCK = Framed("tagged_block", tag="Info")

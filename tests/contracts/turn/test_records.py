@@ -2,8 +2,7 @@ import pytest
 
 from turngate.contract.values import Match
 from turngate.turn import records as watch
-from turngate.turn.paths import Record
-from turngate.turn.records import RecordDispatch, RecordHandler, Repeated
+from turngate.turn.records import Record, RecordDispatch, RecordHandler, Repeated
 
 Seen = list[tuple[int, Record]]
 

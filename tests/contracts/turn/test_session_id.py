@@ -13,9 +13,8 @@ from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, numbered_like
 from turngate.contract.structs import HandlePlace
 from turngate.contract.values import Match
-from turngate.turn.paths import Record
 from turngate.turn.read import STREAMS
-from turngate.turn.records import RecordDispatch, RecordHandler
+from turngate.turn.records import Record, RecordDispatch, RecordHandler
 from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 
 FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from turngate import cli
-from turngate.argv.allowed import allowed
+from turngate.argv.interactive import allowed
 from turngate.contract import load
 from turngate.model import Mode
 

@@ -7,9 +7,8 @@ import msgspec
 from tests.probes.report import samples
 from tests.probes.turns import CODEX
 from turngate.contract.clauses import Reason, Result
-from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import ClauseResult, decode_hook
 from turngate.decoding import convert
 from turngate_probes.gate.compare import ReleaseSurface, Side
 from turngate_probes.report.structs import ReleaseReport

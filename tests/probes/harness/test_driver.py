@@ -17,7 +17,7 @@ from tests.probes.turns import CODEX
 from turngate.contract.hermetic import ToolUse
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
-from turngate.process.turn_run import process_request
+from turngate.process.execution import process_request
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt

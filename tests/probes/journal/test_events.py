@@ -4,9 +4,8 @@ import msgspec
 
 from tests.probes import turns as t
 from turngate.contract.clauses import Result
-from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import ClauseResult, decode_hook
 from turngate.decoding import decode
 from turngate_probes.journal.events import ClauseEvent, Event, InstallProgress, ProbeFinished, TurnEvent
 from turngate_probes.journal.seen import seen_event

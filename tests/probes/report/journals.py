@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
+from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate_probes.journal.events import Event
 from turngate_probes.journal.journal import Journal

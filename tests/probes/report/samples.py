@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from tests.probes.report import journals as j
-from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
+from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build

@@ -6,7 +6,7 @@ import pytest
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
-from turngate.contract.evidence import CallEvidence, Evidence
+from turngate.contract.verdict import CallEvidence, Evidence
 from turngate_probes.report.evidence import MOST_REQUESTS, evidence_text
 
 REQUESTED = (

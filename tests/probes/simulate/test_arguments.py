@@ -8,7 +8,7 @@ from turngate.argv import build
 from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
-from turngate.process.turn_run import process_request
+from turngate.process.execution import process_request
 from turngate_probes.simulate.arguments import read, refusal
 from turngate_probes.simulate.command_line import UsageProblem
 

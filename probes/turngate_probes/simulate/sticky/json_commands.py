@@ -7,7 +7,7 @@ from turngate import EnvironmentFailed
 from turngate.contract.json_commands import EngineQuestion, JsonCommands
 from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Line
-from turngate.turn.paths import matches, value_at
+from turngate.turn.records import matches, value_at
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all
 from turngate_probes.simulate.sticky.engine import StickyEngine

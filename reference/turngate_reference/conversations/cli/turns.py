@@ -11,7 +11,7 @@ import click
 from turngate import Mode, RefusedError, Stop
 from turngate.argv.trust import Trust
 from turngate.files import contract_files
-from turngate.process.orphans import adopting_orphans
+from turngate.process.sessions import adopting_orphans
 from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing

@@ -8,9 +8,9 @@ from typing import Any
 
 from turngate import ContractError, EngineContract, EnvironmentFailed, Mode, Outcome, RefusedError, engine_names
 from turngate.argv import build
-from turngate.argv.allowed import allowed
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_marks import check_file_marks
+from turngate.argv.interactive import allowed
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate.errors import did_you_mean
 from turngate_reference.engine.lookup import InstalledEngine, contract_for

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from turngate import EnvironmentFailed, Stop
 from turngate.contract.launch import HelpPage
-from turngate.process.critical import refuse_in_critical
 from turngate.process.executable import PrintedText, printed
+from turngate.process.launch import refuse_in_critical
 from turngate_reference.engine.lookup import InstalledEngine
 
 FAILURES_KEPT = 60.0

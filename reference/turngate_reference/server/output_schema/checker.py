@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
 from turngate import EnvironmentFailed
-from turngate.process.critical import refuse_in_critical
+from turngate.process.launch import refuse_in_critical
 from turngate.sanitize import visible
 from turngate_reference.server.output_schema.process import CheckProcess
 from turngate_reference.server.output_schema.protocol import SchemaCheck, SchemaVerdict

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from turngate.contract.launch import OneTime
-from turngate.turn.paths import obstacle_at, value_at
+from turngate.turn.records import obstacle_at, value_at
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
 

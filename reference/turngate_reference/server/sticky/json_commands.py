@@ -7,7 +7,7 @@ from typing import Any
 from turngate import Mode, TurnReader
 from turngate.contract.json_commands import EngineQuestion
 from turngate.contract.launch import OneTime
-from turngate.turn.paths import matches, value_at
+from turngate.turn.records import matches, value_at
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.transport import Ask, Message, Transport
 

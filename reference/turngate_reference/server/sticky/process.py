@@ -17,12 +17,11 @@ import orjson
 from turngate import Mode, ProcessRequest
 from turngate.argv import build as argv
 from turngate.argv.file_slot import SLOT
-from turngate.contract.launch import PermissionMode
-from turngate.contract.mode_query import ModeQuery
+from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.process.supplied_files import guarded, supplied_folder
-from turngate.turn.lines import Lines, Problems
+from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
 from turngate_reference.server.sticky.events import StickyRequest
 

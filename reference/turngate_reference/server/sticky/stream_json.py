@@ -9,7 +9,7 @@ from turngate import EngineContract, Mode, TurnReader
 from turngate.contract.launch import OneTime
 from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
-from turngate.turn.paths import matches
+from turngate.turn.records import matches
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.transport import Ask, Message, Transport, confirm, mapping
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from turngate import EnvironmentFailed
 from turngate.files import open_private
-from turngate.process.critical import critical
+from turngate.process.launch import critical
 from turngate_reference.server.store.upgrade import prepare
 
 BUSY_SECONDS = 5.0

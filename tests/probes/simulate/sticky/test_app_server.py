@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
-from turngate.turn.paths import value_at
+from turngate.turn.records import value_at
 from turngate_probes.simulate.backend import Failed
 
 

@@ -15,7 +15,7 @@ from tests.reference.crash import kill_server
 from tests.reference.server.warm_env import ENDS, LIVING, NEW, WarmEnv, deliveries, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.contract import load
-from turngate.process.scan import tagged
+from turngate.process.family import tagged
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Hang, Rule, Text, ToolCall
 from turngate_reference.server.orchestrator import warm_turn

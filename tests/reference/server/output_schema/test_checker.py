@@ -10,7 +10,7 @@ from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
 from turngate.errors import EnvironmentFailed
-from turngate.process.critical import critical
+from turngate.process.launch import critical
 from turngate_reference.server.output_schema import checker as module
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 

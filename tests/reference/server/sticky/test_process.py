@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
-from turngate.contract.launch import PermissionMode
-from turngate.contract.mode_query import ModeQuery
+from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened
 

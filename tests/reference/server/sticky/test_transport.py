@@ -7,7 +7,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference.server.sticky.stage import Stage, all_of_them, contract
-from turngate.contract.sticky_mistakes import WARM_TRANSPORTS
+from turngate.contract.lint import WARM_TRANSPORTS
 from turngate.model import Mode
 from turngate_reference.server.sticky import session
 from turngate_reference.server.sticky.events import Lost, PermissionAsked, TurnEnded
