@@ -8,9 +8,8 @@ import pytest
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.probes.gate import views
 from tests.probes.report import samples
-from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.page import page
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.structs import GateReport, ProbeReport
 
 CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
 NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(done));"

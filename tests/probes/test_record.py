@@ -23,7 +23,7 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
-from turngate_probes.record.placeholders import Replacer, fixed_ids
+from turngate_probes.record.files import Replacer, fixed_ids
 from turngate_probes.releases.recorded_releases import BROKEN
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -6,10 +6,9 @@ from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.report import ConformReport
 from turngate_probes.gate.baseline import ExpectedFailure
 from turngate_probes.journal.events import Event
-from turngate_probes.matrix.bisection import BisectReport
+from turngate_probes.matrix.command import BisectReport
 from turngate_probes.record.structs import RecordedPage, Recording
-from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.structs import GateReport, ProbeReport
 from turngate_reference.handle_record import HandleRecord
 
 

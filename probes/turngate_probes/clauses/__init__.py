@@ -11,19 +11,16 @@ from turngate.contract import load
 from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.verdict import ClauseResult, Finding, fallen, judged
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
-    backend,
     canaries,
     gate,
-    handle,
     process,
     prompt,
     resume,
     server,
-    static,
     sticky,
     stream,
     surroundings,
-)  # fmt: skip
+)
 from turngate_probes.clauses.registry import CHECKS as CHECKS
 from turngate_probes.clauses.registry import Check, SkippedError, went_well
 from turngate_probes.harness.interrupt import Obstacle

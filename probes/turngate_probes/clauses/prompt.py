@@ -7,9 +7,9 @@ from turngate import EngineContract, Mode, Outcome
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.launch import ApprovalSign
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
+from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.cases import LARGE_PROMPT
 from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.stub_model import Exchange

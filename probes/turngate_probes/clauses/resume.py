@@ -3,7 +3,6 @@
 import re
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.registry import (
     EXCERPT,
     another_session,
@@ -14,6 +13,7 @@ from turngate_probes.clauses.registry import (
     passed,
     went_well,
 )
+from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
 

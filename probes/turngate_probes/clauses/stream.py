@@ -1,9 +1,126 @@
-"""Checks of the output streams."""
+"""Checks of the output streams.
 
+Checks of the session id that a first turn reports.
+
+Checks of the output of plain commands.
+
+Checks of how an engine handles a failing model backend.
+"""
+
+import re
+
+from turngate import Ended
+from turngate.contract import versions
 from turngate.contract.verdict import Finding
+from turngate.turn.session_id import HandleProblem
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed, unmatched, unread, went_well
+from turngate_probes.harness.cases import FAILING
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+
+FIRST = "main/first"
+# without them, a turn has no session id to resume
+RESUMABLE = ("handle.present", "handle.place")
+# not the imitation case, which has a separate clause
+AGREEING = ("main", "bad-handles", "auto")
+
+
+@check("handle.present", "main")
+def present(seen: Observations) -> Finding:
+    """A record, on either stream, has the field that the contract names, with a value that can be passed on."""
+    turn = seen.turn(FIRST)
+    handle = turn.reading.handle
+    is_lacking = handle.problem in (HandleProblem.MISSING, HandleProblem.UNSAFE)
+    fail_if(is_lacking, f"{handle.detail} ({how_it_ended(turn)})", turn)
+    return passed(f"{handle.sightings[0].value}", turn)
+
+
+@check("handle.place", *AGREEING)
+def place(seen: Observations) -> Finding:
+    """The id is on the right stream, in the right record, in every successful first turn."""
+    first = seen.turn(FIRST)
+    begun = [turn for turn in seen.turns.values() if turn.case in AGREEING and turn.resumed is None and went_well(turn)]
+    for turn in (first, *begun):
+        fail_if(turn.reading.handle.problem is HandleProblem.PLACE, turn.reading.handle.detail, turn)
+    return passed(first.reading.handle.detail, first)
+
+
+@check("handle.shape", "main")
+def shape(seen: Observations) -> Finding:
+    """The id has the contract's shape."""
+    turn = seen.turn(FIRST)
+    fail_if(turn.reading.handle.unfamiliar, turn.reading.handle.unfamiliar, turn)
+    return passed(f"matches {seen.contract.handle.shape}", turn)
+
+
+@check("version.readable", "static")
+def version_readable(seen: Observations) -> Finding:
+    """The version query exits with 0, and its whole output matches the contract's pattern."""
+    page, query = seen.page("static/version"), seen.contract.version_query
+    printed = page.printed.on(query.stream).strip()
+    misplaced = page.printed.misplaced(query.stream, re.compile(query.pattern).fullmatch)
+    went_well = page.exit_code == 0 and page.ended is Ended.EXIT
+    fail_if(not went_well, f"the version query exited with {page.exit_code}: {printed[:200]!r}")
+    said = re.fullmatch(query.pattern, printed)
+    fail_if(misplaced, misplaced)
+    fail_if(not said, f"{printed[:200]!r} does not match {query.pattern}")
+    version, wanted = said["version"] if said else "", seen.contract.version
+    unusable = f"{version[:200]!r} is not a semantic version, so no contract claims can be selected for it"
+    fail_if(not _is_version(version), unusable)
+    fail_if(wanted is not None and version != wanted, f"it reports {version}, but is {wanted}")
+    return passed(f"reports {version}")
+
+
+@check("help.surface", "static")
+def help_surface(seen: Observations) -> Finding:
+    """Each help page contains, as whole words, every name that the contract uses."""
+    absent: list[str] = []
+    for i, wanted in enumerate(seen.contract.help.pages):
+        page, command = seen.page(f"static/help-{i + 1}"), " ".join(wanted.argv)
+        fail_if(page.ended is not Ended.EXIT, f"{command} did not end by itself, so its text is not whole")
+        misplaced = page.printed.misplaced(wanted.stream, wanted.is_complete)
+        fail_if(misplaced, f"{command}: {misplaced}")
+        absent += [f"{name} ({command})" for name in wanted.missing(page.printed.on(wanted.stream))]
+    fail_if(absent, "missing: " + ", ".join(absent))
+    return passed(f"{sum(len(page.names) for page in seen.contract.help.pages)} names found")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        versions.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+@check("backend.failure-told", *FAILING)
+def failure_told(seen: Observations) -> Finding:
+    """The exit code reported each failing backend, in time.
+
+    Symptoms are `hang-…`, `success-…` and, if an event reported the error, `exit-0-…`.
+    """
+    names = [f"{case}/first" for case in FAILING]
+    turns = [seen.turns[name] for name in names if name in seen.turns]
+    if all(turn.requests is not None for turn in turns):  # recordings may lack some
+        turns = [seen.turn(name) for name in names]
+    symptoms = {turn.name: symptom for turn in turns if (symptom := _symptom(turn))}
+    told = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
+    return Finding(not symptoms, told, tuple(symptoms.values()), tuple(turn.name for turn in turns))
+
+
+def _symptom(turn: Turn) -> str | None:
+    if turn.hung:
+        return f"hang-{_kind(turn)}"
+    if turn.ended is Ended.LINGERED:
+        return None if turn.reading.failures else f"success-{_kind(turn)}"
+    if turn.exit_code == 0:
+        return f"exit-0-{_kind(turn)}" if turn.reading.failures else f"success-{_kind(turn)}"
+    return None
+
+
+def _kind(turn: Turn) -> str:
+    return turn.case.removeprefix("backend-")
+
 
 GOOD = ("main/first", "main/again", "main/third")
 MOST = 30

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from turngate.contract.clauses import Reason
 from turngate.contract.surroundings import Redirect, WideningSetting
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 from turngate_probes.harness.surroundings import MODES, calls, control_of, groups
 

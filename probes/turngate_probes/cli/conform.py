@@ -11,7 +11,7 @@ from turngate_probes.cli.options import file, folder, output_options, say
 
 if TYPE_CHECKING:
     from turngate import EngineContract
-    from turngate_probes.conform.structs import Scenario
+    from turngate_probes.conform.catalogue import Scenario
     from turngate_probes.harness.interrupt import Interrupt
     from turngate_probes.releases.source import Release
 
@@ -82,10 +82,10 @@ def conform(  # noqa: PLR0913 - as it has options
     Exit codes: 0 it conforms; 1 it breaks a rule; 2 something could not be tested;
     130 interrupted.
     """
-    from turngate_probes.conform import explained
+    from turngate_probes.conform import catalogue
 
     if lists or show:
-        click.echo(explained.listed() if lists else explained.shown(chosen), nl=False)
+        click.echo(catalogue.listed() if lists else catalogue.shown(chosen), nl=False)
         return 0
     if not command:
         raise click.UsageError("missing COMMAND: turngate conform -- COMMAND...")
@@ -99,9 +99,8 @@ def conform(  # noqa: PLR0913 - as it has options
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.conform import baseline as baselines
     from turngate_probes.conform.catalogue import scenarios
-    from turngate_probes.conform.observe import observed
     from turngate_probes.conform.publish import Told, publish
-    from turngate_probes.conform.session import Session
+    from turngate_probes.conform.session import Session, observed
     from turngate_probes.harness.interrupt import Interrupt, interrupting
 
     with ExitStack() as stack:

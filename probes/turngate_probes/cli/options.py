@@ -77,7 +77,7 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         def with_output(
             *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any
         ) -> Any:
-            from turngate_probes.report.output import Detail, Output
+            from turngate_probes.report.problems import Detail, Output
 
             output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             return command(*arguments, output=output, **more)

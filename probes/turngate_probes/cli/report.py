@@ -26,7 +26,7 @@ def report(sources: tuple[Path, ...], output: Any) -> int:
     """
     from turngate import EnvironmentFailed
     from turngate_probes.gate.report import load_gate
-    from turngate_probes.report.load import joined, load_report
+    from turngate_probes.report.build import joined, load_report
     from turngate_probes.report.publish import publish
 
     gates = [gate for gate in map(load_gate, sources) if gate]

@@ -1,13 +1,82 @@
-"""Reads the rules and the scenarios."""
+"""Reads the rules and the scenarios.
 
+The values of `turngate conform`: rules and scenarios.
+
+Explains rules and scenarios in words.
+"""
+
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.contract import load
+from turngate.contract.clauses import Severity
 from turngate.decoding import convert
 from turngate_probes.conform.plan import Play
-from turngate_probes.conform.structs import Rule, Scenario
+
+Expected = Literal["success", "failure", "either"]
+Need = Literal["lines", "text", "stdin", "third_turn"]
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that every orchestrator must do: the sentence, why, and what breaks otherwise."""
+
+    id: str
+    sentence: str
+    why: str
+    severity: Severity
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a misbehaviour was seen: the engine, its release (or releases), and the report or the recording of it."""
+
+    engine: str
+    release: str
+    see: str
+
+
+class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
+    """A conversation with an engine, and what an orchestrator must make of it.
+
+    id, sentence, why: Its name, what happens, and why it matters.
+    rule: The rule that its result tests.
+    expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
+    seen: The real releases that did this. None: every engine does it, or it is the caller's doing.
+    needs: What the engine needs: one record per line (`lines`), a prompt on standard input (`stdin`); or the driver: a
+        second reply (`third_turn`).
+    prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
+    workspace: The name of the directory that COMMAND gets.
+    conversations: How many run at once, in the same directory.
+    turns: How many turns the conversation has.
+    deadline: Seconds that COMMAND gets for a turn.
+    plays: What the engine does.
+    """
+
+    id: str
+    sentence: str
+    why: str
+    rule: str
+    expect: Expected
+    seen: tuple[Source, ...] = ()
+    needs: tuple[Need, ...] = ()
+    prompt: str = "Ask me which colour I like, then name it. ({name})"
+    reply: str = "red ({name})"
+    workspace: str = "workspace"
+    conversations: int = 1
+    turns: int = 2
+    deadline: float = 60.0
+    plays: tuple[Play, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it must take, at least: its delays, and the deadlines that its hangs use up."""
+        return sum(play.delay + play.pause + (self.deadline if play.hang else 0) for play in self.plays)
+
 
 _FOLDER = Path(__file__).parent
 _MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
@@ -47,3 +116,43 @@ def in_process(scenario: Scenario) -> bool:
 def _rows(name: str) -> object:
     file = _FOLDER / f"{name}.yaml"
     return load.parse(file.read_text("utf-8"), file.name, ours=True).data[name]
+
+
+_EXPECTED = {
+    "success": "COMMAND must exit with 0 and print the answer.",
+    "failure": "COMMAND must exit with a code other than 0.",
+    "either": "COMMAND may succeed with the right answer, or fail.",
+}
+
+
+def listed() -> str:
+    """Return every rule and every scenario, a line each."""
+    width = max(map(len, (*rules(), *scenarios())))
+    rows = ["Rules", *(f"  {rule.id:<{width}}  {rule.sentence}" for rule in rules().values()), "", "Scenarios"]
+    return "\n".join([*rows, *(f"  {one.id:<{width}}  {one.sentence}" for one in scenarios().values())]) + "\n"
+
+
+def shown(chosen: Iterable[Scenario]) -> str:
+    """Return what happens in each scenario (none: all), why it matters, and what the orchestrator must do."""
+    return "\n".join("\n".join(_paragraph(one)) + "\n" for one in tuple(chosen) or scenarios().values())
+
+
+def _paragraph(scenario: Scenario) -> Iterator[str]:
+    rule = rules()[scenario.rule]
+    yield scenario.id
+    yield f"  {scenario.sentence}"
+    yield f"  why: {scenario.why}"
+    yield f"  expected: {_EXPECTED[scenario.expect]} Otherwise it breaks {rule.id}."
+    yield f"  rule: {rule.sentence}"
+    yield f"  deadline: {scenario.deadline:g} s for each of {scenario.turns} turns"
+    for play in scenario.plays:
+        yield f"  the engine: {_played(play)}"
+    for source in scenario.seen:
+        yield f"  seen: {source.engine} {source.release} ({source.see})"
+
+
+def _played(play: Play) -> str:
+    changed = msgspec.to_builtins(play)
+    default = msgspec.to_builtins(Play())
+    told = ", ".join(f"{name}={value}" for name, value in changed.items() if value != default[name] and name != "turn")
+    return f"turn {play.turn}: {told}" if play.turn else f"every turn: {told}"

@@ -6,8 +6,8 @@ from itertools import pairwise
 from msgspec import Struct
 
 from turngate_probes.conform.calls import Call
+from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.structs import Scenario
 
 EXCERPT = 120
 

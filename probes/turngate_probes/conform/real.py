@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import asdict, replace
 
 from turngate import EngineContract
+from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.misbehaviour import for_turn
 from turngate_probes.conform.model import spoken
 from turngate_probes.conform.plan import Plan, Play
-from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Hang, Refuse, Reply, Rule, Text
 

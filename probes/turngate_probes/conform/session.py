@@ -1,8 +1,18 @@
-"""Runs many scenarios with many engines, several at a time, and makes the report."""
+"""Runs many scenarios with many engines, several at a time, and makes the report.
 
+Runs COMMAND once for each conversation of a scenario: here, with a fresh HOME, and the engine's stand-in on PATH.
+
+Runs any command with the recording executables in place, and judges the rules that hold for every call.
+"""
+
+import os
+import re
+import secrets
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -10,11 +20,17 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import EngineContract
+from turngate import EngineContract, ProcessRequest, Stop
+from turngate.process import run
+from turngate.process import run as run_process
+from turngate_probes.conform import executable
 from turngate_probes.conform.baseline import ExpectedBreach, stale
-from turngate_probes.conform.catalogue import in_process, obstacle
-from turngate_probes.conform.judge import Breach, Evidence, breaches, last_words
+from turngate_probes.conform.calls import Call, calls
+from turngate_probes.conform.catalogue import Scenario, in_process, obstacle
+from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls, last_words
+from turngate_probes.conform.plan import Conversation, Plan
 from turngate_probes.conform.real import obstacle as real_obstacle
+from turngate_probes.conform.real import staged
 from turngate_probes.conform.report import (
     BreachRow,
     ConformReport,
@@ -26,9 +42,88 @@ from turngate_probes.conform.report import (
     severity_of,
     verdict,
 )
-from turngate_probes.conform.run import MAX_VARIABLE, play, variable_of
-from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+
+GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
+LONG_PROMPT = 200_000
+MAX_VARIABLE = 100_000  # Linux accepts 128 KB
+MAX_OUTPUT = 16 * 2**20
+# variables that hold a secret, or that lead to the user's own settings and sessions
+_WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.*|TURNGATE_.*|.*_HOME|.*_CONFIG_DIR)$")
+
+
+def play(
+    scenario: Scenario, contract: EngineContract, command: tuple[str, ...], folder: Path, stop: Stop,
+    environ: Mapping[str, str] = os.environ, real: Path | None = None,
+) -> Evidence:  # fmt: skip
+    """Run a scenario in an empty folder, and return what happened; EnvironmentFailed if COMMAND can't be started.
+
+    `real` is the CLI to run instead of the simulated engine.
+    """
+    folder, workspace, home = folder.resolve(), folder / scenario.workspace, folder / "home"
+    workspace.mkdir(parents=True)
+    home.mkdir()
+    talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
+    plan = Plan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
+    with staged(plan, contract, real) if real else nullcontext(plan) as complete:
+        return _played(scenario, complete, command, workspace, stop, environ)
+
+
+def _played(
+    scenario: Scenario, plan: Plan, command: tuple[str, ...], workspace: Path, stop: Stop, environ: Mapping[str, str]
+) -> Evidence:
+    """Run COMMAND for each conversation of a plan."""
+    folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
+    env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
+        "HOME": str(folder / "home"), "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
+        "TURNGATE_ENGINE": plan.engine, variable_of(plan.engine): str(path),
+        "TURNGATE_WORKSPACE": str(workspace), "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
+    }  # fmt: skip
+
+    def converse(talk: Conversation) -> Ran:
+        said = _variables(talk, folder)
+        limit = scenario.deadline * scenario.turns + GRACE
+        request = ProcessRequest(command, Path.cwd(), env | said, timeout=limit, max_output=MAX_OUTPUT)
+        outcome = run_process(request, stop=stop)
+        return Ran(
+            talk, None if outcome.ended != "exit" else outcome.exit_code, outcome.stdout.decode("utf-8", "replace"),
+            outcome.stderr.decode("utf-8", "replace"), outcome.seconds,
+            tuple(" ".join(left.argv) or str(left.pid) for left in outcome.leftovers),
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(len(talks)) as pool:
+        ran = tuple(pool.map(converse, talks))
+    return Evidence(scenario, str(workspace), ran, calls(folder))
+
+
+def variable_of(engine: str) -> str:
+    """Return the name of the variable with the path of an engine's executable."""
+    return f"TURNGATE_ENGINE_{engine.upper()}"
+
+
+def _conversation(scenario: Scenario) -> Conversation:
+    name = secrets.token_hex(4)
+    slots = {"name": name, "padding": "x" * LONG_PROMPT}
+    replies = (scenario.reply, f"{scenario.reply} Really.")[: scenario.turns - 1]
+    said = [_filled(text, slots) for text in (scenario.prompt, *replies)]
+    return Conversation(name, tuple(said), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
+
+
+def _filled(text: str, slots: Mapping[str, str]) -> str:
+    return re.sub(r"\{(name|padding)\}", lambda match: slots[match[1]], text)
+
+
+def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
+    """Return what the user says, as variables and as files, which also hold what is too long for a variable."""
+    variables = {}
+    for name, text in zip(("TURNGATE_PROMPT", "TURNGATE_REPLY", "TURNGATE_REPLY_2"), talk.prompts, strict=False):
+        file = folder / f"{talk.name}-{name.lower()}.txt"
+        file.write_text(text, "utf-8")
+        variables[f"{name}_FILE"] = str(file)
+        if len(text.encode()) < MAX_VARIABLE:
+            variables[name] = text
+    return variables
+
 
 LAST = 3  # the turn that the reply in TURNGATE_REPLY_2 starts
 PATIENCE = 5  # times the deadline, where the machine was too slow for it
@@ -168,3 +263,52 @@ def _result(rows: Iterable[BreachRow]) -> Result:
     if None in excuses:
         return Result.FAIL
     return Result.EXCUSED if excuses else Result.PASS
+
+
+DAYS = 7 * 86_400.0
+_ANY = Scenario(id="observed", sentence="", why="", rule="", expect="either")
+
+
+def observed(
+    command: tuple[str, ...], contracts: tuple[EngineContract, ...], folder: Path, interrupt: Interrupt,
+    *, interactive: bool, strict: bool,
+) -> ConformReport:  # fmt: skip
+    """Run COMMAND in this directory and environment, its output passed on; EnvironmentFailed if it can't be started."""
+    started, began = datetime.now(UTC), time.monotonic()
+    plans = [Plan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
+    paths = {plan.engine: executable.install(plan) for plan in plans}
+    bins = os.pathsep.join(str(path.parent) for path in paths.values())
+    env = dict(os.environ) | {"PATH": f"{bins}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    env |= {variable_of(engine): str(path) for engine, path in paths.items()}
+    with interrupt.covering() as stop:
+        request = ProcessRequest(command, Path.cwd(), env, timeout=DAYS, max_output=0)
+        outcome = run(request, stop=stop, on_output=_passed_on)
+    rows = []
+    for contract, plan in zip(contracts, plans, strict=True):
+        seen = Evidence(_ANY, "", (), calls(Path(plan.folder)), interactive=interactive)
+        broken = in_calls(seen)
+        left = {left.pid: " ".join(left.argv) for left in outcome.leftovers}
+        for call in seen.calls:
+            if call.started.pid in left:
+                detail = f"still running: {left[call.started.pid]}"
+                broken.append(Breach("orchestrator.leaves-nothing-running", detail, call.number))
+        rows.append(_row(contract, seen.calls, broken, outcome.exit_code, time.monotonic() - began))
+    return report(command, "observed", rows, started, began, (), interrupt, strict=strict)
+
+
+def _row(
+    contract: EngineContract, made: tuple[Call, ...], broken: list[Breach], code: int | None, seconds: float
+) -> ScenarioRow:
+    missing = "" if made else NO_CALL.format(variable=variable_of(contract.engine))
+    result = Result.UNANSWERED if missing else Result.FAIL if broken else Result.PASS
+    return ScenarioRow(
+        contract.engine, contract.version or "", _ANY.id, result, missing, seconds, (code,),
+        tuple(BreachRow(row.rule, severity_of(row.rule), row.detail, row.call, None) for row in broken),
+        tuple(map(call_row, made)),
+    )  # fmt: skip
+
+
+def _passed_on(stream: str, chunk: bytes) -> None:
+    out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+    out.write(chunk)
+    out.flush()

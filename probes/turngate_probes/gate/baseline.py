@@ -12,7 +12,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
 from turngate.errors import did_you_mean
-from turngate_probes.report.gate_structs import Entry
+from turngate_probes.report.structs import Entry
 
 BASELINE_SCHEMA = "gate-baseline"
 # what an entry can name apart from clauses: a tool that runs without approval in mode interactive

@@ -18,8 +18,8 @@ from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.registry import LATEST, RegistryName
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.target import Target, parse_target
-from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.progress import live
+from turngate_probes.report.structs import GateReport
 
 
 def question(  # noqa: PLR0913 - as it has options

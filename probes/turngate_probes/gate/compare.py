@@ -1,20 +1,193 @@
-"""Compares the observations of two releases, part by part, and rates the impact of every difference."""
+"""Compares the observations of two releases, part by part, and rates the impact of every difference.
+
+The impact of a difference between two releases on an orchestrator, independent of the engine.
+
+Only the surface that the contract uses can be breaking.
+
+The parts of an engine's surface that its contract uses, and the clauses that fail if they are missing.
+
+Compares what the contract says about the older and the newer release.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from turngate import Ended, EngineContract
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.launch import Stream
 from turngate.contract.verdict import ClauseResult, fallen_needs
+from turngate.sanitize import bounded, command_line
 from turngate_probes.gate.baseline import UNASKED
-from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
-from turngate_probes.gate.contract_usage import ANY, keys_in_use, option_use, use_of
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
-from turngate_probes.report.gate_structs import Difference, Impact
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.structs import Difference, Impact, ReleaseReport
+
+# a change from or to a clause that was not run counts only against a pass
+WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
+
+
+class Use(StrEnum):
+    """What the contract does with a part of an engine's surface.
+
+    `relies`: turns need it, and a clause shows whether it still works; `offers`: callers may pass it, and no clause
+    tests it; `none`: nothing.
+    """
+
+    RELIES = "relies"
+    OFFERS = "offers"
+    NONE = "none"
+
+
+def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool) -> Impact:
+    """Return the impact of a changed result; `fallen`: it could not be tested because a prerequisite fails."""
+    if severity is Severity.INFORMATIVE or before is after or (after is Result.NOT_RUN and not fallen):
+        return Impact.NONE
+    if after is Result.FAIL or after is Result.NOT_RUN:
+        return Impact.BREAKING if severity is Severity.BREAKING else Impact.DEGRADED
+    better = WORST_RESULT_FIRST.index(after) > WORST_RESULT_FIRST.index(before)
+    return Impact.ADDITIVE if better else Impact.DEGRADED
+
+
+def of_surface(use: Use, *, holds: bool) -> Impact:
+    """Return the impact of a lost part of the surface; `holds`: the clause that tests it still passes."""
+    if use is Use.NONE:
+        return Impact.NONE
+    return Impact.DEGRADED if use is Use.RELIES and holds else Impact.BREAKING
+
+
+def of_call(mode: str, outcome: str) -> Impact:
+    """Return the impact of a changed tool call: in mode interactive none may run, in mode auto each should."""
+    if outcome == "executed":
+        return Impact.BREAKING if mode == "interactive" else Impact.NONE
+    lost = ("hangs", "failed") if mode == "interactive" else ("hangs", "failed", "denied", "dropped")
+    return Impact.DEGRADED if outcome in lost else Impact.NONE
+
+
+ANY = "*"
+
+
+def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
+    """Return what the contract does with a name on the help pages, and which clause tests it."""
+    launch = contract.launch
+    if name in launch.auto:
+        return Use.RELIES, "auto.flags-accepted"
+    if name in {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}:
+        return Use.RELIES, "resume.accepted"
+    # before the pages, because a turn that runs without it says nothing about it
+    if any(name == option.flag for option in contract.options):
+        return Use.OFFERS, "help.surface"
+    if any(name in page.names for page in contract.help.pages):
+        return Use.RELIES, "resume.accepted"
+    return Use.NONE, "help.surface"
+
+
+def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
+    """Return the records and keys that the contract reads, as (kind, path), each with the clause that tests it.
+
+    The kind is `*` where it may be any; the path is empty for the record itself.
+    """
+    handle, end, final = contract.handle, contract.end, contract.final
+    used = [
+        *_of(contract, "handle.present", handle.stream, handle.match, handle.field),
+        *_of(contract, "turn.terminal-event", end.stream, end.match),
+        *_of(contract, "text.imitation", final.stream, final.match, final.field, final.group),
+    ]
+    for sign in contract.failures:
+        used += _of(contract, "backend.failure-told", sign.stream, sign.match, sign.has, sign.message)
+    return {(kind, path): clause for clause, kind, path in used}
+
+
+def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
+    """Whether the contract reads a record or a key in it, and which clause tests it."""
+    clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
+    return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
+
+
+def _of(
+    contract: EngineContract, clause: str, stream: Stream, match: Mapping[str, object] | None, *paths: str | None
+) -> Iterator[tuple[str, str, str]]:
+    field = contract.events.field
+    if stream != contract.events.stream:
+        return
+    matched = dict(match or {})
+    kind = ANY if field is None else str(matched.get(field, ANY))
+    if kind != ANY:
+        yield clause, kind, ""
+    for path in (*matched, *filter(None, paths)):
+        yield clause, kind, path
+        if field is None:
+            # records without a kind are counted by their keys
+            yield clause, path.partition(".")[0], ""
+
+
+ARGV = ("start", "resume", "auto", "interactive", "model")
+# what an orchestrator without contracts implements itself
+READ = ("streams", "handle", "end", "final", "store", "environment")
+LONGEST = 300
+
+
+def claim_differences(was: EngineContract, now: EngineContract) -> list[Difference]:
+    """List the claims that differ; an orchestrator that uses the contract gets them automatically."""
+    return [*_argv(was, now), *_flags(was, now), *_read(was, now), *_deviations(was, now)]
+
+
+def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for key in ARGV:
+        before, after = getattr(was.launch, key), getattr(now.launch, key)
+        if before != after:
+            old, new = command_line(before, LONGEST) or "nothing", command_line(after, LONGEST) or "nothing"
+            yield _claim(f"launch.{key}", old, new, Impact.DEGRADED, "the arguments differ")
+
+
+def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for section, gone, new, why_new in (
+        ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may now pass it"),
+        ("auto_flags", Impact.NONE, Impact.DEGRADED, "it lets the engine act without asking"),
+    ):
+        before, after = ({option.flag for option in getattr(side, section)} for side in (was, now))
+        for flag in sorted(before ^ after):
+            name = f"{section}: {flag}"
+            if flag in before:
+                yield _claim(name, flag, None, gone, "the engine no longer accepts it")
+            else:
+                yield _claim(name, None, flag, new, why_new)
+
+
+def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for section in READ:
+        before, after = (msgspec.to_builtins(getattr(side, section)) for side in (was, now))
+        if before != after:
+            old, new = _shown(before, after), _shown(after, before)
+            detail = "turns are read, or sessions are found, differently"
+            yield _claim(section, old, new, Impact.DEGRADED, detail)
+
+
+def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    """List deviations that are declared for only one release; the clause's result may be the same in both."""
+    before, after = ({(d.clause, d.symptom): d.compensation for d in side.deviations} for side in (was, now))
+    for clause, symptom in sorted(before.keys() ^ after.keys()):
+        if (clause, symptom) in after:
+            action = after[clause, symptom]
+            yield Difference("deviation", f"{clause} {symptom}", None, symptom, Impact.DEGRADED, action, clause)
+        else:
+            detail = "the contract no longer declares it"
+            yield Difference("deviation", f"{clause} {symptom}", symptom, None, Impact.ADDITIVE, detail, clause)
+
+
+def _claim(subject: str, before: str | None, after: str | None, impact: Impact, detail: str) -> Difference:
+    return Difference("claim", subject, before, after, impact, detail, None)
+
+
+def _shown(value: Any, other: Any) -> str:
+    """Render the parts that differ."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        value = {key: part for key, part in value.items() if other.get(key) != part}
+    return bounded(msgspec.json.encode(value).decode(), LONGEST)
+
 
 TOOL_CLAUSE = "interactive.no-auto-flags"
 

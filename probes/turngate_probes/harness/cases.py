@@ -1,20 +1,71 @@
 """The test cases of a probe: a few turns each, in one sandbox.
 
 One case may prove several clauses; checks and recordings name its turns as `case/step`.
+
+Offers an engine harmless programs in every way that its contract names, and tells which of them it started.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from signal import Signals
 
-from turngate import EngineContract, Mode
+from turngate import EngineContract, Mode, RefusedError
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.build import unguarded
+from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate_probes.harness import canaries, surroundings
+from turngate_probes.harness import surroundings
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
+from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
+
+
+def offer(contract: EngineContract, box: Sandbox) -> tuple[str, ...]:
+    """Put the program and the files of all canaries in place; return the options that mode interactive accepts.
+
+    A canary's options are dropped together if one of them is refused, as they are when a caller passes them.
+    """
+    box.offer_programs()
+    accepted: tuple[str, ...] = ()
+    for canary in contract.canaries:
+        box.place(canary.files)
+        options = tuple(map(box.fill, canary.options))
+        if _is_accepted(contract, options, box.work):
+            accepted += options
+    return accepted
+
+
+def unguard(contract: EngineContract, box: Sandbox) -> tuple[EngineContract, tuple[str, ...]]:
+    """Write what the control run needs; return the contract for it, and the options of all canaries."""
+    options = dict[tuple[str, ...], None]()
+    for canary in contract.canaries:
+        box.place(canary.control.files)
+        options |= dict.fromkeys((canary.options, *_single(canary.control.options)))
+    return unguarded(contract), tuple(box.fill(token) for group in options for token in group)
+
+
+def _is_accepted(contract: EngineContract, options: tuple[str, ...], workspace: Path) -> bool:
+    try:
+        check_interactive(contract, read_options(contract, options), workspace)
+    except RefusedError:
+        return False
+    return not auto_flags_in(options, contract)
+
+
+def _single(options: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Cut options into those that can be passed once for several canaries: a flag with its value."""
+    groups: list[tuple[str, ...]] = []
+    for token in options:
+        if token.startswith("-"):
+            groups.append((token,))
+        else:
+            groups[-1] += (token,)
+    return groups
+
 
 LARGE_PROMPT = 200_000
 FILLER = "All work and no play makes a dull prompt. "
@@ -143,12 +194,12 @@ def _canaries(driver: EngineDriver) -> None:
     if not driver.contract.canaries:
         return
     opening = ask(ASK)
-    accepted = canaries.offer(driver.contract, driver.sandbox)
+    accepted = offer(driver.contract, driver.sandbox)
     first = driver.start("first", replace(opening, options=accepted))
     driver.resume("again", first.session, replace(ask(FINAL, turn_index=2), options=accepted))
     # what the workspace names may be fetched from a package registry, and nothing guards the engine from it now
     driver.sandbox.backend.ignore_egress()
-    contract, options = canaries.unguard(driver.contract, driver.sandbox)
+    contract, options = unguard(driver.contract, driver.sandbox)
     control = replace(ask(FINAL, mode=Mode.AUTO), options=options)
     replace(driver, contract=contract).start("control", control)
 

@@ -1,12 +1,20 @@
-"""Runs the turns of one case on a real engine, and reports the observations."""
+"""Runs the turns of one case on a real engine, and reports the observations.
 
+Acts during a turn, at the first request of its engine: sends a signal, and starts a deadline.
+
+Measures how long the turns of a release take to their first request, to bound starts and exits on a slow machine.
+"""
+
+import os
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
+from typing import Self
 
 from msgspec import structs
 
@@ -28,11 +36,132 @@ from turngate.contract.hermetic import ToolUse
 from turngate.process import Stdin, run
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.harness.mid_turn import MidTurn
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.harness.startup import Startups
 from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
+
+_STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
+
+
+class MidTurn:
+    """Acts at the first request of a turn: signals the engine's process group as a terminal does, and starts a clock.
+
+    `give_up` is called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the
+    engine may take to its first request, it is also called if that time and then `patience` pass without a request.
+    Requests after the context are ignored. Safe for threads.
+    """
+
+    def __init__(
+        self, number: Signals | None, patience: float | None, give_up: Callable[[], None],
+        startup: Callable[[], float] | None = None,
+    ) -> None:  # fmt: skip
+        """Send signal `number` (None: none), and wait `patience` seconds (None: forever)."""
+        self._number, self._pid, self._began = number, 0, 0.0
+        self._patience, self._give_up, self._startup = patience, give_up, startup
+        self._started, self._lock = threading.Event(), threading.Lock()
+        self._requested = self._is_over = False
+        self._timer: threading.Timer | None = None
+
+    def started(self, pid: int) -> None:
+        """Take the id of the main process, which leads the group."""
+        self._pid, self._began = pid, time.monotonic()
+        self._started.set()
+        self._await_request()
+
+    def requested(self, _request: object = None) -> None:
+        """Act, the first time this is called."""
+        with self._lock:
+            if self._requested:
+                return
+            self._requested = True
+            if self._patience is not None:
+                self._start_timer(self._patience, self._give_up)
+        if self._number is not None and self._started.wait(_STARTED_WITHIN):
+            with suppress(OSError):
+                os.killpg(self._pid, self._number)
+
+    def over(self) -> None:
+        """Stop the clock."""
+        with self._lock:
+            self._is_over = True
+            if self._timer:
+                self._timer.cancel()
+
+    def _await_request(self) -> None:
+        """Give up if the time for a first request has passed without one; it may have grown in the meantime."""
+        with self._lock:
+            if self._requested or self._is_over or self._startup is None or self._patience is None:
+                return
+            left = self._began + self._startup() + self._patience - time.monotonic()
+            if left > 0:
+                self._start_timer(left, self._await_request)
+                return
+        self._give_up()
+
+    def _start_timer(self, seconds: float, then: Callable[[], None]) -> None:
+        """Replace the running timer; the lock is held."""
+        if self._timer:
+            self._timer.cancel()
+        if not self._is_over:
+            self._timer = threading.Timer(seconds, then)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._requested = True
+        self.over()
+
+
+FACTOR = 2.0  # turns that start together may differ by it
+
+
+class Startups:
+    """The starts of a release's turns. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._starting, self._slowest = threading.Lock(), dict[Hashable, float](), 0.0
+
+    def begin(self, turn: Hashable) -> None:
+        """Take the start of a turn's process."""
+        with self._lock:
+            self._starting[turn] = time.monotonic()
+
+    def called(self, turn: Hashable) -> None:
+        """Take a request of a turn; only the first one counts."""
+        with self._lock:
+            if turn in self._starting:
+                self._slowest = max(self._slowest, time.monotonic() - self._starting.pop(turn))
+
+    @contextmanager
+    def observing(self, turn: Hashable) -> Iterator[None]:
+        """Forget a turn that has made no request when the block ends."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting.pop(turn, None)
+
+    def slowest(self) -> float:
+        """Return the seconds of the slowest start so far: 0 until a turn has made a request.
+
+        It grows while other turns are still starting, so that it follows the load of the machine.
+        """
+        with self._lock:
+            now = time.monotonic()
+            starts = [self._slowest, *(now - began for began in self._starting.values())]
+            return max(starts) if self._slowest else 0.0
+
+    def allowance(self, most: float) -> float:
+        """Return the seconds that a turn may take to its first request: twice the slowest start so far.
+
+        It is `most` until a turn has made a request, and never longer.
+        """
+        return min(most, FACTOR * self.slowest() or most)
+
 
 TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0

@@ -1,19 +1,179 @@
-"""The first turn of a release, which every other case awaits: does the executable run its engine in the sandbox?"""
+"""The first turn of a release, which every other case awaits: does the executable run its engine in the sandbox?
 
+Watches the processes of a turn: where the engine behind a wrapper runs, and with which variables.
+
+The Node.js that an executable's npm package asks for, which says why the executable may not start.
+"""
+
+import json
+import re
+import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
+
+import psutil
 
 from turngate.contract.clauses import Reason
-from turngate_probes.harness.engine_watch import EngineWatch
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
-from turngate_probes.harness.node_needed import newer_node_needed
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.registry_hosts import refused_registry
 from turngate_probes.harness.resource_usage import node_version
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5  # seconds between two looks
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The environment of a process, and whether its HOME is the sandbox's."""
+
+    environment: Mapping[str, str]
+    at_home: bool
+
+
+class EngineWatch:
+    """Watches the processes that get the engine's arguments, from the start of a turn to its end.
+
+    Canary files mark the working directory and the home of the sandbox, because a container may know them by other
+    paths, and may have other directories under the same paths.
+    """
+
+    def __init__(self, arguments: tuple[str, ...], sandbox: Sandbox) -> None:
+        """Watch for these arguments; the canary files stay until the end."""
+        self._arguments, self._sandbox = arguments, sandbox
+        self._canary = f".turngate-{secrets.token_hex(8)}"
+        self._main, self._over, self._thread = 0, threading.Event(), threading.Thread(target=self._follow, daemon=True)
+        self._seen: dict[int, _Seen] = {}
+
+    def __enter__(self) -> Self:
+        for folder in (self._sandbox.work, self._sandbox.home):
+            (folder / self._canary).touch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for folder in (self._sandbox.work, self._sandbox.home):
+            (folder / self._canary).unlink(missing_ok=True)
+
+    def started(self, pid: int) -> None:
+        """Take the id of the main process, and watch it until the end."""
+        self._main = pid
+        self._thread.start()
+
+    def look(self) -> None:
+        """Look at the running processes once."""
+        for process in _family(self._main):
+            with suppress(psutil.Error, OSError):
+                if process.pid not in self._seen and not _contains(process.cmdline(), self._arguments):
+                    continue
+                if environment := process.environ():
+                    home = environment.get("HOME")
+                    at_home = home is not None and self._is_marked(process, home)
+                    self._seen[process.pid] = _Seen(environment, at_home)
+
+    def lost(self, wanted: Mapping[str, str]) -> list[str]:
+        """List the variables that did not reach the innermost process with the engine's arguments; none if unseen."""
+        if not self._seen:
+            return []
+        engine = list(self._seen.values())[-1]
+        lost = [name for name, value in wanted.items() if engine.environment.get(name) != value and name != "HOME"]
+        return sorted(lost) + ([] if engine.at_home else ["HOME"])
+
+    def strange_folder(self, request: Exchange) -> str | None:
+        """Return the working directory of the process that sent a request, if the engine works there and not in ours.
+
+        An engine that names our directory in its request works there, if the directory of that path is ours.
+        """
+        for process in _senders(self._main, request.peer):
+            with suppress(psutil.Error, OSError):
+                folder, work = process.cwd(), str(self._sandbox.work)
+                told = work.encode() in request.body and self._is_marked(process, work)
+                return None if told or self._is_marked(process) else folder
+        return None
+
+    def _is_marked(self, process: psutil.Process, path: str | None = None) -> bool:
+        """Return whether a process sees a canary file below a path, or else in its working directory."""
+        proc = Path(f"/proc/{process.pid}")
+        if not proc.exists():  # not on Linux, where no process has its own view of the files
+            folder = Path(path or process.cwd())
+        elif path is None:
+            folder = proc / "cwd"
+        else:
+            folder = proc / "root" / path.lstrip("/")
+        return (folder / self._canary).exists()
+
+    def _follow(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._over.wait(pause):
+            self.look()
+            pause = min(pause * 1.1, LONGEST_PAUSE)
+
+
+def _family(main: int) -> list[psutil.Process]:
+    """Return a process and its descendants."""
+    with suppress(psutil.Error):
+        process = psutil.Process(main)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _senders(main: int, port: int) -> Iterator[psutil.Process]:
+    """Return the process that connects from a local port: a descendant of `main`, or one that can be seen anyway."""
+    for process in _family(main):
+        with suppress(psutil.Error):
+            if any(tuple(row.laddr)[1:2] == (port,) for row in process.net_connections("tcp")):
+                yield process
+    with suppress(psutil.Error):
+        for row in psutil.net_connections("tcp"):
+            if row.pid and tuple(row.laddr)[1:2] == (port,):
+                yield psutil.Process(row.pid)
+
+
+def _contains(argv: list[str], arguments: tuple[str, ...]) -> bool:
+    """Return whether an argv ends with these arguments."""
+    return bool(arguments) and tuple(argv[-len(arguments) :]) == arguments
+
+
+_LARGEST = 1 << 20  # bytes of a package.json
+
+
+def newer_node_needed(executable: Path) -> str | None:
+    """Return the version that the executable's package asks for if the Node.js on PATH is older, such as 22.19.0.
+
+    None also if there is no package or no Node.js, or if the package doesn't ask for a version with `>=`. Packages
+    that ask for a newer version than they need are common, so a release may run all the same.
+    """
+    wanted, here = re.fullmatch(r"\s*>=\s*v?(\d+(?:\.\d+)*)\s*", _asked(executable)), node_version()
+    if wanted is None or here is None or not (found := re.match(r"v(\d+(?:\.\d+)*)", here)):
+        return None
+    return wanted[1] if _numbers(found[1]) < _numbers(wanted[1]) else None
+
+
+def _asked(executable: Path) -> str:
+    """Return `engines.node` of the nearest package.json at or above the executable, which may be a link."""
+    for folder in executable.resolve().parents:
+        manifest = folder / "package.json"
+        if not manifest.is_file():
+            continue
+        try:
+            with manifest.open("rb") as file:
+                data = json.loads(file.read(_LARGEST))
+            return str(data["engines"]["node"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part[:9]) for part in version.split("."))
+
 
 PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see docs/wrappers.md"
 INSTALL = "install the engine and pass its own command, or let the wrapper run offline: see docs/wrappers.md"

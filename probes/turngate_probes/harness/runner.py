@@ -14,14 +14,13 @@ from typing import Protocol
 from turngate import EngineContract, TurngateError
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import EngineDriver, Startups
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
 from turngate_probes.harness.registry_hosts import is_registry
 from turngate_probes.harness.resource_usage import waiting_for
 from turngate_probes.harness.sandbox import Sandbox, claimed, sandbox, sweep
-from turngate_probes.harness.startup import Startups
 from turngate_probes.stub_model import refused_port
 
 FIRST = -1  # the priority of a release's first turn

@@ -1,25 +1,247 @@
-"""The commands `matrix` and `bisect`: choosing releases, probing them, reporting."""
+"""The commands `matrix` and `bisect`: choosing releases, probing them, reporting.
 
-from collections.abc import Sequence
+Finds the release in which a clause's result changes, with as few probes as possible, and prints it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+from rich.console import Console
+from rich.text import Text
 
 from turngate import EnvironmentFailed, Stop
 from turngate.contract import load
-from turngate.contract.verdict import FailOn
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Evidence, FailOn, fallen_needs
 from turngate.process.sessions import adopting_orphans
+from turngate.sanitize import visible
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
-from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.results import joined, plans
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.registries import published
 from turngate_probes.releases.registry import Registry, RegistryName
-from turngate_probes.releases.selection import chosen, parse_shard
+from turngate_probes.releases.selection import chosen, nearest, parse_shard
 from turngate_probes.releases.target import parse_target
-from turngate_probes.report.output import Output
+from turngate_probes.report.problems import Detail, Output, evidence_lines, style_of
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import publish, write_reports
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
+from turngate_probes.report.text import print_line
+
+
+class ClauseAnswer(Struct, frozen=True):
+    """The result of the clause on one release.
+
+    result: null: it could not be run there, and the detail says why; never `not_run`.
+    evidence: Turns and calls, as in a probe report.
+    """
+
+    version: str
+    result: Result | None
+    detail: str
+    evidence: Sequence[Evidence] = ()
+
+
+class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect-report/1"):
+    """The release in which the newest result of a clause began.
+
+    changed: false: no older release has another result.
+    before: The last release with another result.
+    after: The first release with the newest result.
+    candidates: Where the result may have begun, oldest first: the skipped releases and `after`; one: exact.
+    skipped: The releases between the two, in which the clause could not be run.
+    asked: Every release that was tested, in that order, without evidence.
+    published: The number of published releases that the contract covers.
+    """
+
+    engine: str
+    clause: str
+    changed: bool
+    before: ClauseAnswer | None
+    after: ClauseAnswer | None
+    candidates: list[str]
+    skipped: list[ClauseAnswer]
+    asked: list[ClauseAnswer]
+    published: int
+
+
+class ResultChange(NamedTuple):
+    """Where the newest result began: between these places in the list, with only skipped releases in between."""
+
+    before: int
+    after: int
+
+
+class Bisection:
+    """Searches a list of releases, oldest first; `ask` tests one release and is called at most once for each."""
+
+    def __init__(self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer]) -> None:
+        """Start a search in which nothing has been tested yet."""
+        self.versions = versions
+        self.asked: dict[str, ClauseAnswer] = {}
+        self._ask = ask
+
+    def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
+        """Find where the result of `bad` (None: the newest release with a result) began, no earlier than `good`.
+
+        Return None if no older release has another result. EnvironmentFailed: an end is not published or has
+        no result, the ends are in the wrong order, or no release has a result.
+        """
+        oldest = self._place(good) if good else 0
+        newest = self._place(bad) if bad else len(self.versions) - 1
+        if good and bad and oldest >= newest:
+            raise EnvironmentFailed(f"--good {good} must be older than --bad {bad}", "the search runs between them")
+        newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
+        before = self._end(oldest) if good else None
+        if before is not None and self._same(before, newest):
+            return None
+        before, after = self._leap(oldest, newest, before)
+        return self._halve(oldest, before, after)
+
+    def skipped(self, change: ResultChange) -> list[ClauseAnswer]:
+        """List the releases inside a change that were tested without a result."""
+        return [self.answer(place) for place in range(change.before + 1, change.after)]
+
+    def answer(self, place: int) -> ClauseAnswer:
+        """Return the result of the release at an index of the list; it is tested now if necessary."""
+        version = self.versions[place]
+        if version not in self.asked:
+            self.asked[version] = self._ask(version)
+        return self.asked[version]
+
+    def _leap(self, oldest: int, newest: int, before: int | None) -> tuple[int | None, int]:
+        """Test 1, 2, 4, 8, ... releases back until the result differs, which finds the last of several changes."""
+        after, step = newest, 1
+        while step < 2 * (newest - oldest):
+            place = max(newest - step, oldest)
+            if place == before or self._differs(place, newest):
+                return place, after
+            after = place if self._same(place, newest) else after
+            step *= 2
+        return None, after
+
+    def _halve(self, oldest: int, before: int | None, after: int) -> ResultChange | None:
+        """Test the middle of the widest gap until every release inside the change was skipped."""
+        while before is not None or not self._same(oldest, after):
+            low = oldest - 1 if before is None else before
+            place = self._middle_of_widest_gap(low, after)
+            if place is None:
+                break
+            if self._same(place, after):
+                after = place
+            elif self._differs(place, after):
+                before = place
+        return None if before is None else ResultChange(before, after)
+
+    def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
+        """Return the middle of the longest run of untested releases; of two equal runs, the newer one."""
+        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in self.asked), high]
+        width, end = max((right - left, right) for left, right in pairwise(known))
+        return end - width // 2 if width > 1 else None
+
+    def _same(self, place: int, other: int) -> bool:
+        return self.answer(place).result is self.answer(other).result
+
+    def _differs(self, place: int, other: int) -> bool:
+        return self.answer(place).result not in (None, self.answer(other).result)
+
+    def _place(self, version: str) -> int:
+        if version not in self.versions:
+            near = ", ".join(nearest(version, self.versions))
+            raise EnvironmentFailed(
+                f"{version} is not a published release that the contract covers", f"nearest: {near}" if near else ""
+            )
+        return self.versions.index(version)
+
+    def _end(self, place: int) -> int:
+        answer = self.answer(place)
+        if answer.result is None:
+            raise EnvironmentFailed(
+                f"{answer.version} can't be tested: {answer.detail}", "choose another release for that end"
+            )
+        return place
+
+    def _newest_answering(self, oldest: int, newest: int) -> int:
+        for place in range(newest, oldest - 1, -1):
+            if self.answer(place).result is not None:
+                return place
+        first = next(iter(self.asked.values()), None)
+        what = "the contract covers no published release"
+        if first:
+            what = f"none of {len(self.asked)} releases can be tested; {first.version}: {first.detail}"
+        raise EnvironmentFailed(what, "run `turngate probe` to see why, or pass --bad")
+
+
+def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
+    """Read a release of a report; `not_run` is not a result, and the detail names the failed prerequisite."""
+    version = str(release.version)
+    if release.failed:
+        return ClauseAnswer(version, None, release.failed.what)
+    clauses = {clause.id: clause for clause in release.clauses}
+    clause = clauses[clause_id]
+    if clause.result is not Result.NOT_RUN:
+        return ClauseAnswer(version, clause.result, clause.detail, clause.evidence)
+    fallen = fallen_needs(clauses, clause_id)
+    details = (f"needs {need.id}, which is {need.result}: {need.detail}" for need in fallen)
+    return ClauseAnswer(version, None, next(details, clause.detail))
+
+
+def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> BisectReport:
+    """Describe a search."""
+    skipped = search.skipped(change) if change else []
+    after = search.answer(change.after) if change else None
+    return BisectReport(
+        engine, clause_id, change is not None, search.answer(change.before) if change else None, after,
+        candidates=[answer.version for answer in (*skipped, after) if answer is not None], skipped=skipped,
+        asked=[structs.replace(answer, evidence=[]) for answer in search.asked.values()],
+        published=len(search.versions),
+    )  # fmt: skip
+
+
+def print_bisection(output: Output, report: BisectReport) -> None:
+    """Print what a search found."""
+    console = output.console
+    print_line(console, 0, Text(visible(_headline(report))))
+    if output.detail is Detail.QUIET:
+        return
+    for answer in filter(None, (report.before, report.after)):
+        _print_answer(console, report.engine, answer)
+        for item in answer.evidence:
+            for depth, line in evidence_lines(item):
+                print_line(console, depth, line)
+    if report.skipped:
+        print_line(console, 0, Text("skipped, because the clause can't be tested there:"))
+        for answer in report.skipped:
+            _print_answer(console, report.engine, answer)
+    if output.detail is Detail.VERBOSE:
+        print_line(console, 0, Text("every tested release, in that order:"))
+        for answer in report.asked:
+            _print_answer(console, report.engine, answer)
+    names = ", ".join(answer.version + ("" if answer.result else " (skipped)") for answer in report.asked)
+    print_line(console, 0, Text(visible(f"tested {len(report.asked)} of {report.published} releases: {names}")))
+
+
+def _headline(report: BisectReport) -> str:
+    if report.after is None:
+        result = next(answer.result for answer in report.asked if answer.result)
+        return f"{report.clause} does not change: {_words(result)} in every release that could be tested"
+    began = f"{report.clause}: {_words(report.after.result)} began in {report.engine}"
+    if len(report.candidates) == 1:
+        return f"{began} {report.candidates[0]}"
+    return f"{began}, in one of {len(report.candidates)} releases: {', '.join(report.candidates)}"
+
+
+def _print_answer(console: Console, engine: str, answer: ClauseAnswer) -> None:
+    line = Text(f"{engine}@{answer.version} ").append(_words(answer.result), style_of(answer.result or "skipped"))
+    print_line(console, 1, line.append(visible(f" {answer.detail}")))
+
+
+def _words(result: Result | None) -> str:
+    return result.value.replace("_", " ") if result else "skipped"
 
 
 def engine_of(text: str) -> str:

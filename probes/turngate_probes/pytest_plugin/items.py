@@ -25,10 +25,9 @@ from turngate_probes.pytest_plugin import child
 from turngate_probes.pytest_plugin.child import Request
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.build import build
-from turngate_probes.report.evidence import evidence_text
-from turngate_probes.report.judgement import JudgedCase, probe_cases
+from turngate_probes.report.problems import evidence_text
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.wording import known
+from turngate_probes.report.view import JudgedCase, known, probe_cases
 
 CONTRACTS = "TURNGATE_CONTRACTS"
 LONGEST = 24 * 3600.0  # seconds for the probe of all targets

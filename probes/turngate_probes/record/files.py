@@ -1,5 +1,11 @@
-"""Converts the observations of a case to the files of its recordings. Pure: turns and pages in, bytes out."""
+"""Converts the observations of a case to the files of its recordings. Pure: turns and pages in, bytes out.
 
+Replaces text that differs from run to run with stable placeholders, equal text with the same one.
+"""
+
+import re
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +14,10 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from turngate import EngineContract
+from turngate import ContractError, EngineContract
+from turngate.contract.session_ids import numbered_like
+from turngate.sanitize import redact
 from turngate_probes.harness.observations import CommandOutput, Turn
-from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.record.requests import (
     MAX_SHORT,
     MAX_TEXTS,
@@ -23,6 +30,124 @@ from turngate_probes.record.requests import (
 )
 from turngate_probes.record.structs import LongPrompt, RecordedPage, Recording
 from turngate_probes.stub_model import Exchange
+
+UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_DAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_RUN = re.compile("#+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A description of volatile text; a pattern with an optional group `value`; the placeholder (# is a number)."""
+
+    what: str
+    pattern: str
+    placeholder: str
+
+
+_EVERYWHERE = (
+    _Rule("UUIDs", UUID, "00000000-0000-7000-8000-############"),
+    _Rule("nonces", "tgn-[0-9a-f]{16}", "tgn-################"),
+    _Rule("ids of tool calls", "call_[0-9a-f]{24}", "call_########################"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d[.,-]\d+(?=Z)", "2000-01-01T00:00:00.000"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d[:-]\d\d(?:[:-]\d\d(?:[.,]\d+)?)?", "2000-01-01T00:00:00"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d(?!\d)", "2000-01-01"),
+    _Rule("times", r"(?<![\d.])1[6-9]\d{11}(?![\d.])", "1000000000000"),
+    _Rule("times", r"(?<![\d.])1[6-9]\d{8}(?!\d)", "1000000000"),
+    _Rule("times", rf"(?:{_DAY}, )?(?:{_MONTH}) \d{{1,2}}, 20\d\d", "Saturday, January 1, 2000"),
+    _Rule(
+        "times", r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Z][a-z]{2} \d\d 20\d\d(?: \d\d:\d\d:\d\d)?", "Sat Jan 01 2000"
+    ),
+    _Rule("ports", r"(?<=127\.0\.0\.1:)\d+", "1"),
+    _Rule("versions of Node", r"(?<=Node\.js v)\d+\.\d+\.\d+", "0.0.0"),
+)
+
+
+def fixed_ids(text: str) -> set[str]:
+    """Return the ids in turngate's own texts, which are the same in every run."""
+    return set(re.findall(UUID, text))
+
+
+class Replacer:
+    """Replaces volatile text through one case; the texts of the case must come in the same order each time.
+
+    Session ids count up from a number that is unique to the case, so that those of two cases differ. `places` maps
+    strings of this machine (paths, addresses) to their placeholders; `kept` are ids that are the same in every run
+    and stay. Replacing text a second time changes nothing.
+    """
+
+    def __init__(
+        self, contract: EngineContract, case: str, places: Mapping[str, str], kept: Iterable[str] = ()
+    ) -> None:
+        """Start without replacements; ContractError if the contract's nonexistent id can't hold a number."""
+        dead = contract.handle.nonexistent_id
+        if numbered_like(dead, 1) is None:
+            raise ContractError(f"the nonexistent id {dead!r} of {contract.engine} has no room for a number")
+        self._dead = dead
+        self._known = {text: text for text in (dead, *kept)} | dict(places)
+        known = "|".join(re.escape(text) for text in sorted(self._known, key=len, reverse=True) if text)
+        self._rules = (
+            _Rule("paths and addresses", known, ""),
+            *(_Rule("what the contract calls volatile", text.pattern, text.placeholder) for text in contract.volatile),
+            _Rule("session ids", contract.handle.shape, ""),
+            *_EVERYWHERE,
+        )
+        parts = (f"(?P<r{i}>{rule.pattern.replace('(?P<value>', f'(?P<v{i}>')})" for i, rule in enumerate(self._rules))
+        self._pattern = re.compile("|".join(parts))
+        self._groups = self._pattern.groupindex
+        self._given: dict[tuple[str, str], str] = {}
+        self._counts = Counter({dead: first_number(case)})
+        self._used = set[str]()
+
+    @property
+    def used(self) -> list[str]:
+        """Descriptions of the replacements so far."""
+        return sorted(self._used)
+
+    def __call__(self, text: str) -> str:
+        """Replace volatile text, and remove text that looks like a secret or a registry."""
+        return redact(self._pattern.sub(self._replaced, text))
+
+    def bytes(self, data: bytes) -> bytes:
+        """Replace volatile text in a stream of any bytes."""
+        return self(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        whole = match.group()
+        index = next(i for i in range(len(self._rules)) if match[f"r{i}"] is not None)
+        rule, inner = self._rules[index], f"v{index}"
+        if index == 0:
+            given = self._known[whole]
+            if given != whole:
+                self._used.add(rule.what)
+            return given
+        self._used.add(rule.what)
+        if inner not in self._groups or match[inner] is None:
+            return self._placeholder(rule, whole)
+        start, end = (place - match.start() for place in match.span(inner))
+        return whole[:start] + self._placeholder(rule, match[inner]) + whole[end:]
+
+    def _placeholder(self, rule: _Rule, value: str) -> str:
+        """Return the placeholder of a value, numbered among those of its form."""
+        form = rule.placeholder or self._dead
+        if rule.placeholder and "#" not in rule.placeholder:
+            return rule.placeholder
+        if (form, value) not in self._given:
+            self._counts[form] += 1
+            number = self._counts[form]
+            self._given[form, value] = (
+                _RUN.sub(lambda run: f"{number:0{len(run.group())}d}", form)
+                if rule.placeholder
+                else numbered_like(form, number) or form
+            )
+        return self._given[form, value]
+
+
+def first_number(case: str) -> int:
+    """Return the number from which the session ids of a case count."""
+    return zlib.crc32(case.encode()) % 9000 * 1000
+
 
 Files = dict[str, bytes]
 

@@ -11,10 +11,9 @@ from rich.text import Text
 
 from turngate import EnvironmentFailed
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown
 from turngate_probes.report.source_locations import Place, place_of
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.structs import GateReport, ProbeReport
 from turngate_probes.report.view import view
 
 MOST_OF_A_KIND = 10  # more are not shown

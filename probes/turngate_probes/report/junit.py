@@ -5,12 +5,9 @@ from xml.etree import ElementTree as ET
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
 from turngate_probes.clauses import CHECKS
-from turngate_probes.report.evidence import evidence_text
-from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.judgement import JudgedCase
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import View, view
-from turngate_probes.report.wording import known, name_of, profile_of
+from turngate_probes.report.problems import evidence_text
+from turngate_probes.report.structs import GateReport, ProbeReport, ReleaseReport
+from turngate_probes.report.view import JudgedCase, View, known, name_of, profile_of, view
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 TAGS = {"failed": "failure", "open": "error"}

@@ -7,13 +7,9 @@ from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.evidence import evidence_text
-from turngate_probes.report.gate_structs import Difference, GateReport, Impact
-from turngate_probes.report.problems import named
-from turngate_probes.report.remarks import Remark
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of
+from turngate_probes.report.problems import evidence_text, named
+from turngate_probes.report.structs import Difference, GateReport, Impact, ProbeReport, ReleaseReport
+from turngate_probes.report.view import ACTIONS, Remark, View, counted, duration, known, profile_of, verdict_of, view
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096

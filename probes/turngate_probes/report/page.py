@@ -17,10 +17,19 @@ from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
-from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import counted, duration, known, label, state, verdict_of, version_of
+from turngate_probes.report.structs import GateReport, ProbeReport, ReleaseReport
+from turngate_probes.report.view import (
+    ACTIONS,
+    View,
+    counted,
+    duration,
+    known,
+    label,
+    state,
+    verdict_of,
+    version_of,
+    view,
+)
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page

@@ -1,18 +1,130 @@
-"""Problems of each release as lines of text: failures, open clauses, then stale, missing and not run ones."""
+"""Problems of each release as lines of text: failures, open clauses, then stale, missing and not run ones.
 
+Evidence as lines of text: what turns and calls showed.
+
+Where a command prints, and how much of it.
+"""
+
+import errno
+import io
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Never
 
+from rich.console import Console
 from rich.text import Text
 
 from turngate.contract.clauses import Result
-from turngate.contract.verdict import ClauseResult
-from turngate.sanitize import visible
-from turngate_probes.report.evidence import Line, evidence_lines
-from turngate_probes.report.judgement import JudgedCase, probe_cases
-from turngate_probes.report.output import Detail
+from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
+from turngate.sanitize import bounded, command_line, quoted_lines, visible
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.wording import duration, known, name_of
+from turngate_probes.report.view import JudgedCase, duration, known, name_of, probe_cases
+
+WORD = 200
+COMMAND = 1500
+EXCERPT = 1600
+MOST_REQUESTS = 4
+INDENT = "  "
+
+Line = tuple[int, Text]
+
+
+def evidence_text(evidence: Iterable[Evidence]) -> str:
+    """Write evidence as plain lines, as the text report does."""
+    lines = [(depth, line.plain) for item in evidence for depth, line in evidence_lines(item)]
+    least = min((depth for depth, _ in lines), default=0)
+    return "\n".join(INDENT * (depth - least) + line for depth, line in lines)
+
+
+def evidence_lines(evidence: Evidence) -> Iterator[Line]:
+    """Describe a turn (how it ended, its command, streams and requests) or a call."""
+    if isinstance(evidence, str):
+        yield 2, Text(f"turn {visible(evidence)}")
+        return
+    if isinstance(evidence, CallEvidence):
+        yield from _call(evidence)
+        return
+    code = "none" if evidence.exit_code is None else evidence.exit_code
+    yield 2, Text(visible(f"turn {evidence.turn}: ended by {evidence.ended}, exit code {code}"))
+    yield 3, Text("$ " + bounded(command_line(evidence.argv, WORD), COMMAND))
+    yield from _stream("stdout", evidence.stdout)
+    yield from _stream("stderr", evidence.stderr)
+    yield from _requests(evidence)
+
+
+def _call(call: CallEvidence) -> Iterator[Line]:
+    yield 2, Text(visible(f"call {call.call}: {call.method} {call.path}, response {call.status}"))
+    for label, text in (("request", call.sent), ("response", call.answer)):
+        if text is not None:
+            yield 3, Text(visible(f"{label}: {bounded(text, EXCERPT)}"))
+
+
+def _stream(name: str, stream: OutputExcerpt) -> Iterator[Line]:
+    yield 3, Text(f"{name}: {stream.bytes} bytes" if stream.bytes else f"{name}: empty")
+    if stream.excerpt.strip():
+        yield from ((4, Text(line)) for line in quoted_lines(bounded(stream.excerpt, EXCERPT)))
+
+
+def _requests(evidence: TurnEvidence) -> Iterator[Line]:
+    requests = evidence.requests
+    if requests is None:
+        return
+    if not requests:
+        yield 3, Text("the stub model backend received no request")
+    for request in requests[:MOST_REQUESTS]:
+        yield 3, Text(_request(request))
+    more = (evidence.requests_seen or 0) - min(len(requests), MOST_REQUESTS)
+    if more:
+        yield 3, Text(f"and {more} more requests")
+
+
+def _request(request: RequestExcerpt) -> str:
+    kind, model = request.protocol or "unknown path", request.model or "none"
+    said = request.last_user_text
+    parts = [
+        f"request: {request.method} {bounded(request.path, WORD)} ({kind}, model {model})",
+        f"nonces {' '.join(request.nonces) or 'none'}",
+        f"last user text {'none' if said is None else repr(bounded(said, WORD))}",
+        f"response: {request.reply}",
+    ]
+    return visible("; ".join(parts))
+
+
+class Detail(StrEnum):
+    """How much text is printed."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
+
+
+class Output:
+    """The output options of a command. With JSON, standard output has only JSON, and text goes to standard error.
+
+    Progress has a separate console, which `--quiet` silences.
+    """
+
+    def __init__(
+        self, *, as_json: bool = False, reports: tuple[Path, ...] = (), detail: Detail = Detail.NORMAL
+    ) -> None:
+        self.as_json, self.reports, self.detail = as_json, reports, detail
+        stream = sys.stderr if as_json else sys.stdout
+        if isinstance(stream, io.TextIOWrapper):
+            # this terminal's encoding may lack characters that an engine wrote
+            stream.reconfigure(errors="backslashreplace")
+        self.console: Console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        self.progress = Console(quiet=True) if detail is Detail.QUIET else self.console
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> Never:
+        """Leave the exit code to the command; rich would exit with 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
 
 MOST_EVIDENCE = 20
 MOST_NAMED = 4

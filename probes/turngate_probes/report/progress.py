@@ -30,7 +30,7 @@ from turngate_probes.journal.events import (
 )
 from turngate_probes.report.github import commands_off
 from turngate_probes.report.problems import style_of
-from turngate_probes.report.wording import label
+from turngate_probes.report.view import label
 
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4

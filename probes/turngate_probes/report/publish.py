@@ -19,10 +19,9 @@ from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
 from turngate_probes.report import github
-from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.output import Output
+from turngate_probes.report.problems import Output
 from turngate_probes.report.source_locations import fallback_of, unplaced
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.structs import GateReport, ProbeReport
 from turngate_probes.report.text import print_line, report_lines
 from turngate_probes.report.view import view
 

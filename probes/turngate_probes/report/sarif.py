@@ -9,12 +9,9 @@ from urllib.parse import quote
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.remarks import REMARK_LEVELS, Remark
 from turngate_probes.report.source_locations import Place, unplaced
-from turngate_probes.report.structs import ProbeReport
-from turngate_probes.report.view import view
-from turngate_probes.report.wording import known, name_of
+from turngate_probes.report.structs import GateReport, ProbeReport
+from turngate_probes.report.view import REMARK_LEVELS, Remark, known, name_of, view
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000

@@ -9,13 +9,19 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.evidence import INDENT, Line, evidence_lines
-from turngate_probes.report.gate_structs import Difference, GateReport, Impact
-from turngate_probes.report.output import Detail
-from turngate_probes.report.problems import failure_evidence, labelled, named, problem_lines, style_of
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import basis, counted, duration, known, profile_of, version_of
+from turngate_probes.report.problems import (
+    INDENT,
+    Detail,
+    Line,
+    evidence_lines,
+    failure_evidence,
+    labelled,
+    named,
+    problem_lines,
+    style_of,
+)
+from turngate_probes.report.structs import Difference, GateReport, Impact, ProbeReport, ReleaseReport
+from turngate_probes.report.view import ACTIONS, View, basis, counted, duration, known, profile_of, version_of, view
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12

@@ -1,19 +1,278 @@
-"""One call of a simulated engine: from its arguments to what it prints and its exit code."""
+"""One call of a simulated engine: from its arguments to what it prints and its exit code.
+
+One call of a simulated engine that runs a turn: its session, its requests to the model and what it prints.
+"""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.build import unguarded
-from turngate.contract.simulation import Simulation
+from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, surroundings
-from turngate_probes.simulate.backend import EngineContext
-from turngate_probes.simulate.call import HeadlessCall
-from turngate_probes.simulate.command_line import UsageProblem
+from turngate_probes.simulate.arguments import Asked, UsageProblem
+from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
 from turngate_probes.simulate.printing import fill, rendered
+from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.start import Start
 from turngate_probes.simulate.sticky.start import read as read_start
+from turngate_probes.simulate.store import Session, store
+
+_STDIN = Path("/dev/stdin")
+TOOL_RESULT = "the simulation runs no tools"
+
+# the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
+_NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
+
+
+class HeadlessCall:
+    """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots.
+
+    `acts` says that a setting lets the engine act without asking, whatever the mode.
+    """
+
+    def __init__(
+        self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked, *,
+        acts: bool = False,
+    ) -> None:  # fmt: skip
+        self.contract, self.simulation, self.asked = contract, simulation, asked
+        self.acts = acts or asked.auto
+        self.syntax = simulation.arguments
+        self.world = replace(world, cwd=self._directory(world.cwd))
+        self.prompt = self._read_prompt()
+        self.responded = False
+        self.store = store(contract, world.env, self.world.cwd)
+        self.facts = {"start", "auto" if asked.auto else "interactive"}
+        self.slots: dict[str, Any] = {
+            "version": contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1,
+            "model": asked.model, "prompt": self.prompt, "calls": "0",
+        }  # fmt: skip
+
+    def _directory(self, cwd: str) -> str:
+        """Return the working directory that the options choose; UsageProblem if that or another file is missing."""
+        chosen, needed = (
+            self.asked.line.last(name) for name in (self.syntax.working_directory, self.syntax.existing_file)
+        )
+        if chosen and not Path(cwd, chosen).is_dir():
+            raise UsageProblem("no-directory", f"there is no directory {chosen}", value=chosen)
+        if needed and not Path(cwd, needed).is_file():
+            raise UsageProblem("no-file", f"there is no file {needed}", value=needed)
+        return str(Path(cwd, chosen).resolve()) if chosen else cwd
+
+    def _read_prompt(self) -> str:
+        """Read the prompt from the arguments, a file or standard input; UsageProblem if it is refused."""
+        asked, file = self.asked, self.asked.line.last(self.syntax.prompt_file)
+        read = self._read_file(file) if file and Path(file) != _STDIN else self._read_input()
+        prompt = read if asked.prompt is None else asked.prompt
+        if why := arguments.refusal(asked.channel, prompt):
+            if not prompt.strip():
+                raise UsageProblem("no-prompt", why)
+            if asked.prompt is None or self.syntax.spaced == "{argument}":
+                raise UsageProblem("prompt", why)
+        if asked.prompt is not None and read.strip() and self.syntax.both:
+            return self.syntax.both.replace("{argument}", prompt).replace("{stdin}", read)
+        return prompt
+
+    def _read_input(self) -> str:
+        """Read standard input, which some releases do although they have a prompt."""
+        wait = self.syntax.input_wait
+        waits = wait is not None and self.world.has_input(wait) if self.asked.prompt is not None else True
+        reads = waits or self._symptom("stdin.open") == "hang"
+        return self.world.stdin.read().decode("utf-8", "replace") if reads else ""
+
+    def _read_file(self, file: str) -> str:
+        """Read a file with the prompt; UsageProblem if that is impossible."""
+        try:
+            return Path(self.world.cwd, file).read_text("utf-8", "replace")
+        except OSError as error:
+            raise UsageProblem("no-file", f"can't read {file}: {error.strerror}", value=file) from error
+
+    def _unmet(self) -> Ending | None:
+        """Return how a turn is refused for the lack of an option."""
+        inside = Path(self.world.cwd)
+        for required in self.syntax.required:
+            env, name = required.unless_env, required.unless_inside
+            # a release that is started without the option does not know it
+            exempt = required.option not in self.contract.launch.start
+            exempt = exempt or (bool(env) and env.items() <= self.world.env.items())
+            exempt = exempt or (bool(name) and any((folder / name).exists() for folder in (inside, *inside.parents)))
+            if not exempt and not self.asked.line.has(required.option, None):
+                return required.refusal
+        return None
+
+    def run(self) -> int:
+        """Find or make the session, and run the turn unless the session can't be resumed."""
+        if (ending := self._unmet()) is not None:
+            return self._end(ending)
+        handle = self.asked.handle
+        if self.asked.newest and (sessions := self.store.sessions()):
+            handle = max(sessions, key=lambda session: session.began_at).handle
+        chosen = self.asked.line.last(self.syntax.new_session)
+        if handle is None and chosen and self.store.find(chosen) is None:
+            return self._turn(Session(chosen, self.world.cwd, self.world.clock()))
+        handle = handle or chosen
+        if handle is None:
+            return self._turn(self._fresh())
+        self.facts = self.facts - {"start"} | {"resume"}
+        existing = self._find(handle)
+        trouble, symptom = self._trouble(handle, existing)
+        self.slots |= {
+            "handle": handle,
+            "error": f"no session {handle}",
+            "session_cwd": existing.cwd if existing else "",
+        }
+        if symptom is None:
+            return self._turn(existing or self._fresh())
+        self.facts.add(trouble)
+        if symptom == "fresh-session":
+            return self._turn(self._fresh())
+        if symptom == "late" or (symptom == "hang" and existing):
+            session = existing or self._fresh()
+            self._ask([*session.messages, {"role": "user", "content": self.prompt}])
+        if symptom == "hang":
+            self.world.hang()
+        refusal = self.simulation.elsewhere if existing else None
+        return self._end(refusal or self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
+
+    def _find(self, handle: str) -> Session | None:
+        """Return a session, which some releases lose if it is resumed in a later minute."""
+        existing = self.store.find(handle)
+        if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
+            self.store.drop(existing)
+            return None
+        return existing
+
+    def _trouble(self, handle: str, existing: Session | None) -> tuple[str, str | None]:
+        """Return what is wrong with resuming a session, and its symptom (None: it can be resumed)."""
+        if existing is None:
+            trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
+            return trouble, self._symptom(_NO_SESSION[trouble]) or "refused"
+        elsewhere = existing.cwd != self.world.cwd
+        return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
+
+    def _turn(self, session: Session) -> int:
+        """Run a turn in a session and save both."""
+        self._age(session)
+        if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
+            session.handle = self._fresh().handle
+        self.world.in_session(session.handle)
+        self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
+        self.slots |= {"handle": session.handle, "messages": len(session.messages)}
+        named = surroundings.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
+        session.messages.append({"role": "user", "content": self.prompt + named})
+        self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
+        self.store.keep(session)
+        try:
+            return self._answer(session)
+        except Stopped as stopped:
+            self._print(self.simulation.stopping.get(stopped.name, ()))
+            raise
+
+    def _answer(self, session: Session) -> int:
+        """Ask the model, and print and save its answer."""
+        self._print(self.simulation.started)
+        answer = self._ask(session.messages)
+        if isinstance(answer, Failed):
+            return self._failed(answer)
+        if isinstance(answer, Called) and self.simulation.refused_call:
+            return self._end(self.simulation.refused_call)
+        self._respond()
+        text = answer if isinstance(answer, str) else ""
+        session.messages.append({"role": "assistant", "content": text})
+        self.store.keep(session)
+        self.slots["text"] = text
+        self._print(self.syntax.plain if self.asked.plain else self.simulation.answered, plain=True)
+        if file := self.asked.line.last(self.syntax.answer_file):
+            Path(self.world.cwd, file).write_text(text, "utf-8")
+        return 0
+
+    def _age(self, session: Session) -> None:
+        """Save that a session is resumed in a later minute; some releases then lose it to the next session."""
+        session.reopened = session.reopened or self._is_later(session)
+        if self._symptom("resume.later-minute") == "lost-after-another":
+            for other in self.store.others(session):
+                if other.reopened:
+                    self.store.drop(other)
+
+    def _is_later(self, session: Session) -> bool:
+        return self.world.clock() // 60 > session.began_at // 60
+
+    def _ask(self, messages: list[Message]) -> Answer:
+        """Send requests until the model replies with text."""
+        model = Model(self.contract, self.world.backend, self.asked.model, self.asked.auto, retrying=self._retrying)
+        return model.ask(messages, self._called)
+
+    def _respond(self) -> None:
+        """Print what comes with the first response of the model."""
+        if not self.responded:
+            self._print(self.simulation.first_response)
+        self.responded = True
+
+    def _retrying(self, failed: Failed, attempt: int) -> None:
+        """Report a failure after which the request is sent again; another failure replaces it."""
+        self._know(failed)
+        self.slots["attempt"] = attempt
+        self._print(self.simulation.retrying)
+        self.facts = self.facts - {failed.kind} | {"retried"}
+
+    def _know(self, failed: Failed) -> None:
+        """Let lines depend on a failure and name it."""
+        self.facts.add(failed.kind)
+        self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
+
+    def _called(self, call: Called) -> Acted:
+        """Write the file of the contract's tool where it may act; nothing else is ever done."""
+        known = self.contract.hermetic.call_of(call.tool) if self.acts else None
+        failure = calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
+        number = self.slots["calls"]
+        self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}
+        self.slots |= {"call": number, "calls": str(int(number) + 1)}
+        self.facts = self.facts - {"done", "refused"} | {"refused" if failure else "done"}
+        self._respond()
+        self._print(self.simulation.called)
+        return Acted(failure or "done", ends=bool(failure and self.simulation.refused_call))
+
+    def _failed(self, failed: Failed) -> int:
+        """Report a failing backend, hang, or treat it as a success, as the contract declares."""
+        self._know(failed)
+        told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
+        declared = {d.symptom for d in told if not d.flaky}
+        if not self.simulation.retries:
+            self._print(self.simulation.retrying)
+        if f"hang-{failed.kind}" in declared or failed.kind in self.simulation.hangs:
+            self.world.hang()
+        self._respond()
+        if f"success-{failed.kind}" in declared:
+            self._print(self.simulation.unanswered)
+            return 0
+        if self._symptom("process.clean-exit") == "lingers":
+            self._print(self.simulation.failed.lines)
+            self.world.hang()
+        return self._end(self.simulation.failed, 0 if f"exit-0-{failed.kind}" in declared else None)
+
+    def _fresh(self) -> Session:
+        return Session(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
+
+    def _symptom(self, clause: str) -> str | None:
+        return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
+
+    def _end(self, ending: Ending, exit_code: int | None = None) -> int:
+        """Print a failure, and return the given exit code, or else that of the failure."""
+        self._print(ending.lines)
+        code = ending.exit_code if exit_code is None else exit_code
+        return code if isinstance(code, int) else int(self.slots["status"]) % 256 or 1
+
+    def _print(self, lines: Iterable[Line], *, plain: bool = False) -> None:
+        """Print lines; without records if the arguments ask for plain text, unless the lines are `plain`."""
+        for stream, data in rendered(self.contract, lines, self.facts, self.slots):
+            if stream == "stderr" or plain or not self.asked.plain:
+                self.world.write(stream, data)
 
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:

@@ -1,16 +1,39 @@
-"""The output of a simulated engine, from `simulations/<engine>.yaml`: records with slots, in their stream's framing."""
+"""The output of a simulated engine, from `simulations/<engine>.yaml`: records with slots, in their stream's framing.
+
+Reads `simulations/<engine>.yaml`.
+"""
 
 import json
 import random
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from turngate import ContractError, EngineContract, EnvironmentFailed
+from turngate.contract import load
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line, Simulation
 from turngate.contract.structs import Framed
+from turngate.contract.versions import bare
+from turngate.decoding import convert
+from turngate.files import simulation_files
+
+
+def covering(engine: str, version: str | None) -> Simulation | None:
+    """Return the simulation of a release; None if no file describes it."""
+    file = simulation_files().get(engine)
+    return _read(file, version) if file else None
+
+
+@cache
+def _read(file: Path, version: str | None) -> Simulation | None:
+    claims = load.read(file, ours=True).claims()
+    claim = next((claim for claim in claims if claim.range.covers(version)), None)
+    return convert(bare(claim.data), Simulation) if claim else None
+
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -24,7 +47,6 @@ def simulation(contract: EngineContract) -> Simulation:
     """Return the simulation of the contract's release; EnvironmentFailed if no file describes it."""
     if known := _PROVIDED.get((contract.engine, contract.version)):
         return known
-    from turngate_probes.simulate.simulations import covering  # noqa: PLC0415 - slow to import, and often provided
 
     described = covering(contract.engine, contract.version)
     if described is None:

@@ -1,14 +1,200 @@
-"""The stub model backend: its script and journal, behind a loopback port that speaks every protocol."""
+"""The stub model backend: its script and journal, behind a loopback port that speaks every protocol.
 
+The HTTP side of the stub model backend: a loopback port, its connections and their requests.
+"""
+
+import json
 import socket
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Self
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol, Self, cast
 
-from turngate_probes.stub_model.journal import Egress, Exchange
-from turngate_probes.stub_model.listener import Listener
-from turngate_probes.stub_model.replies import ReplyRules, Rule
+from turngate_probes.stub_model.answers import Answer, refuse, respond
+from turngate_probes.stub_model.incoming import BadRequest, Target, read_body, read_target
+from turngate_probes.stub_model.journal import Egress, Exchange, nonces_in
+from turngate_probes.stub_model.protocol import ReplyRules, Rule
+
+_DEADLINE = 2.0  # seconds for the threads to end once their connections are closed
+
+
+class Backend(Protocol):
+    """What answers requests and journals them; it is used on the thread of each connection."""
+
+    rules: ReplyRules
+
+    def note(self, entry: Exchange | Egress) -> None:
+        """Journal a request before it is answered."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Serves the requests of a connection in turn, each journalled before it is answered."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # an answer goes out in as few packets as possible
+    raw_requestline: bytes  # the base class keeps it here
+
+    @property
+    def _listener(self) -> "Listener":
+        return cast("Listener", self.server)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Write no access log, because the journal is complete."""
+
+    def send_error(self, code: int, message: str | None = None, _explain: str | None = None) -> None:
+        """Journal and refuse what the base class can't parse as a request, and end the connection."""
+        self.close_connection = True
+        line = self.raw_requestline.decode("latin-1").strip()
+        refusal = message or HTTPStatus(code).phrase
+        self._settle(self._exchange(line, reply=f"refuse {code}"), Answer(code, {"error": {"message": refusal}}))
+
+    def _serve(self) -> None:
+        try:
+            target = read_target(self.command, self.path)
+        except BadRequest as problem:
+            self.send_error(problem.status, problem.message)
+            return
+        if target.host and not (target.on_loopback and target.port == self._listener.port):
+            self._refuse_passing_on(target)
+        elif target.path is not None:
+            self._answer(target.path)
+        else:
+            self._open_tunnel()
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_CONNECT = _serve  # noqa: N815
+
+    def _answer(self, path: str) -> None:
+        try:
+            body = read_body(self.headers, self.rfile)
+        except BadRequest as problem:
+            self.close_connection = True  # where the next request begins is unknown
+            self._settle(*refuse(self._exchange(path), self.headers, problem.status, problem.message))
+            return
+        self._settle(*respond(self._exchange(path, body), self.headers, self._listener.backend.rules))
+
+    def _open_tunnel(self) -> None:
+        """Serve requests to the backend itself through a tunnel on the same connection."""
+        self._listener.backend.note(self._exchange(self.path, protocol="proxy", reply="tunnel"))
+        self.send_response_only(HTTPStatus.OK, "Connection established")
+        self.end_headers()
+        self.close_connection = False
+
+    def _refuse_passing_on(self, target: Target) -> None:
+        self.close_connection = True
+        entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
+        if target.on_loopback:  # wrong, but it does not leave the machine
+            entry = self._exchange(self.path, reply="refuse 403")
+        self._settle(
+            entry, Answer(403, {"error": {"message": f"requests to {target.host}:{target.port} are not forwarded"}})
+        )
+
+    def _exchange(self, path: str, body: bytes = b"", protocol: str | None = None, reply: str = "") -> Exchange:
+        return Exchange(
+            time.time(),
+            self.command or "",
+            path,
+            protocol,
+            nonces=nonces_in(body),
+            body=body,
+            reply=reply,
+            size=len(body),
+            peer=self.client_address[1],
+            headers={name.lower(): value for name, value in getattr(self, "headers", {}).items()},
+        )
+
+    def _settle(self, entry: Exchange | Egress, answer: Answer | None) -> None:
+        """Journal a request, then answer it."""
+        self._listener.backend.note(entry)
+        if answer is None:
+            self.close_connection = True
+            while self.rfile.read(4096):  # ends with the connection, whichever side closes it
+                pass
+        else:
+            self._send(answer)
+
+    def _send(self, answer: Answer) -> None:
+        if isinstance(answer.body, Sequence):
+            # chunked, so that a client can tell a stream that was cut from one that ended
+            headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+            chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in answer.body]
+            body = b"".join(chunks[: len(chunks) // 2] if answer.cut else [*chunks, b"0\r\n\r\n"])
+        else:
+            whole = json.dumps(answer.body).encode()
+            headers = {"content-type": "application/json", "content-length": str(len(whole))}
+            body = whole[: len(whole) // 2] if answer.cut else whole
+        self.send_response_only(answer.status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.close_connection = self.close_connection or answer.cut
+
+
+class Listener(ThreadingHTTPServer):
+    """A loopback port with a thread for each connection, and the backend that they share."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, backend: Backend, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.backend = backend
+        self.port: int = self.server_address[1]
+        self._open: set[socket.socket] = set()
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._accept, name=f"stub-model-{self.port}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End accepting, end every connection, and wait for their threads."""
+        with self._changed:
+            self._closing = True
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=_DEADLINE):
+            pass  # wakes the accepting thread, which waits without a timeout
+        self._thread.join(_DEADLINE)
+        self.server_close()
+        with self._changed:
+            for connection in self._open:
+                _shut(connection)
+            self._changed.wait_for(lambda: not self._open, _DEADLINE)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a separate thread; it ends immediately if the listener is closing."""
+        with self._changed:
+            self._open.add(request)
+            if self._closing:
+                _shut(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a finished connection."""
+        super().shutdown_request(request)
+        with self._changed:
+            self._open.discard(request)
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore that a client left; anything else is a bug in turngate and is reported."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            self.handle_request()
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class StubBackend:

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from turngate_probes.conform.calls import Call, Ended, Started
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.structs import Scenario
 
 A = Conversation("a", ("prompt of a", "reply of a"), "amber")
 B = Conversation("b", ("prompt of b", "reply of b"), "beryl")

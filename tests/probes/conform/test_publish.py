@@ -8,7 +8,7 @@ import pytest
 from tests.probes.conform.reports import REPORT, ROWS
 from turngate import EnvironmentFailed
 from turngate_probes.conform.publish import Told, publish
-from turngate_probes.report.output import Detail, Output
+from turngate_probes.report.problems import Detail, Output
 
 
 def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,10 @@ from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.model import QUESTION
 from turngate_probes.conform.plan import Conversation, Plan, Play
 from turngate_probes.conform.real import obstacle, rules, staged
-from turngate_probes.conform.run import play
+from turngate_probes.conform.session import play
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Text
-from turngate_probes.stub_model.protocol import Prompted
-from turngate_probes.stub_model.replies import ReplyRules
+from turngate_probes.stub_model.protocol import Prompted, ReplyRules
 
 CODEX = load_contract("codex", "0.169.0")
 TALK = Conversation("a", ("first", "second"), "amber")

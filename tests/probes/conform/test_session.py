@@ -11,12 +11,11 @@ from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
 from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.calls import Call, Started
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
 from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, Session
-from turngate_probes.conform.structs import Scenario
 from turngate_probes.harness.interrupt import Interrupt
 
 CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")

@@ -7,7 +7,7 @@ from tests.probes.report import journals
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.compare import ReleaseSurface, Side, differences, surface, unasked
 from turngate_probes.journal.events import PageEvent
-from turngate_probes.report.gate_structs import Difference, Impact
+from turngate_probes.report.structs import Difference, Impact
 
 USAGE = "item.completed: item.usage"
 PAGE = ["--json", "--oss", "--other"]

@@ -14,13 +14,13 @@ from tests.probes.report import journals as j
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.report import load_gate
-from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
 from turngate_probes.report.sarif import sarif
+from turngate_probes.report.structs import GateReport
 from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import view
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract.clauses import Reason, Result
-from turngate_probes.harness import first_turn, node_needed
+from turngate_probes.harness import first_turn
 from turngate_probes.harness.first_turn import FirstTurn
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 
@@ -72,7 +72,7 @@ def test_a_newer_node_is_wanted_only_by_a_release_that_sends_nothing(
     does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its package asks for a newer Node.js than the one here: that stops everything, unless the release runs."""
-    monkeypatch.setattr(node_needed, "node_version", lambda: "v20.20.2")
+    monkeypatch.setattr(first_turn, "node_version", lambda: "v20.20.2")
     (tmp_path / "package.json").write_text('{"engines": {"node": ">=22.19.0"}}')
     executable = wrapped(tmp_path, does, "echo no such builtin >&2; exit 1")
     stopped = engines.play(executable, tmp_path, "main", "auto", "static").seen.stopped

@@ -10,8 +10,7 @@ from tests.probes import turns
 from tests.probes.turns import ANOTHER, CODEX, SESSION
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.harness.observations import Turn
-from turngate_probes.record.files import rendered
-from turngate_probes.record.placeholders import first_number
+from turngate_probes.record.files import first_number, rendered
 from turngate_probes.record.requests import CUT, MARK
 
 FIRST = f"00000000-0000-7000-8000-{first_number('main') + 1:012d}"

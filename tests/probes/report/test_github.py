@@ -10,7 +10,7 @@ from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.github import annotations
-from turngate_probes.report.output import Output
+from turngate_probes.report.problems import Output
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import publish
 from turngate_probes.report.structs import ProbeReport

@@ -17,7 +17,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.cli import options
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build
-from turngate_probes.report.output import Output
+from turngate_probes.report.problems import Output
 from turngate_probes.report.publish import FORMATS, checked, publish, write_reports
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
-from turngate_probes.report.output import Detail
+from turngate_probes.report.problems import Detail
 from turngate_probes.report.text import print_line, report_lines
 
 JOURNAL = Path("/runs/journal.ndjson")

@@ -9,8 +9,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.process.execution import process_request
-from turngate_probes.simulate.arguments import read, refusal
-from turngate_probes.simulate.command_line import UsageProblem
+from turngate_probes.simulate.arguments import UsageProblem, read, refusal
 
 RECORDED = [pytest.param(name, vector, id=f"{name}: {vector.name}") for name in vectors() for vector in vectors()[name]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from turngate_probes.stub_model import Cut, Exchange, Hang, Refuse, Reply, Rule, StubBackend, Text, ToolCall
 from turngate_probes.stub_model.answers import Answer, respond
-from turngate_probes.stub_model.replies import ReplyRules
+from turngate_probes.stub_model.protocol import ReplyRules
 
 if TYPE_CHECKING:
     import anthropic

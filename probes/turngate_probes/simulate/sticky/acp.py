@@ -1,19 +1,114 @@
-"""The Agent Client Protocol, version 1, from the agent's side."""
+"""The Agent Client Protocol, version 1, from the agent's side.
 
-from collections.abc import Callable
+The modes and the model of a session in the Agent Client Protocol, and how a client sets them.
+
+The files of a client that lets an agent read and write them.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from turngate import EngineContract
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Records
+from turngate.contract.simulation import StickySimulation
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.calls import slots_of
-from turngate_probes.simulate.sticky.client_files import ClientFiles
 from turngate_probes.simulate.sticky.engine import DONE, dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.modes import Modes
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
 from turngate_probes.simulate.store import Session
+
+
+class Modes:
+    """`current` is the mode in force, None if the engine has none; `answers`: setting one is answered with it."""
+
+    def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str) -> None:
+        stances = [stance for stance in (contract.sticky.interactive, contract.sticky.auto) if stance]
+        starts = [mode for mode in (simulation.starts_in, *(stance.mode for stance in stances)) if mode]
+        named = {mode["id"]: {**mode} for mode in simulation.acp.modes}
+        self._modes: dict[str, Message] = named | {
+            mode: {"id": mode, "name": mode} for mode in starts if mode not in named
+        }
+        self.current = next(iter((*starts, *self._modes)), None)
+        self.model = model
+        self.answers = simulation.modes == "answer"
+        self._has_mode_option = simulation.modes == "option" and bool(self._modes)
+        self._has_model_option = contract.sticky.model == "session" and not self.answers
+
+    def set(self, mode: object) -> bool:
+        """Set the mode, and return whether there is such a mode."""
+        if not isinstance(mode, str) or mode not in self._modes:
+            return False
+        self.current = mode
+        return True
+
+    def set_option(self, name: object, value: object) -> bool:
+        """Set an option of the session, and return whether that was possible."""
+        if name not in [option["id"] for option in self.options()] or not isinstance(value, str):
+            return False
+        if name == "mode":
+            return self.set(value)
+        self.model = value
+        return True
+
+    def described(self) -> Message:
+        """Return the fields of a response that describe a session's modes and options."""
+        options, modes = self.options(), list(self._modes.values())
+        fields: Message = {"configOptions": options} if options else {}
+        return fields | ({"modes": {"currentModeId": self.current, "availableModes": modes}} if modes else {})
+
+    def options(self) -> list[Message]:
+        """Return the options of a session, and their values."""
+        options = []
+        if self._has_mode_option:
+            options.append(_option("mode", self.current, list(self._modes)))
+        if self._has_model_option:
+            options.append(_option("model", self.model, [self.model]))
+        return options
+
+
+def _option(name: str, value: str | None, values: list[str]) -> Message:
+    choices = [{"value": value, "name": value} for value in values]
+    return {
+        "id": name, "name": name.title(), "category": name, "type": "select", "currentValue": value, "options": choices
+    }  # fmt: skip
+
+
+class ClientFiles:
+    """`uses` are `read` and `write`, as far as the agent does; `offered` are the client's capabilities.
+
+    `call` sends a request to the client and returns its answer.
+    """
+
+    def __init__(self, uses: Sequence[str], call: Callable[[str, Message], Message]) -> None:
+        self.offered: Message = {}
+        self._uses, self._call = uses, call
+
+    @property
+    def writes(self) -> bool:
+        """Whether files are written through the client."""
+        return "write" in self._uses and bool(self.offered.get("writeTextFile"))
+
+    def can_read(self, slots: Slots) -> bool:
+        """Whether the client can read the file, or need not."""
+        return self.read(slots) is None
+
+    def read(self, slots: Slots) -> str | None:
+        """Read the file through the client, if the agent does that; return the error."""
+        if "read" not in self._uses or not self.offered.get("readTextFile"):
+            return None
+        return self._failure("fs/read_text_file", {"path": slots["path"], "sessionId": slots["handle"]})
+
+    def write(self, slots: Slots) -> str | None:
+        """Write the file through the client, and return the error."""
+        about = {"path": slots["path"], "content": slots["content"], "sessionId": slots["handle"]}
+        return self._failure("fs/write_text_file", about)
+
+    def _failure(self, method: str, params: Message) -> str | None:
+        error = self._call(method, params).get("error")
+        return str(error.get("message")) if isinstance(error, dict) else None
 
 
 class SimulatedAcp(Rpc):

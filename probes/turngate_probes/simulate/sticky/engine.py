@@ -10,10 +10,9 @@ from turngate.contract.simulation import Simulation
 from turngate_probes.simulate.backend import OFFERED, Acted, Answer, Called, EngineContext, Failed, Model, ModelRequest
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import calls, faults
-from turngate_probes.simulate.sticky.approval import Approval, approval
 from turngate_probes.simulate.sticky.client import CancelledTurn, Client
 from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.start import Start
+from turngate_probes.simulate.sticky.start import Approval, Start, approval
 from turngate_probes.simulate.store import Session, store
 
 DIED = 1

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.probes.simulate.played import at_known_release
-from turngate_probes.simulate.command_line import UsageProblem
+from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.sticky.start import Start, read, starts_sticky
 
 # what official clients pass: the SDKs for Python and Node.js of Claude Code, and that of Qwen Code

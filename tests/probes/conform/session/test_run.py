@@ -1,0 +1,69 @@
+"""COMMAND, run in a scenario."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from turngate import EnvironmentFailed, Stop, load_contract
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.judge import Evidence
+from turngate_probes.conform.session import play
+
+CODEX = load_contract("codex", "0.169.0")
+SHOWS = "import json, os, sys; print(json.dumps([dict(os.environ), os.getcwd()]))"
+
+
+def ran(tmp_path: Path, name: str, code: str, environ: dict[str, str]) -> Evidence:
+    """Run Python code as COMMAND."""
+    return play(scenarios()[name], CODEX, (sys.executable, "-c", code), tmp_path, Stop(), environ)
+
+
+def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
+    """A fresh home, the engine first on PATH, the texts, and neither keys nor the user's own settings."""
+    environ = {
+        "PATH": "/usr/bin",
+        "HOME": "/home/user",
+        "OPENAI_API_KEY": "k",
+        "CODEX_HOME": "/home/user/.codex",
+        "LANG": "C.UTF-8",
+    }
+    seen = ran(tmp_path, "workspace-with-spaces", SHOWS, environ)
+    env, cwd = json.loads(seen.ran[0].stdout)
+    assert {"OPENAI_API_KEY", "CODEX_HOME"} & env.keys() == set()
+    assert env["PATH"].split(":") == [str(tmp_path / "bin"), "/usr/bin"]
+    assert (env["HOME"], env["LANG"]) == (str(tmp_path / "home"), "C.UTF-8")
+    assert (env["TURNGATE_ENGINE"], env["TURNGATE_ENGINE_CODEX"]) == ("codex", str(tmp_path / "bin" / "codex"))
+    assert (env["TURNGATE_WORKSPACE"], cwd) == (seen.workspace, str(Path.cwd()))
+    assert seen.ran[0].conversation.prompts == (env["TURNGATE_PROMPT"], env["TURNGATE_REPLY"])
+    assert Path(env["TURNGATE_PROMPT_FILE"]).read_text() == env["TURNGATE_PROMPT"]
+    assert (seen.calls, "TURNGATE_REPLY_2" in env) == ((), False)
+
+
+def test_a_long_prompt_is_only_in_a_file(tmp_path: Path) -> None:
+    """No variable can hold it."""
+    env, _ = json.loads(ran(tmp_path, "prompt-200-kb", SHOWS, {"PATH": "/bin"}).ran[0].stdout)
+    assert "TURNGATE_PROMPT" not in env
+    assert len(Path(env["TURNGATE_PROMPT_FILE"]).read_text()) > 200_000
+
+
+def test_two_conversations_differ(tmp_path: Path) -> None:
+    """They run at once, with their own texts, in one directory."""
+    seen = ran(tmp_path, "two-conversations", SHOWS, {"PATH": "/bin"})
+    (one, _), (other, _) = (json.loads(did.stdout) for did in seen.ran)
+    assert one["TURNGATE_PROMPT"] != other["TURNGATE_PROMPT"]
+    assert one["HOME"] == other["HOME"]
+
+
+def test_what_is_left_running_is_ended_and_listed(tmp_path: Path) -> None:
+    """It does not outlive the scenario."""
+    code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); raise SystemExit(3)"
+    seen = ran(tmp_path, "two-turns", code, {"PATH": "/usr/bin:/bin"})
+    assert (seen.ran[0].exit_code, seen.ran[0].left) == (3, ("sleep 1000",))
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    """It can't be started."""
+    with pytest.raises(EnvironmentFailed, match="no-such-command"):
+        play(scenarios()["two-turns"], CODEX, ("no-such-command",), tmp_path, Stop(), {"PATH": "/bin"})

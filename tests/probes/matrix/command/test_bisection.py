@@ -1,0 +1,191 @@
+"""Bisecting made-up histories of results, and releases of a fake registry."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.probes.matrix.conftest import Shop
+from turngate.contract.clauses import Result
+from turngate.contract.load import first_error
+from turngate.errors import EnvironmentFailed
+from turngate_probes.matrix.command import Bisection, ClauseAnswer, ResultChange
+
+MANY = tuple(f"0.{i}.0" for i in range(100, 164))
+
+
+RESULTS: tuple[Result | None, ...] = (Result.PASS, Result.FAIL, Result.DEVIATES, None)
+
+
+def search(history: Sequence[Result | None]) -> Bisection:
+    """Return a bisection of made-up results, one per release (None: untestable), that tests no release twice."""
+    left = dict(zip(MANY, history, strict=False))
+    return Bisection(tuple(left), lambda version: ClauseAnswer(version, left.pop(version), "made up"))
+
+
+def check(history: Sequence[Result | None], change: ResultChange, newest: int) -> None:
+    """Check that a change begins the newest result, and that nothing in between can be tested."""
+    assert history[change.after] is history[newest]
+    assert history[change.before] not in (None, history[newest])
+    assert set(history[change.before + 1 : change.after]) <= {None}
+
+
+@given(st.lists(st.sampled_from(RESULTS), min_size=1, max_size=64))
+def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result | None]) -> None:
+    """In any history, the search finds a change to the newest result, unless all tested releases agree."""
+    answering = [at for at, result in enumerate(history) if result is not None]
+    searched = search(history)
+    if not answering:
+        with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases can be tested"):
+            searched.search()
+        return
+    change = searched.search()
+    if change:
+        check(history, change, answering[-1])
+        skipped = list(searched.versions[change.before + 1 : change.after])
+        assert [answer.version for answer in searched.skipped(change)] == skipped
+    else:
+        same = [
+            at for at, version in enumerate(searched.versions) if version in searched.asked and history[at] is not None
+        ]
+        assert {history[at] for at in same} == {history[answering[-1]]}
+        assert set(history[: same[0]]) <= {None}
+
+
+@given(st.integers(1, 63), st.sets(st.integers(0, 63)))
+def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: set[int]) -> None:
+    """A single change is found between the nearest testable releases around it."""
+    history = [None if at in silent else (Result.FAIL if at < first else Result.PASS) for at in range(64)]
+    old = [at for at in range(first) if at not in silent]
+    new = [at for at in range(first, 64) if at not in silent]
+    if old and new:
+        assert search(history).search() == ResultChange(old[-1], new[0])
+
+
+@given(st.integers(1, 63))
+def test_few_releases_are_asked(first: int) -> None:
+    """The number of tested releases grows with the logarithm of the distance."""
+    searched = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
+    assert searched.search() == ResultChange(first - 1, first)
+    assert len(searched.asked) <= 2 * (64 - first).bit_length() + 1
+
+
+@given(st.integers(1, 16), st.integers(0, 31))
+def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) -> None:
+    """The last change is found if the result before it lasted at least as long as the newest one."""
+    history = [Result.PASS] * 64
+    last = 64 - since
+    first = max(0, last - since - lasted_longer)
+    history[first:last] = [Result.FAIL] * (last - first)
+    assert search(history).search() == ResultChange(last - 1, last)
+
+
+def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
+    """Of 30 untestable releases at the old end, at most two are tried."""
+    searched = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
+    assert searched.search() == ResultChange(31, 32)
+    assert sum(answer.result is None for answer in searched.asked.values()) <= 2
+
+
+@given(st.lists(st.sampled_from(RESULTS), min_size=2, max_size=64), st.data())
+def test_named_ends_bound_the_search(history: list[Result | None], data: st.DataObject) -> None:
+    """With --good and --bad, only releases between them are tested; equal ends mean no change."""
+    good = data.draw(st.integers(0, len(history) - 2))
+    bad = data.draw(st.integers(good + 1, len(history) - 1))
+    searched = search(history)
+    if None in (history[good], history[bad]):
+        with pytest.raises(EnvironmentFailed, match="can't be tested: made up"):
+            searched.search(MANY[good], MANY[bad])
+        return
+    change = searched.search(MANY[good], MANY[bad])
+    assert set(searched.asked) <= set(MANY[good : bad + 1])
+    assert (change is None) == (history[good] is history[bad])
+    if change:
+        check(history, change, bad)
+
+
+@pytest.mark.parametrize(
+    "good, bad, what",
+    [
+        ("1.0.0", None, "1.0.0 is not a published release"),
+        (None, "1.0.0", "1.0.0 is not a published release"),
+        (MANY[5], MANY[4], "must be older"),
+        (MANY[5], MANY[5], "must be older"),
+    ],
+)
+def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str | None, what: str) -> None:
+    """Unknown releases and ends in the wrong order are rejected before anything runs."""
+    searched = search([Result.PASS] * 64)
+    with pytest.raises(EnvironmentFailed, match=what):
+        searched.search(good, bad)
+    assert not searched.asked
+
+
+def test_the_same_result_at_named_ends_costs_two_releases() -> None:
+    """If both given ends have the same result, no other release is tested."""
+    searched = search([Result.PASS] * 64)
+    assert searched.search(MANY[0], MANY[63]) is None
+    assert len(searched.asked) == 2
+
+
+@pytest.mark.long
+def test_a_change_is_found_among_releases(shop: Shop) -> None:
+    """The report names the releases on both sides of the change, with evidence and the new result."""
+    shop.publish("0.158.0", "0.159.0", "0.160.0", "0.161.0", "0.162.0", "0.163.0")
+    for version in ("0.161.0", "0.162.0", "0.163.0"):
+        shop.lies(version, "refuses-resume")
+    code, report = shop.run("bisect", "codex", "resume.accepted", "--results", shop.folder / "results")
+    assert code == 0, shop.err
+    assert first_error("bisect-report", report) is None
+    assert (report["before"]["version"], report["after"]["version"]) == ("0.160.0", "0.161.0")
+    assert (report["before"]["result"], report["after"]["result"]) == ("pass", "fail")
+    assert report["candidates"] == ["0.161.0"]
+    assert len(report["asked"]) <= 5
+    assert "resume.accepted: fail began in codex 0.161.0\n" in shop.err
+    assert "main/again" in shop.err
+    assert "codex@0.161.0 fail" in shop.err
+
+
+@pytest.mark.long
+def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
+    """Releases with a failing prerequisite are skipped; if they hide the change, they are candidates."""
+    shop.publish("0.160.0", "0.161.0", "0.162.0", "0.163.0")
+    for version in ("0.161.0", "0.162.0"):
+        shop.lies(version, "renames-id")
+    shop.lies("0.163.0", "refuses-resume")
+    code, report = shop.run("bisect", "codex", "resume.accepted", "--results", shop.folder / "results")
+    assert (code, first_error("bisect-report", report)) == (0, None)
+    assert (report["before"]["version"], report["after"]["version"]) == ("0.160.0", "0.163.0")
+    assert report["candidates"] == ["0.161.0", "0.162.0", "0.163.0"]
+    assert [(answer["version"], answer["result"]) for answer in report["skipped"]] == [
+        ("0.161.0", None),
+        ("0.162.0", None),
+    ]
+    assert "fail began in codex, in one of 3 releases: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
+    assert "codex@0.161.0 skipped needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
+
+
+def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
+    """If a given end can't be tested, the exit code is 2, and the reason is printed."""
+    shop.lies("0.163.0", "refuses-resume")
+    args = ("--good", "0.162.0", "--bad", "0.163.0", "--results", shop.folder / "results")
+    assert shop.run("bisect", "codex", "resume.same-handle", *args) == (2, None)
+    assert "0.163.0 can't be tested: needs resume.accepted, which is fail: " in shop.err
+
+
+@pytest.mark.long
+def test_no_change_is_reported(shop: Shop) -> None:
+    """If the clause has the same result everywhere, the exit code is 2."""
+    code, report = shop.run("bisect", "codex", "version.readable", "--results", shop.folder / "results")
+    assert (code, first_error("bisect-report", report)) == (2, None)
+    assert not report["changed"]
+    assert report["candidates"] == []
+    assert {answer["version"] for answer in report["asked"]} <= {"0.160.0", "0.161.0", "0.162.0", "0.163.0"}
+    assert "version.readable does not change: pass in every release that could be tested" in shop.err
+
+
+def test_an_unknown_clause_is_refused(shop: Shop) -> None:
+    """An unknown clause is rejected with similar names."""
+    assert shop.run("bisect", "codex", "resume.same-handel") == (2, None)
+    assert "resume.same-handle" in shop.err
