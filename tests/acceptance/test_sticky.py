@@ -18,7 +18,7 @@ from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
 from turngate_reference.server.sticky.events import Gone, Opened, PermissionAsked, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 
 pytestmark = pytest.mark.engines
 

@@ -25,7 +25,7 @@ from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Rule
 from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 
 ENGINES = ("codex", "gemini", "opencode")
 ROWS = tuple(

@@ -12,8 +12,8 @@ from turngate_reference import access
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
-from turngate_reference.server.store import database, outbox, upgrade
-from turngate_reference.server.web import listener, sessions, validation
+from turngate_reference.server.store import database, upgrade
+from turngate_reference.server.web import listener, openapi, security
 from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.streams import EventStreams
 
@@ -21,7 +21,7 @@ TEXT = (ROOT / "docs/promises.md").read_text("utf-8")
 MIB = 2**20
 CONNECTION_LIMITS = Limits()
 LIMITS = {
-    "request body": f"{validation.MAX_BODY // MIB} MiB",
+    "request body": f"{openapi.MAX_BODY // MIB} MiB",
     "request headers": f"{listener.MAX_HEADERS // 2**10} KiB",
     "nesting of JSON": f"{strict_json.MAX_DEPTH}",
     "digits of a number in JSON": f"{strict_json.MAX_DIGITS}",
@@ -35,11 +35,11 @@ LIMITS = {
     "time in which a body must arrive": f"{CONNECTION_LIMITS.body:g} seconds",
     "idle time of a connection": f"{CONNECTION_LIMITS.idle:g} seconds",
     "time in which an address logs a browser in": f"{access.CODE_MINUTES} minutes",
-    "time for which a browser stays logged in": f"{sessions.LIFETIME // 86400} days",
+    "time for which a browser stays logged in": f"{security.LIFETIME // 86400} days",
     "event streams at the same time": f"{EventStreams().limit}",
     "engines at the same time, unless `--slots` says otherwise": f"{app.SLOTS}",
     "wait for the database before a request gets 503": f"{database.BUSY_SECONDS:g} seconds",
-    "events in memory while the database can't be written, for each turn": f"{outbox.MAX_PENDING // MIB} MiB",
+    "events in memory while the database can't be written, for each turn": f"{database.MAX_PENDING // MIB} MiB",
     "CPU time to check an output schema": f"{checker.SCHEMA_SECONDS:g} second",
     "CPU time to check final data against an output schema": f"{checker.DATA_SECONDS:g} seconds",
     "memory of a process that checks output schemas": f"{checker.MEMORY // MIB} MiB",

@@ -11,7 +11,7 @@ from turngate.contract import load
 from turngate.model import Mode, Repair
 from turngate.strict_json import MAX_DEPTH
 from turngate.turn.envelope import KINDS, MAX_TEXT, Envelope, read_envelope
-from turngate_reference.server.orchestrator.prompts import artifact_patch
+from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.web import openapi
 
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text("utf-8")

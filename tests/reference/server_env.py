@@ -15,7 +15,7 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Run, StoredQuestion
+from turngate_reference.server.store.runs import Run, StoredQuestion
 
 ASK = json.dumps(
     {

@@ -18,7 +18,7 @@ from turngate.contract import load
 from turngate_probes.simulate.process import install
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs, upgrade
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 
 @pytest.fixture(name="saved")

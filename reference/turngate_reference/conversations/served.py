@@ -28,9 +28,8 @@ from turngate_reference.server.orchestrator.run_files import Records, lost_works
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.runs import Run
 
 # the contract for a turn: of the engine, for the mode and the text, in a chosen workspace or else the run's own
 Safe = Callable[[EngineContract, Mode, str, Path | None, Path, Mapping[str, str | None]], EngineContract]

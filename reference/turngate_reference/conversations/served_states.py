@@ -13,7 +13,7 @@ from turngate_reference.server.orchestrator.run_files import STATES
 from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Summary
+from turngate_reference.server.store.runs import Summary
 
 
 @contextmanager

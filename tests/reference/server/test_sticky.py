@@ -20,7 +20,7 @@ from turngate_probes.simulate.process import install
 from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Rule, Text
 from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 
 __all__ = [
     "test_a_refused_key_is_a_failure_of_the_turn",

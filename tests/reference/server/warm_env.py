@@ -18,9 +18,9 @@ from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text
 from turngate_reference.server.states import Delivery
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Run, StoredQuestion
+from turngate_reference.server.store.runs import Run, StoredQuestion
 
 ANSWER = final(done=True)
 ENDS = "that is all"

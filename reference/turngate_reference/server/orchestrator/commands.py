@@ -19,8 +19,8 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
-from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
@@ -30,7 +30,7 @@ from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
-from turngate_reference.server.store.rows import Run, StoredQuestion, own_cwd
+from turngate_reference.server.store.runs import Run, StoredQuestion, own_cwd
 
 BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}

@@ -11,9 +11,8 @@ from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.runs import Run
 
 log = logging.getLogger(__name__)
 

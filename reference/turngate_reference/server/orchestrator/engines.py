@@ -20,8 +20,7 @@ from turngate.process.executable import ProbeResult, identity, is_simulated, las
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
 from turngate_reference.server.orchestrator import warm_wait
-from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, Memo
-from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
+from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Memo, Profiles, no_sticky_process
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0

@@ -1,4 +1,7 @@
-"""Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run."""
+"""Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run.
+
+Adds two texts to every prompt: where artifacts go, then how to end a turn and whether the agent may ask.
+"""
 
 import logging
 import shlex
@@ -6,11 +9,23 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import psutil
 from msgspec import structs
 
-from turngate import EnvironmentFailed, Invocation, Mode, RefusedError, Stop, TurnReader, first_turn, resumed_turn
+from turngate import (
+    EnvironmentFailed,
+    Invocation,
+    Mode,
+    RefusedError,
+    Stop,
+    TurnReader,
+    first_turn,
+    mode_patch,
+    resumed_turn,
+)
 from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
@@ -18,13 +33,38 @@ from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attem
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
-from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import ProcessNote, Run
+from turngate_reference.server.store.database import Outbox
+from turngate_reference.server.store.runs import ProcessNote, Run
+
+
+def first_prompt(request: Mapping[str, Any], artifacts: Path) -> str:
+    """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch."""
+    return "\n\n".join(filter(None, [request.get("skill"), request["prompt"], *_patches(request, artifacts)]))
+
+
+def reply_prompt(reply: str, request: Mapping[str, Any], artifacts: Path) -> str:
+    """Return what an engine gets when the user has answered: reply, artifact patch, mode patch.
+
+    The text before the reply keeps engines from treating a leading `/`, `@` or `-` as a command or option.
+    """
+    return "\n\n".join(["The user's reply:", reply, *_patches(request, artifacts)])
+
+
+def _patches(request: Mapping[str, Any], artifacts: Path) -> tuple[str, str]:
+    return artifact_patch(artifacts), mode_patch(request["execution_mode"], request.get("output_schema"))
+
+
+def artifact_patch(artifacts: Path) -> str:
+    """Return where artifacts go; the same in both modes."""
+    return (
+        f"Write every file that is a result of your work below the directory {artifacts}. "
+        "This overrides any other path for results that is named above."
+    )
+
 
 log = logging.getLogger(__name__)
 

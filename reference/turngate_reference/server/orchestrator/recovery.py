@@ -16,7 +16,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import ProcessNote, Run, Summary
+from turngate_reference.server.store.runs import ProcessNote, Run, Summary
 
 log = logging.getLogger(__name__)
 

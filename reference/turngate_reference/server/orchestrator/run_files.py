@@ -21,7 +21,7 @@ from turngate_reference.engine.lookup import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
-from turngate_reference.server.store.rows import Run, own_cwd
+from turngate_reference.server.store.runs import Run, own_cwd
 
 log = logging.getLogger(__name__)
 

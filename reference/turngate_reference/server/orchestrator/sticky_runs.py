@@ -2,16 +2,22 @@
 
 Competing changes (a reply, a deadline, a cancel, the death of the process) are decided by a compare-and-set
 on the run's state in the store: the later one sees another state and does nothing.
+
+A run with a sticky process, and what the server keeps about it while the process exists.
 """
 
 import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from turngate import Interaction, Outcome
+from msgspec import structs
+
+from turngate import EngineContract, Interaction, Outcome
+from turngate.contract.session_ids import unsafe
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.handle_record import after
@@ -24,18 +30,48 @@ from turngate_reference.server.orchestrator.decide import (
     decide_sticky,
     failed,
 )
-from turngate_reference.server.orchestrator.headless import text_events
-from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt, text_events
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
-from turngate_reference.server.orchestrator.sticky_run import StickyRun
+from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import ProcessNote, Run, StoredQuestion
+from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.runs import ProcessNote, Run, StoredQuestion
+
+
+@dataclass(slots=True)
+class StickyRun:
+    """A run with a process: `run` is its state at the start of the turn, `turn_began` the clock's time then.
+
+    `process` is the note of its process, and `is_gone` says that it has ended. `judge` decides how its turns end, and
+    passes its events on in order. `lost` is None if the process is alive or was
+    ended by turngate.
+    """
+
+    run: Run
+    contract: EngineContract
+    outbox: Outbox
+    on_text: Callable[[str], None]
+    turn_began: float
+    process: ProcessNote
+    is_gone: bool = False
+    lost: events.Lost | None = None
+    judge: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "turngate-judge"))
+
+    def note(self, **fields: Any) -> None:
+        """Change fields of the note of the process."""
+        self.process = structs.replace(self.process, **fields)
+
+    def session(self) -> dict[str, Any] | None:
+        """Return the session id of the process if it is new and a headless resume would accept it too."""
+        session_id = self.process.transport_session_id or ""
+        if self.run.session is not None or not self.contract.sticky.same_id or unsafe(session_id):
+            return None
+        return stored_session(self.contract, session_id, 1)
+
 
 log = logging.getLogger(__name__)
 

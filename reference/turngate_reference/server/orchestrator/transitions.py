@@ -20,10 +20,8 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, Delivery, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import ProcessNote, Run
-from turngate_reference.server.store.runs import add_event
+from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.runs import ProcessNote, Run, add_event
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -24,9 +24,8 @@ from turngate_reference.server.orchestrator.warm_turn import WarmTurn
 from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.states import ENDED, RunErrorCode
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.runs import Run
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from turngate_reference.server.orchestrator.process_memory import resident_memor
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
 from turngate_reference.server.orchestrator.warm_slots import make_room
 from turngate_reference.server.sticky.events import Gone, Lost, Opened, StickyEvent, StickyRequest
-from turngate_reference.server.sticky.host import StickyHost
-from turngate_reference.server.store.rows import ProcessNote
+from turngate_reference.server.sticky.session import StickyHost
+from turngate_reference.server.store.runs import ProcessNote
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
-from turngate_reference.server.orchestrator.headless import HeadlessTurn
-from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.orchestrator.warm_processes import WarmProcess, WarmProcesses
 from turngate_reference.server.states import Delivery, RunErrorCode, State

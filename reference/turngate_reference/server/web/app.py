@@ -9,11 +9,10 @@ from flask import Flask, Response, abort, request
 from turngate_reference.server.app import Server
 from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.metrics import Metrics
-from turngate_reference.server.web.openapi import Operation
+from turngate_reference.server.web.openapi import MAX_BODY, Operation, arguments
 from turngate_reference.server.web.page import routes
 from turngate_reference.server.web.security import Guard
 from turngate_reference.server.web.streams import EventStreams
-from turngate_reference.server.web.validation import MAX_BODY, arguments
 from turngate_reference.server.web.views import Views
 
 

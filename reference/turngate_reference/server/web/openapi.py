@@ -1,14 +1,24 @@
-"""Reads `openapi.yaml`, which defines what the HTTP interface accepts and answers."""
+"""Reads `openapi.yaml`, which defines what the HTTP interface accepts and answers.
+
+Validates requests by the schemas in `openapi.yaml`: bodies, parameters, the idempotency key.
+"""
 
 import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
+from flask import request
+from jsonschema import Draft202012Validator, ValidationError
 from msgspec import Struct
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
+from turngate import strict_json
 from turngate.contract import load
+from turngate.contract.versions import dotted
+from turngate_reference.server.api_errors import ApiError
 
 
 class Operation(Struct, frozen=True):
@@ -71,3 +81,112 @@ def resolved(value: dict[str, Any]) -> dict[str, Any]:
     for part in value["$ref"].removeprefix("#/").split("/"):
         target = target[part]
     return resolved(target)
+
+
+MAX_BODY = 4 * 2**20
+MAX_ERRORS = 20
+_URI = "urn:turngate:openapi"
+_WORDS = {
+    "type": "must be of type {}",
+    "enum": "must be one of {}",
+    "minLength": "must have {} or more characters",
+    "maxLength": "must have {} or fewer characters",
+    "pattern": "must match {}",
+    "minimum": "must be {} or more",
+    "maximum": "must be {} or less",
+    "maxItems": "must have {} or fewer items",
+}
+_PATTERNS = {r"\S": "must not be only white space"}
+
+
+def arguments(operation: Operation) -> dict[str, Any]:
+    """Return the request's parameters, and its body as `body`; ApiError if they are invalid."""
+    given = _parameters(operation)
+    if "requestBody" in operation.definition:
+        given["body"] = _body(operation.definition["requestBody"]["content"]["application/json"]["schema"]["$ref"])
+    return given
+
+
+def _parameters(operation: Operation) -> dict[str, Any]:
+    """Return the parameters by their Python names; if a header and a parameter have the same name, the header wins."""
+    known = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
+    errors = [(f"query.{name}", "is unknown") for name in request.args if known and name not in known]
+    given: dict[str, Any] = {}
+    for place, sent in (("query", request.args), ("header", request.headers)):
+        for parameter in (parameter for parameter in operation.parameters if parameter["in"] == place):
+            name, schema = parameter["name"], resolved(parameter["schema"])
+            texts = sent.getlist(name) or ([schema["default"]] if "default" in schema else [])
+            if len(texts) > 1:
+                errors.append((f"{place}.{name}", "must occur only once"))
+            elif texts:
+                value = number(texts[0]) if schema.get("type") == "integer" else texts[0]
+                errors += _errors(Draft202012Validator(schema, registry=Registry()), value, f"{place}.{name}")
+                given[name.lower().replace("-", "_")] = value
+    _refuse(errors)
+    return given
+
+
+def _body(reference: str) -> dict[str, Any]:
+    if request.mimetype != "application/json":
+        hint = "add the header Content-Type: application/json"
+        raise ApiError(
+            "UNSUPPORTED_MEDIA_TYPE", f"Content-Type is {request.mimetype or 'missing'!r}, not 'application/json'", hint
+        )
+    try:
+        value: dict[str, Any] = strict_json.parse(request.get_data(cache=False).decode())
+    except (ValueError, RecursionError) as wrong:
+        why = "it is nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
+        raise ApiError("BAD_JSON", f"the body isn't valid JSON: {why}", "send UTF-8 JSON") from wrong
+    check(reference, value)
+    return value
+
+
+def number(text: Any) -> Any:
+    """Return a text as the whole number that it is, if that has at most 19 digits; any other value as it is."""
+    return int(text) if re.fullmatch("-?[0-9]{1,19}", str(text)) else text
+
+
+def event_id(place: Literal["query", "header"], name: str) -> int | None:
+    """Return the event id that a parameter or a header of this request holds, or None; ApiError if it is invalid."""
+    sent = request.args if place == "query" else request.headers
+    if name not in sent:
+        return None
+    value: int = number(sent[name])
+    _refuse(_errors(_validator("#/components/schemas/EventId"), value, f"{place}.{name}"))
+    return value
+
+
+def check(reference: str, value: Any) -> None:
+    """Check a body against a schema of the document, by its reference; ApiError if it is invalid."""
+    _refuse(_errors(_validator(reference), value, "$"))
+
+
+def _refuse(errors: list[tuple[str, str]]) -> None:
+    if errors:
+        place, message = errors[0]
+        told = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
+        hint = "see the schemas in GET /json"
+        raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": told})
+
+
+def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tuple[str, str]]:
+    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    return [(root + dotted(tuple(error.absolute_path))[1:], _worded(error)) for error in errors]
+
+
+def _worded(error: ValidationError) -> str:
+    """Return what is wrong, without repeating a value that may be long."""
+    template = _WORDS.get(str(error.validator))
+    if template is None:
+        return error.message[:300]
+    value: Any = error.validator_value
+    if error.validator == "pattern":
+        template = _PATTERNS.get(value, template)
+    return template.format(", ".join(map(str, value)) if isinstance(value, list) else value)
+
+
+@cache
+def _validator(reference: str) -> Draft202012Validator:
+    """Return the validator of a schema of the document; references stay inside the document, and nothing is fetched."""
+    resource = DRAFT202012.create_resource(document())
+    return Draft202012Validator({"$ref": _URI + reference}, registry=Registry().with_resource(_URI, resource))

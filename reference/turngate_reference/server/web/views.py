@@ -12,7 +12,7 @@ from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Run, Summary
+from turngate_reference.server.store.runs import Run, Summary
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes

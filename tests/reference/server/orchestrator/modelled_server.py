@@ -25,7 +25,7 @@ from turngate_reference.server.states import State
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 SLOTS, TIMEOUT = 2, 100
 STICKY = "sticky_process"

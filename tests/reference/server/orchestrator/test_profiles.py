@@ -16,8 +16,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import MARKER, ProbeResult, Verification, identity, save_result
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT
-from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Profiles
 from turngate_reference.server.orchestrator.verification import Status, Verifier, Verify
 
 GOOD = "echo 'Usage: codex exec resume --json [SESSION_ID] [PROMPT]'"

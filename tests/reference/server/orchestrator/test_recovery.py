@@ -15,7 +15,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 
 def only(server_env: ServerEnv, state: State) -> Run:

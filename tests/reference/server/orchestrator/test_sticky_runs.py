@@ -23,11 +23,11 @@ from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import commands, profiles
+from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.orchestrator.prompts import artifact_patch
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
+from turngate_reference.server.store.runs import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]

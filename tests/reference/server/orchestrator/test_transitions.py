@@ -23,7 +23,7 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult, 
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
 from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 QUESTION = Interaction("open_text", "?")
 ENDS = {

@@ -17,11 +17,11 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import turns
-from turngate_reference.server.orchestrator.prompts import artifact_patch
+from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 
 def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None:

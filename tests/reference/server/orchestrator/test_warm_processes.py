@@ -16,7 +16,7 @@ from turngate_reference.server.orchestrator import warm_processes
 from turngate_reference.server.orchestrator.warm_processes import MEMORY_SECONDS, WarmProcesses
 from turngate_reference.server.states import State
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened, StickyEvent, StickyRequest
-from turngate_reference.server.store.rows import ProcessNote
+from turngate_reference.server.store.runs import ProcessNote
 
 REQUEST = StickyRequest(Path("codex"), load.contract("codex").at(), Path("/"), {}, Mode.INTERACTIVE, "tag", Path("/"))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference.server.sticky.stage import Stage
-from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.sticky.session import StickyHost
 
 
 @pytest.fixture(name="stage")

@@ -4,7 +4,7 @@ from tests.reference.caller import Caller
 from tests.reference.wire import exchange, served
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server.web.listener import address_of, bound, url
-from turngate_reference.server.web.validation import MAX_BODY
+from turngate_reference.server.web.openapi import MAX_BODY
 
 
 def test_a_body_is_bounded(caller: Caller) -> None:

@@ -18,7 +18,7 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import StoredEvent
+from turngate_reference.server.store.runs import StoredEvent
 from turngate_reference.server.web.streams import EventStreams, as_lines
 
 

@@ -12,7 +12,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
+from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 from turngate_reference.server.web.page.text import Output, outputs
 
 PAGE = 25

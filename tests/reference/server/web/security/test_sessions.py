@@ -7,7 +7,7 @@ from flask import Request, Response
 from werkzeug.test import EnvironBuilder
 
 from tests.reference.caller import TOKEN
-from turngate_reference.server.web.sessions import LIFETIME, BrowserSessions
+from turngate_reference.server.web.security import LIFETIME, BrowserSessions
 
 
 def request(cookie: str = "", origin: str = "http://localhost") -> Request:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from turngate_reference.server.orchestrator.help_survey import Memo
+from turngate_reference.server.orchestrator.profiles import Memo
 
 
 def test_all_who_ask_at_once_wait_for_the_first() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.store.rows import StoredQuestion
-from turngate_reference.server.web.page.forms import idempotency_key, reply_request, run_request
+from turngate_reference.server.store.runs import StoredQuestion
+from turngate_reference.server.web.page.routes import idempotency_key, reply_request, run_request
 
 
 def question(*options: str, fields: tuple[str, ...] = (), kind: str = "choose_one") -> StoredQuestion:

@@ -5,9 +5,9 @@ import pytest
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate_reference.server.orchestrator.sticky_run import StickyRun
-from turngate_reference.server.store.outbox import Outbox
-from turngate_reference.server.store.rows import ProcessNote, Run
+from turngate_reference.server.orchestrator.sticky_runs import StickyRun
+from turngate_reference.server.store.database import Outbox
+from turngate_reference.server.store.runs import ProcessNote, Run
 
 CODEX = load.contract("codex").at("0.169.0")
 ID = CODEX.handle.nonexistent_id

@@ -5,7 +5,7 @@ import pytest
 
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import Run
 
 REQUEST = {"engine": "codex", "execution_mode": "auto", "session_timeout_sec": 5}
 

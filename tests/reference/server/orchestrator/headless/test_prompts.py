@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from turngate import Mode, mode_patch
-from turngate_reference.server.orchestrator.prompts import artifact_patch, first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.headless import artifact_patch, first_prompt, reply_prompt
 
 BANNED = "Never ask the user a question."
 HERE = Path("/runs/x/work/artifacts/abcdefgh")

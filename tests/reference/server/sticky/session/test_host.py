@@ -8,7 +8,7 @@ from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
 from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened, TurnEnded
-from turngate_reference.server.sticky.host import WORKERS, StickyHost
+from turngate_reference.server.sticky.session import WORKERS, StickyHost
 
 MANY = 100
 ANSWER = """#!/bin/sh

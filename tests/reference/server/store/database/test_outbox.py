@@ -11,15 +11,14 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
-from turngate_reference.server.store import database, outbox
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.outbox import Outbox, Write
+from turngate_reference.server.store import database
+from turngate_reference.server.store.database import Outbox, Store, Write
 
 
 @pytest.fixture(name="store")
 def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
-    monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(database, "RETRY_SECONDS", 0.1)
     with contextlib.closing(Store(tmp_path / "turngate.db")) as store:
         with store.writing() as connection:
             connection.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT)")
@@ -67,7 +66,7 @@ def test_it_is_written_without_a_flush(store: Store) -> None:
 
 def test_memory_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that doesn't fit is rejected; there is room again once pending writes are made."""
-    monkeypatch.setattr(outbox, "MAX_PENDING", 10)
+    monkeypatch.setattr(database, "MAX_PENDING", 10)
     turn = Outbox(store)
     with locked_database(tmp_path / "turngate.db"):
         assert [turn.put(adding(text), len(text)) for text in ("1234567", "7654", "321")] == [True, False, True]
