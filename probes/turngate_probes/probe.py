@@ -18,7 +18,8 @@ from turngate import EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
-from turngate.process.executable import ProbeResult, difference, fingerprint, identity, save_result
+from turngate.process.executable import difference, fingerprint, identity
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS

@@ -12,7 +12,8 @@ from typing import Literal
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, capability
 from turngate.files import default_cache
-from turngate.process.executable import Verification, identity, save_result
+from turngate.process.executable import identity
+from turngate.process.probe_results import Verification, save_result
 from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well

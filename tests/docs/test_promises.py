@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.hooks import ROOT
 from turngate import model, strict_json
-from turngate.contract import load
+from turngate.contract import load, yaml_text
 from turngate_reference import access
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import decide, headless
@@ -43,7 +43,7 @@ LIMITS = {
     "CPU time to check an output schema": f"{checker.SCHEMA_SECONDS:g} second",
     "CPU time to check final data against an output schema": f"{checker.DATA_SECONDS:g} seconds",
     "memory of a process that checks output schemas": f"{checker.MEMORY // MIB} MiB",
-    "contract file": f"{load.MOST_BYTES // 2**10} KiB, {load.MOST_VALUES:,} values",
+    "contract file": f"{load.MOST_BYTES // 2**10} KiB, {yaml_text.MOST_VALUES:,} values",
     "copies of the database from before upgrades": f"{upgrade.KEPT}",
 }
 

@@ -16,7 +16,7 @@ from turngate.contract.clauses import Level, Result
 from turngate.contract.load import first_error
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.files import default_cache
-from turngate.process.executable import ProbeResult, last_result
+from turngate.process.probe_results import ProbeResult, last_result
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read

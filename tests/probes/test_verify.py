@@ -10,7 +10,8 @@ import pytest
 from tests.probes import engines
 from turngate.contract import load
 from turngate.files import default_cache
-from turngate.process.executable import ProbeResult, Verification, identity, last_result
+from turngate.process.executable import identity
+from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate_probes import verify
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.releases.source import Release

@@ -1,28 +1,14 @@
 """Loads contracts and the clause catalogue: strict YAML, JSON Schema, and rules that a schema can't express.
 
 The only module that uses jsonschema. PyYAML and jsonschema are slow to import, so only what needs them imports them.
-
-Explains JSON Schema errors in plain words: what is wrong, where, and how to fix it.
-
-Reads YAML strictly: only the core types, no duplicate keys, and the place of every value. The only user of PyYAML.
-
-`0.140`, `on` and `12:30` are text.
-
-Contracts for single releases in the user's cache, so that a turn reads no YAML.
-
-A cached contract holds the whole source that it was made from, and the state of the code that made it. Where either
-differs, where it is the contract of another release, or where the file is unreadable, damaged or not the user's own,
-it is made anew. A cache that can't be written only costs time.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
@@ -34,155 +20,6 @@ from turngate.sanitize import bounded
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue
-from contextlib import suppress
-
-from msgspec import Struct, json
-
-from turngate.files import default_cache, is_packaged, keep_newest, read_own, state_of, write_atomically
-
-_TYPES = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "null": "null"}
-
-
-def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[ContractError]:
-    """Explain an error of the jsonschema library; several unknown keys in one object give several mistakes.
-
-    `tell` makes an error from path, message and hint; `of_key` says that the key is wrong, not the value at the path.
-    """
-    path, value, rule = tuple(error.absolute_path), error.validator_value, error.validator
-    meaning = error.schema.get("description", "") if isinstance(error.schema, Mapping) else ""
-    if rule == "additionalProperties" and value is False:
-        for key in error.instance:
-            known = error.schema.get("properties", {})
-            if key not in known:
-                hint = did_you_mean(key, known, f"known keys: {', '.join(sorted(known))}")
-                yield tell((*path, key), f"unknown key {key!r}", hint, of_key=True)
-    elif rule == "required":
-        # the library yields one error per missing key, and names the key only in its message
-        key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
-        meaning = error.schema.get("properties", {}).get(key, {}).get("description", "")
-        yield tell(path, error.message, meaning or f"add `{key}: ...`")
-    elif rule == "not":
-        yield tell(path, f"key {path[-1]!r} conflicts with the other keys", "remove it", of_key=True)
-    elif rule == "type":
-        types = [value] if isinstance(value, str) else value
-        yield tell(path, error.message, meaning or "write " + " or ".join(_TYPES.get(t, t) for t in types))
-    elif rule == "format":
-        yield tell(path, f"{error.message}: {_broken(error.instance)}", "write a Python regular expression")
-    elif rule in {"enum", "const"}:
-        allowed = [str(item) for item in value] if rule == "enum" else [str(value).lower()]
-        hint = did_you_mean(str(error.instance), allowed, f"write one of: {', '.join(allowed)}")
-        yield tell(path, error.message, hint)
-    else:
-        yield tell(path, error.message, meaning or f"the schema requires {rule}: {str(value)[:200]}")
-
-
-def _broken(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as broken:
-        return str(broken)
-    return "not read"
-
-
-Places = dict[Path_, tuple[int, int]]
-MOST_VALUES = 50_000
-_MOST_TEXT = 4 * 2**20  # characters
-
-
-def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]:
-    """Return a text as data, with the line and column (from 1) of every path and key in it.
-
-    ContractError on a syntax error, a duplicate key, a key that is not text, or too many values, for which a few
-    aliases suffice. A file of `ours` is read with libyaml.
-    """
-    try:
-        node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ContractError(broken.problem or "not YAML", file, *place, hint="fix the YAML syntax") from broken
-    except yaml.YAMLError as broken:
-        raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
-    except (UnicodeEncodeError, RecursionError) as broken:
-        message = "nested too deeply" if isinstance(broken, RecursionError) else "not Unicode text"
-        raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
-    construction = _Construction(file)
-    try:
-        data = construction.of(node, ()) if node else None
-    except RecursionError as broken:
-        raise ContractError("an alias refers to its own anchor", file, hint="write the value out") from broken
-    return data, construction.marks, construction.keys
-
-
-class _Construction:
-    """Makes data of nodes and notes their places, within limits, since an alias repeats all that its anchor holds."""
-
-    def __init__(self, file: str) -> None:
-        self.marks, self.keys = Places(), Places()
-        self._file = file
-        self._text = 0
-
-    def of(self, node: yaml.Node, path: Path_) -> Any:
-        """Return the data of a node at a path; ContractError if it is invalid."""
-        self.marks[path] = _place(node)
-        if len(self.marks) > MOST_VALUES:
-            raise self._error(f"more than {MOST_VALUES} values", path, "write less, and use fewer aliases")
-        if isinstance(node, yaml.SequenceNode):
-            return [self.of(child, (*path, i)) for i, child in enumerate(node.value)]
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        self._text += len(node.value)
-        if self._text > _MOST_TEXT:
-            raise self._error(f"more than {_MOST_TEXT} characters", path, "write less, and use fewer aliases")
-        try:
-            return _scalar(node)
-        except ValueError:
-            raise self._error("not an integer", path, "write plain digits") from None
-
-    def _mapping(self, node: yaml.MappingNode, path: Path_) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key, place = key_node.value, _place(key_node)
-            if not isinstance(key, str):
-                raise ContractError("a key must be text", self._file, *place, dotted(path))
-            if key in mapping:
-                raise ContractError(f"key {key!r} occurs twice", self._file, *place, dotted(path), "keep one of them")
-            self.keys[*path, key] = place
-            mapping[key] = self.of(value_node, (*path, key))
-        return mapping
-
-    def _error(self, message: str, path: Path_, hint: str) -> ContractError:
-        return ContractError(message, self._file, *self.marks[path], dotted(path), hint)
-
-
-def _place(node: yaml.Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
-
-
-def _scalar(node: yaml.Node) -> Any:
-    if node.tag == "tag:yaml.org,2002:null":
-        return None
-    if node.tag == "tag:yaml.org,2002:bool":
-        return node.value == "true"
-    return int(node.value) if node.tag == "tag:yaml.org,2002:int" else node.value
-
-
-class _CoreLoader(yaml.SafeLoader):
-    """Recognizes null, true, false and plain decimal integers; everything else is text."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
-
-
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"null\Z"), ["n"])
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(true|false)\Z"), ["t", "f"])
-_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-9][0-9]*)\Z"), list("-0123456789"))
-
-
-class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Does the same with libyaml; only its error messages differ."""
-
-    yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
-
 
 ONE_OF = (
     "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
@@ -388,6 +225,8 @@ def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
 def _explained(errors: Iterable[Any], tell: Callable[..., ContractError]) -> Iterator[ContractError]:
     import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
 
+    from turngate.contract.mistakes import mistakes  # noqa: PLC0415 - as above
+
     for error in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
         yield from mistakes(jsonschema.exceptions.best_match([error]) or error, tell)
 
@@ -415,53 +254,6 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
     """
     if not ours and len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise too_long(text, file)
+    from turngate.contract.yaml_text import read_yaml  # noqa: PLC0415 - slow to import, and not needed with a cache
 
     return Document(file, *read_yaml(text, file, ours=ours))
-
-
-KEPT = 64  # files in a folder
-_MAX_BYTES = 2**20
-_UNUSABLE = (OSError, ValueError, RuntimeError)  # RuntimeError: there is no home, or the JSON is nested too deeply
-
-
-class CachedContract(Struct, frozen=True):
-    """A contract for one release, with the code and the source that it was made from."""
-
-    code: str
-    source: str
-    contract: EngineContract
-
-
-def cached_contract(engine: str, version: str | None = None) -> EngineContract:
-    """Return what `load_contract` does, with the same errors, from the cache if possible."""
-    file = contract_file(engine)
-    source = text_of(file, name_of(file))
-    with suppress(*_UNUSABLE):
-        cached = decode(read_own(_kept_at(file, version), _MAX_BYTES), CachedContract)
-        asked = (_code(), source, engine, version)
-        if (cached.code, cached.source, cached.contract.engine, cached.contract.version) == asked:
-            return cached.contract
-    contract = Contract(parse(source, name_of(file), ours=True))
-    resolved = contract.at(version)
-    with suppress(*_UNUSABLE):
-        told = {"code": _code(), "source": source, "contract": contract.claims_at(version)}
-        _write(_kept_at(file, version), json.encode(told))
-    return resolved
-
-
-def _write(place: Path, data: bytes) -> None:
-    if len(data) <= _MAX_BYTES and (place.is_file() or not place.exists()):  # writing to a pipe would block
-        write_atomically(place, data.decode(), private=True)
-        keep_newest(place.parent, KEPT)
-
-
-def _kept_at(file: Path, version: str | None) -> Path:
-    if version and "/" in version:
-        raise ValueError(f"{version} is no version")
-    folder = "contracts" if is_packaged(file) else "overlay-contracts"
-    return default_cache() / folder / f"{file.stem}@{version or 'newest'}.json"
-
-
-@cache
-def _code() -> str:
-    return state_of(Path(__file__).parent, ".py")

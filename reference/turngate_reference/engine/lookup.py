@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from turngate import EngineContract, NotCoveredError, Stop, engine_version, find_executable
-from turngate.contract.load import cached_contract
+from turngate.contract.cached import cached_contract
 from turngate.decoding import decode
 from turngate.files import read_regular, write_atomically
 from turngate.process.executable import identity

@@ -12,11 +12,12 @@ from typing import Any
 from msgspec import structs
 
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_names, find_executable
-from turngate.contract.load import cached_contract
+from turngate.contract.cached import cached_contract
 from turngate.contract.verdict import profile
 from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
-from turngate.process.executable import ProbeResult, identity, is_simulated, last_result
+from turngate.process.executable import identity, is_simulated
+from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
 from turngate_reference.server.orchestrator import warm_wait

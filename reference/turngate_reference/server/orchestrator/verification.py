@@ -18,7 +18,8 @@ from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
 from turngate.decoding import decode
 from turngate.files import default_cache, overlay_options
 from turngate.process import Stdin, run
-from turngate.process.executable import ProbeResult, Verification, identity, is_simulated, last_result
+from turngate.process.executable import identity, is_simulated
+from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate.sanitize import bounded, visible
 from turngate_reference.engine.lookup import InstalledEngine
 

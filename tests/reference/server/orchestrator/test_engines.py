@@ -23,7 +23,8 @@ from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
 from turngate.process import Stop, executable
-from turngate.process.executable import ProbeResult, identity, save_result
+from turngate.process.executable import identity
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.orchestrator.engines import Engines

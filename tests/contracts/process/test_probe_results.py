@@ -11,7 +11,9 @@ import pytest
 
 from turngate.contract.verdict import Verdict
 from turngate.model import EngineResumeCapability
-from turngate.process.executable import ProbeResult, identity, last_result, save_result
+from turngate.process import probe_results
+from turngate.process.executable import identity
+from turngate.process.probe_results import ProbeResult, last_result, save_result
 
 
 @pytest.fixture(name="executable")
@@ -80,7 +82,7 @@ def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
 
 def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the newest results are kept."""
-    monkeypatch.setattr("turngate.process.executable.KEPT", 2)
+    monkeypatch.setattr(probe_results, "KEPT", 2)
     for i, engine in enumerate(("codex", "gemini", "qwen")):
         save_result(result(executable, engine=engine), cache)
         # files written in one moment may have the same time

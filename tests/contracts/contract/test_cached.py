@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.contract.small import SMALL
-from turngate.contract import load
-from turngate.contract.load import cached_contract
+from turngate.contract import cached, load
+from turngate.contract.cached import cached_contract
 from turngate.errors import ContractError, NotCoveredError
 from turngate.files import contract_files, use_overlay
 
@@ -92,7 +92,7 @@ def test_the_newest_contract_is_not_that_of_a_release_called_newest(cache: Path)
 
 def test_old_files_are_removed(cache: Path, monkeypatch: pytest.MonkeyPatch, parsed: list[str]) -> None:
     """Only the files written last are kept; what a killed writer left counts as well."""
-    monkeypatch.setattr(load, "KEPT", 2)
+    monkeypatch.setattr(cached, "KEPT", 2)
     cached_contract("codex", "0.140.0")
     left = _only_file(cache).with_name(".codex@0.140.0.json.1-1.part")
     left.write_text("{")
@@ -106,7 +106,7 @@ def test_old_files_are_removed(cache: Path, monkeypatch: pytest.MonkeyPatch, par
 
 def test_what_is_too_long_is_not_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contract that would be too long to be read from the cache isn't written to it."""
-    monkeypatch.setattr(load, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(cached, "_MAX_BYTES", 1000)
     assert cached_contract("codex") == load.load_contract("codex")
     assert not cache.exists()
 
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_replaced(cache: Path, parsed: list[str]) -> None:
 def test_another_turngate_makes_its_own(monkeypatch: pytest.MonkeyPatch, parsed: list[str]) -> None:
     """A contract that other code has cached is made anew."""
     cached_contract("codex")
-    monkeypatch.setattr(load, "_code", lambda: "another")
+    monkeypatch.setattr(cached, "_code", lambda: "another")
     cached_contract("codex")
     assert len(parsed) == 2
 
