@@ -175,7 +175,6 @@ class Simulation(Struct, frozen=True):
     first_response: Printed once, when the model has answered or failed for good, before anything else.
     called: Printed for each tool that the model calls: {tool}, {call_id}, {arguments}, {subject}, and {call}, its
         number from 0.
-    refused_call: How a turn ends after a refused tool call. Absent: the model gets the refusal.
     retries: Backend failure (such as 429) -> how often it sends the request again.
     retrying: Printed before each of these retries: {attempt}. Without any, printed once when the model backend fails.
     unanswered: Printed where a failing backend looks like a success.
@@ -197,7 +196,6 @@ class Simulation(Struct, frozen=True):
     started: tuple[Line, ...] = ()
     first_response: tuple[Line, ...] = ()
     called: tuple[Line, ...] = ()
-    refused_call: Ending | None = None
     retries: Mapping[Text, Annotated[int, Meta(ge=1)]] = field(default_factory=dict)
     retrying: tuple[Line, ...] = ()
     unanswered: tuple[Line, ...] = ()

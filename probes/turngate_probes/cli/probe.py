@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--keep",
     type=folder(),
     metavar="DIR",
-    help="Keep all sandboxes and the journal in DIR, which must be new or empty.",
+    help="Keep all sandboxes and the journal in DIR, which must hold no others.",
 )
 @clause_option
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
@@ -79,10 +79,8 @@ def probe(
     if is_live and (clauses or keep or not targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
     only = CLAUSES if is_live else known_clauses(clauses, level)
-    if keep and keep.exists() and any(keep.iterdir()):
-        raise click.BadParameter(
-            f"{keep} isn't empty: name a new folder, so that nothing is mixed or lost", param_hint="--keep"
-        )
+    if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
+        raise click.BadParameter(f"{keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep")
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
     skipped: tuple[SkippedEngine, ...] = ()
     asked = list(dict.fromkeys(map(parse_target, targets)))

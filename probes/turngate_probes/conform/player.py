@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, TurngateError
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.build import unguarded
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate.contract.structs import Deviation
@@ -51,7 +50,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         return replace(start, kind="process", widening=_widening(argv, contract))
     latest = tuple(token for token in argv if token in contract.launch.latest)
     try:
-        asked = arguments.read(unguarded(contract), named(contract, argv, newest))
+        asked = arguments.read(contract, named(contract, argv, newest))
     except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return replace(start, kind="refused", problem=str(problem), widening=_widening(before, contract))

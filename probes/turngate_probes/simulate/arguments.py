@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.build import unguarded
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import PromptChannel
 from turngate.contract.simulation import ArgumentSyntax
@@ -271,13 +272,16 @@ class Asked(Struct, frozen=True):
 
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
-    """Read the arguments of a turn; UsageProblem if the engine refuses them."""
-    reader = _reader(contract)
+    """Read the arguments of a turn, with or without those that guard it; UsageProblem if the engine refuses them."""
+    plain = unguarded(contract)
+    reader = _reader(plain)
     with _explained(reader):
-        return _asked(contract, reader.syntax, reader.read(argv))
+        line = reader.read(argv)
+        auto = bool(auto_flags_in(as_in_contract(tuple(line.tokens), contract), contract))
+        return _asked(plain, reader.syntax, line, auto=auto)
 
 
-def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) -> Asked:
+def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, *, auto: bool) -> Asked:
     """Return what arguments ask for once they are read."""
     started, resumed = commands(contract.launch.start), commands(contract.launch.resume)
     if line.commands not in (started, resumed):
@@ -289,7 +293,6 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) 
     if named is None and line.commands == resumed and line.words and not newest:
         handle = line.words.pop(0)
     prompt, channel = _prompt(contract, syntax, line)
-    auto = bool(auto_flags_in(as_in_contract(tuple(line.tokens), contract), contract))
     return Asked(handle, newest, prompt, channel, _model(contract, line), auto, _is_plain(contract, syntax, line), line)
 
 

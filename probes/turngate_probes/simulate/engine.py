@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed
-from turngate.argv.build import unguarded
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, surroundings
 from turngate_probes.simulate.arguments import Asked, UsageProblem
@@ -180,8 +179,6 @@ class HeadlessCall:
         answer = self._ask(session.messages)
         if isinstance(answer, Failed):
             return self._failed(answer)
-        if isinstance(answer, Called) and self.simulation.refused_call:
-            return self._end(self.simulation.refused_call)
         self._respond()
         text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
@@ -236,7 +233,7 @@ class HeadlessCall:
         self.facts = self.facts - {"done", "refused"} | {"refused" if failure else "done"}
         self._respond()
         self._print(self.simulation.called)
-        return Acted(failure or "done", ends=bool(failure and self.simulation.refused_call))
+        return Acted(failure or "done")
 
     def _failed(self, failed: Failed) -> int:
         """Report a failing backend, hang, or treat it as a success, as the contract declares."""
@@ -295,7 +292,7 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
     try:
         if (start := read_start(contract, argv)) is not None:
             return _serve(contract, simulation, start, world)
-        asked = arguments.read(unguarded(contract), argv)
+        asked = arguments.read(contract, argv)
         acts = surroundings.lets_act(contract, argv, world.env, world.cwd)
         return HeadlessCall(contract, simulation, surroundings.visit(contract, argv, world), asked, acts=acts).run()
     except UsageProblem as problem:

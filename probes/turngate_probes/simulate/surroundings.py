@@ -81,9 +81,10 @@ def _redirected(redirect: Redirect, values: Mapping[str, str], world: EngineCont
     """Let a redirect have its effect, and return what the engine's environment is then."""
     match redirect.kind:
         case "address":
-            _send(f"{values.get('stranger', '')}/v1/chat/completions", {})
+            _send("POST", f"{values.get('stranger', '')}/v1/chat/completions", {})
         case "credentials":
-            _send(f"{world.env.get(URL_VARIABLE, '')}/v1/models", {"authorization": f"Bearer {values.get('planted')}"})
+            key = {"authorization": f"Bearer {values.get('planted')}"}
+            _send("GET", f"{world.env.get(URL_VARIABLE, '')}/v1/models", key)
         case "system-prompt":
             backend, said = world.backend, {"role": "system", "content": values.get("marker", "")}
 
@@ -103,13 +104,13 @@ def _start(program: str, argument: str, env: Mapping[str, str]) -> None:
         os.waitpid(os.posix_spawn(program, (program, argument), env), 0)
 
 
-def _send(url: str, headers: Mapping[str, str]) -> None:
+def _send(method: str, url: str, headers: Mapping[str, str]) -> None:
     import http.client  # noqa: PLC0415 - slow to import, and a workspace seldom redirects an engine
 
     parts = urlsplit(url)
     with suppress(OSError, http.client.HTTPException):
         connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port)
-        connection.request("POST", parts.path, b"{}", dict(headers))
+        connection.request(method, parts.path, b"{}" if method == "POST" else None, dict(headers))
         connection.getresponse().read()
         connection.close()
 
@@ -157,7 +158,7 @@ def _held(template: str, text: str, *, is_json: bool) -> dict[str, str] | None:
 def _contained(template: object, data: object) -> dict[str, str] | None:
     match template, data:
         case dict(), dict():
-            parts = [_contained(value, data.get(key)) for key, value in template.items()]
+            parts = [_member(key, value, data) for key, value in template.items()]
         case list(), list():
             found = [
                 [held for held in (_contained(one, other) for other in data) if held is not None] for one in template
@@ -171,6 +172,12 @@ def _contained(template: object, data: object) -> dict[str, str] | None:
     if None in parts:
         return None
     return {name: value for part in parts for name, value in (part or {}).items()}
+
+
+def _member(key: str, value: object, data: Mapping[str, object]) -> dict[str, str] | None:
+    """Return the values of the slots of one member of an object, whose key may have slots too."""
+    found = (_contained(value, other) for name, other in data.items() if _pattern(key).fullmatch(name))
+    return next((held for held in found if held is not None), None)
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -46,10 +46,10 @@ def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int
 
 
 def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder with anything in it is refused, so that no earlier probe is mixed with this one."""
-    (tmp_path / "notes").touch()
+    """A folder with sandboxes in it is refused, so that no earlier probe is mixed with this one."""
+    (tmp_path / "codex@0.169.0").mkdir()
     assert cli.run(["probe", "--level", "static", "codex", "--keep", str(tmp_path)]) == 2
-    assert "isn't empty" in capsys.readouterr().err
+    assert "holds the sandboxes of another probe" in capsys.readouterr().err
 
 
 def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
