@@ -79,7 +79,9 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             options[word] = rest.pop(0)
             if options[word].startswith("notify="):
                 subprocess.run(json.loads(options[word].removeprefix("notify=")), check=False)
-        elif not word.startswith("--"):
+        elif word.startswith("--"):
+            options[word] = ""
+        else:
             words.append(word)
     if "refuses-auto" in LIES and options.get("--sandbox") == "workspace-write":
         sys.exit("error: unexpected value for '--sandbox'")
@@ -180,13 +182,13 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
         return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
     try:
-        told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`"
+        told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`{instructions(options)}"
         tools = [{"type": "function", "name": name} for name in offered(options)]
         document = {"model": options.get("--model"), "instructions": told, "input": content, "tools": tools}
         status, body = send("POST", "/responses", document)
         said = json.loads(body)["output"][0] if status == 200 else None
         if said and said["type"] == "function_call":
-            output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options)}
+            output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options, said["arguments"])}
             del said["id"]
             status, body = send("POST", "/responses", document | {"input": [*content, said, output]})
             said = json.loads(body)["output"][0]
@@ -208,14 +210,33 @@ def offered(options: dict[str, str]) -> list[str]:
     return ["exec_command", *(["apply_patch"] if options.get("--sandbox") == "workspace-write" else [])]
 
 
-def act(options: dict[str, str]) -> str:
+def instructions(options: dict[str, str]) -> str:
+    """Return what a trusted workspace adds to the system prompt, and start the programs that it names."""
+    if "--trust" not in options or not (config := Path(".codex/config.toml")).exists():
+        return ""
+    held = tomllib.loads(config.read_text())
+    for server in held.get("mcp_servers", {}).values():
+        subprocess.run([server["command"], *server["args"]], check=False)
+    return Path(held["model_instructions_file"]).read_text() if "model_instructions_file" in held else ""
+
+
+def act(options: dict[str, str], arguments: str) -> str:
     """Run the tool if that is allowed; return its result for the model."""
     if "hangs-at-tools" in LIES:
         signal.pause()
-    if options.get("--sandbox") != "workspace-write" and "acts-unasked" not in LIES:
+    if not may_act(options) and "acts-unasked" not in LIES:
         return "rejected by the sandbox"
-    Path("touched.txt").write_text("hi")
+    Path("ran.txt" if "ran.txt" in arguments else "touched.txt").write_text("hi")
     return "done"
+
+
+def may_act(options: dict[str, str]) -> bool:
+    """Whether the sandbox, or without that option the settings of the user, or a rule of the user, allow it."""
+    settings = tomllib.loads((HOME / "config.toml").read_text())
+    widened = {"sandbox_mode", "default_permissions", "projects"} & settings.keys()
+    by_default = "workspace-write" if widened else "read-only"
+    ruled = "--ignore-rules" not in options and any((HOME / "rules").glob("*.rules"))
+    return ruled or options.get("--sandbox", by_default) == "workspace-write"
 
 
 def send(method: str, path: str, document: object) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.printing import Slots
 
 _CONTENT = "simulated\n"
-_ECHO = re.compile(r"\becho (?P<text>[\w ]+?) *> *(?P<path>[\w./-]+)$")
+_WRITES = re.compile(r"(?:\becho (?P<text>[\w ]+?) *> *|\btouch )(?P<path>[\w./-]+)$")
 
 
 def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
@@ -57,11 +57,9 @@ def _file(call: Called, tool: ToolUse, cwd: str) -> tuple[Path, str]:
     key = _path_key(tool)
     name = call.arguments.get(key) if key else None
     if not isinstance(name, str) or not name:
-        command = _ECHO.search(call.text.rstrip("'"))
-        return (
-            (Path(cwd, command["path"]), f"{command['text']}\n")
-            if command
-            else (Path(cwd, tool.creates_file), _CONTENT)
-        )
+        command = _WRITES.search(call.text.rstrip("'"))
+        if command is None:
+            return Path(cwd, tool.creates_file), _CONTENT
+        return Path(cwd, command["path"]), f"{command['text']}\n" if command["text"] else ""
     others = (value for other, value in call.arguments.items() if other != key and isinstance(value, str))
     return Path(cwd, name), next(others, _CONTENT)
