@@ -212,7 +212,8 @@ def offered(options: dict[str, str]) -> list[str]:
 
 def instructions(options: dict[str, str]) -> str:
     """Return what a trusted workspace adds to the system prompt, and start the programs that it names."""
-    if "--trust" not in options or not (config := Path(".codex/config.toml")).exists():
+    trusted = "--trust" in options or options.get("-c", "").startswith("projects=")
+    if not trusted or not (config := Path(".codex/config.toml")).exists():
         return ""
     held = tomllib.loads(config.read_text())
     for server in held.get("mcp_servers", {}).values():
