@@ -41,7 +41,7 @@ RECORDED = {
     "opencode": Recorded("1.18.33", 0, 5, "The arguments provided to the tool are invalid"),
     "claude": Recorded("2.1.330"),
     "qwen": Recorded("0.24.4", 2, 5, "that permission was declined."),
-    "copilot": Recorded("1.0.102", 4, 22, "Permission denied because no interactive user response was available."),
+    "copilot": Recorded("1.0.102", 6, 24, "Tool 'create' does not exist."),
     "kilo": Recorded("7.7.7", 0, 5, "Model tried to call unavailable tool 'write'."),
     "grok": Recorded("1.0.41", 1, 3, "Denied by permission policy"),
     "pi": Recorded("0.87.1", 7, 25, "Tool write not found"),

@@ -91,7 +91,9 @@ def refuse(call: WrappedCall, option: str, after: str = "") -> None:
 
 @before
 def add(call: WrappedCall, arguments: list[str], after: str) -> None:
-    """Act as if further arguments were passed after a word."""
+    """Act as if further arguments were passed after a word, unless they were."""
+    if {*arguments} <= {*call.argv}:
+        return
     at = call.argv.index(after) + 1
     call.argv[at:at] = arguments
 

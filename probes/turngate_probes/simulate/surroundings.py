@@ -32,7 +32,10 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
     env, cwd = world.env, world.cwd
     guarded = _is_guarded(contract, argv, env)
     for canary in contract.canaries:
-        if not (guarded and canary.files and not canary.options) and (program := _offered(canary, argv, env, cwd)):
+        # without guards, an option that trusts the workspace outranks those that make the engine ask
+        trusted = canary.control.options and not (contract.guards.options or contract.guards.env)
+        kept_out = guarded and canary.files and not canary.options and not trusted
+        if not kept_out and (program := _offered(canary, argv, env, cwd)):
             _start(program, canary.name, env)
     declared = {d.symptom for d in contract.deviations if d.clause == "workspace.cannot-redirect"}
     for redirect in contract.redirects:
@@ -47,7 +50,7 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
 
 def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Return whether a setting of the user lets the engine act without asking."""
-    if _is_guarded(contract, argv, env):
+    if _asks(contract, argv, env):
         return False
     return any(
         setting.env.items() <= env.items() and _found(setting.files, env, cwd) is not None
@@ -67,14 +70,20 @@ def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], c
 
 
 def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
-    launch, guards = contract.launch, contract.guards
+    """Whether the workspace is kept from the engine: by the guards of the contract, or if it has none, as it asks."""
+    guards = contract.guards
+    if guards.options or guards.env:
+        return {*guards.options} <= {*argv} and guards.env.keys() <= env.keys()
+    return _asks(contract, argv, env)
+
+
+def _asks(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether the engine got everything that makes it ask before it acts."""
+    launch = contract.launch
     passed = {*as_in_contract(tuple(argv), contract)}
     held = {name: as_in_contract((env.get(name, ""),), contract)[0] for name in launch.interactive_env}
     asked = {*launch.interactive} <= passed and held == {**launch.interactive_env}
-    kept = {*guards.options} <= {*argv} and guards.env.keys() <= env.keys()
-    return bool((launch.interactive or launch.interactive_env) and asked) or bool(
-        (guards.options or guards.env) and kept
-    )
+    return bool((launch.interactive or launch.interactive_env) and asked)
 
 
 def _redirected(redirect: Redirect, values: Mapping[str, str], world: EngineContext) -> EngineContext:
