@@ -188,11 +188,8 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
         status, body = send("POST", "/responses", document)
         said = json.loads(body)["output"][0] if status == 200 else None
         if said and said["type"] == "function_call":
-            output = {
-                "type": "function_call_output",
-                "call_id": said["call_id"],
-                "output": act(options, said["arguments"]),
-            }
+            result = act(options, said["arguments"])
+            output = {"type": "function_call_output", "call_id": said["call_id"], "output": result}
             del said["id"]
             status, body = send("POST", "/responses", document | {"input": [*content, said, output]})
             said = json.loads(body)["output"][0]

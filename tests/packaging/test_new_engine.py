@@ -19,7 +19,7 @@ COPIED = ("contracts", "probes", "reference", "tests", "fixtures", "docs", ".git
 # the tests of these that name the engine, or that are about all engines at once
 TESTS = (
     "tests/contracts", "tests/snapshots", "tests/probes/test_record.py", "tests/probes/test_simulate.py",
-    "tests/probes/releases/test_pins.py", "tests/probes/record/test_placeholders.py", "tests/probes/cli",
+    "tests/probes/releases/test_pins.py", "tests/probes/record/files/test_placeholders.py", "tests/probes/cli",
     "tests/probes/harness/test_cases.py", "tests/reference/server/orchestrator/test_profiles.py",
 )  # fmt: skip
 ABOUT_ALL = (

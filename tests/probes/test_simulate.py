@@ -106,6 +106,10 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
     """Return the clauses about something that the contract does not describe."""
     if not contract.canaries:
         yield "interactive.nothing-started"
+    if not contract.widening_settings:
+        yield "interactive.settings-cannot-widen"
+    if not contract.redirects:
+        yield "workspace.cannot-redirect"
     if not contract.launch.accepts(LARGE_PROMPT):
         yield "prompt.large"
     if not any(channel.via == "argument" for channel in contract.launch.prompt):
