@@ -15,7 +15,10 @@ import pytest
 
 from tests.acceptance.clients.install import from_npm, from_pypi
 from tests.probes import engines
+from turngate.argv.file_slot import SLOT
+from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
+from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text, ToolCall
@@ -103,8 +106,10 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     writes = (Rule(ToolCall(call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
     titled = Rule(Text("A title"), contains="Generate a title for this conversation")
     box.backend.script(titled, *writes, Rule(Text("hello there")))
-    stance = contract.sticky.interactive
-    env = box.env(contract.hermetic, box.work) | (dict(stance.env) if stance else {}) | dict(run.env)
+    stance = contract.sticky.interactive or PermissionMode()
+    files = str(supplied_folder({**contract.guards.files, **stance.files}))
+    asking = {name: value.replace(SLOT, files) for name, value in stance.env.items()}
+    env = box.env(contract.hermetic, box.work) | asking | dict(run.env)
     env |= {"EXECUTABLE": str(executable), "MODEL": contract.hermetic.model, "PATH": os.environ["PATH"]}
     command = [word.replace("{executable}", str(executable)) for word in run.command]
     done = subprocess.run(command, cwd=box.work, env=env, capture_output=True, timeout=PATIENCE, check=False, text=True)

@@ -34,6 +34,7 @@ class Modes:
         self.current = next(iter((*starts, *self._modes)), None)
         self.model = model
         self.answers = simulation.modes == "answer"
+        self._tells_modes_as_option = simulation.modes == "option" and not named
         self._has_mode_option = simulation.modes == "option" and bool(self._modes)
         self._has_model_option = contract.sticky.model == "session" and not self.answers
 
@@ -57,7 +58,9 @@ class Modes:
         """Return the fields of a response that describe a session's modes and options."""
         options, modes = self.options(), list(self._modes.values())
         fields: Message = {"configOptions": options} if options else {}
-        return fields | ({"modes": {"currentModeId": self.current, "availableModes": modes}} if modes else {})
+        if self._tells_modes_as_option or not modes:
+            return fields
+        return fields | {"modes": {"currentModeId": self.current, "availableModes": modes}}
 
     def options(self) -> list[Message]:
         """Return the options of a session, and their values."""

@@ -133,8 +133,9 @@ class StickyEngine(ABC):
     @property
     def approval(self) -> Approval:
         """What it does before it acts."""
-        needed = self.simulation.sticky.asking_env
-        return approval(self.contract.sticky, self.start.options, self.world.env, self.mode, self.fields, needed)
+        needed, guards = self.simulation.sticky.asking_env, self.contract.guards.options
+        options, env = self.start.options, self.world.env
+        return approval(self.contract.sticky, options, env, self.mode, self.fields, needed, guards)
 
     def permitted(self, call: Called) -> tuple[Called, str | None]:
         """Ask whether an action may be done if it must be; return what to do, and why not if it may not."""

@@ -25,16 +25,18 @@ def approval(
     mode: str | None,
     fields: Mapping[str, Any],
     asking_env: Collection[str] | None = None,
+    guards: Collection[str] = (),
 ) -> Approval:
     """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
     Of its variables, only those in `asking_env` count if that is given. Without the options that name who approves,
-    which are those of mode auto, it refuses.
+    which are those of mode auto without the guards, it refuses.
     """
     interactive, auto = sticky.interactive, sticky.auto
     if interactive is None:
         return "act"
-    if auto and not contains(options, auto.options):
+    approvers = [word for word in auto.options if word not in guards] if auto else []
+    if not contains(options, approvers):
         return "refuse"
     named = (*options, *env.values())
     if not all(any(word.endswith(f"/{name}") for word in named) for name in interactive.files):

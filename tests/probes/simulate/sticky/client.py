@@ -161,7 +161,9 @@ class RawClient:
         yield {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
         yield {"id": 1, "method": "session/new", "params": {"cwd": str(self.work), "mcpServers": []}}
         session = self.said[-1]["result"]
-        if self._stance.mode and self._stance.mode != session["modes"]["currentModeId"]:
+        chosen = {option["id"]: option["currentValue"] for option in session.get("configOptions", ())}
+        in_force = session["modes"]["currentModeId"] if "modes" in session else chosen.get("mode")
+        if self._stance.mode and self._stance.mode != in_force:
             if "configOptions" in session:
                 params: Mapping[str, str] = {"configId": "mode", "value": self._stance.mode}
                 yield {"id": 2, "method": "session/set_config_option", "params": params}
