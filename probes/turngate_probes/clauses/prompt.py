@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from turngate import EngineContract, Mode, Outcome
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import ApprovalSign
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
@@ -105,7 +106,7 @@ def _arrived(turn: Turn) -> bool:
 
 def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:
     """Check that a turn has no auto-approve flag in its arguments and no sign of one in its requests."""
-    flags = auto_flags_in(arguments, contract)
+    flags = auto_flags_in(as_in_contract(tuple(arguments), contract), contract)
     fail_if(flags, f"an interactive turn was run with {', '.join(flags)}", turn)
     shown = acts_unasked(turn, contract)
     fail_if(shown, f"an interactive turn acts without asking: its request shows {shown}", turn)
