@@ -1,10 +1,7 @@
 """The processes of this machine by their sessions, and the sessions that this program leads: light to import.
 
-Adopts processes that leave the tree of an engine by forking twice (only Linux can do that).
-
-A process that outlived the one that was run.
-
-Reaps adopted processes as soon as they end, for programs in which no other tree may end for a long time.
+On Linux, a program can adopt processes that leave the tree of an engine by forking twice. It then also has to reap them
+as soon as they end, for programs in which no other tree may end for a long time.
 """
 
 import ctypes

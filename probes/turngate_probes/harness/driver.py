@@ -1,8 +1,7 @@
 """Runs the turns of one case on a real engine, and reports the observations.
 
-Acts during a turn, at the first request of its engine: sends a signal, and starts a deadline.
-
-Measures how long the turns of a release take to their first request, to bound starts and exits on a slow machine.
+Some turns are disturbed at the first request of their engine: by a signal, or by a deadline that starts there. How long
+the turns of a release take to their first request bounds what a slow machine may take to start and to exit.
 """
 
 import os

@@ -1,12 +1,7 @@
 """The content of a report, the same in every format: headline, judged clauses, remarks, differences, tool access.
 
-The words for a release, its verdict, its clauses and its duration in every format.
-
-The headline of a report, and what its exit code means.
-
-How every report judges a clause: in every format, what makes the exit code 1 fails.
-
-Remarks on releases: what is unanswered, what failed and what is excused, most severe first.
+The words for a release, its verdict and its clauses are chosen here. So is how a clause is judged: what makes the exit
+code 1 fails in every format. Remarks say what is unanswered, what failed and what is excused, most severe first.
 """
 
 from collections import Counter
