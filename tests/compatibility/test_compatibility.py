@@ -72,9 +72,12 @@ def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(n
 
 # clauses that are newer than the rows, so that no row can show them
 NEWER = (
-    "interactive.settings-cannot-widen", "workspace.cannot-redirect", "sticky.settings-cannot-widen",
-    "sticky.workspace-cannot-redirect", "sticky.permission-allowed",
-)  # fmt: skip
+    "interactive.settings-cannot-widen",
+    "workspace.cannot-redirect",
+    "sticky.settings-cannot-widen",
+    "sticky.workspace-cannot-redirect",
+    "sticky.permission-allowed",
+)
 
 
 @every_engine

@@ -147,12 +147,13 @@ def _answer_errors(document: Document, final: Claim, is_text: list[bool]) -> Ite
 
 # the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
 _MODE_KEYS = {
-    "session": ("app_server",), "expect": ("app_server",), "turn": ("app_server",), "mode": ("acp", "stream_json")
-}  # fmt: skip
+    "session": ("app_server",),
+    "expect": ("app_server",),
+    "turn": ("app_server",),
+    "mode": ("acp", "stream_json"),
+}
 # the keys that nothing reads without a transport
-_OF_A_PROCESS = (
-    "argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time"
-)  # fmt: skip
+_OF_A_PROCESS = ("argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time")
 # the transports that can check whether a process still answers, and can load a session
 WARM_TRANSPORTS = ("acp", "app_server")
 

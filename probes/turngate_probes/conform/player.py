@@ -39,9 +39,7 @@ _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "sock
 
 def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None) -> Started:
     """Return what is known of a call at its start; `newest` is the id of the latest session in the directory."""
-    start = Started(
-        os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query"
-    )  # fmt: skip
+    start = Started(os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query")
     questions = [contract.version_query.argv, *(page.argv for page in contract.help.pages)]
     asking = contract.sticky.interactive
     if argv in questions or (asking and asking.query and argv == asking.query.argv):
@@ -58,9 +56,14 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     tokens = tuple(token for token in argv if token != asked.prompt)
     widening = _widening(tokens, contract)
     return replace(
-        start, kind="turn", cwd=str(Path(start.cwd, chosen or "")), resumed=asked.handle, prompt=asked.prompt,
-        latest=" ".join(latest), widening=widening,
-    )  # fmt: skip
+        start,
+        kind="turn",
+        cwd=str(Path(start.cwd, chosen or "")),
+        resumed=asked.handle,
+        prompt=asked.prompt,
+        latest=" ".join(latest),
+        widening=widening,
+    )
 
 
 def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> tuple[str, ...]:

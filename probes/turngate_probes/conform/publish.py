@@ -34,9 +34,10 @@ _STYLES = {Result.PASS: "green", Result.FAIL: "red", Result.UNANSWERED: "yellow"
 def row_lines(row: ScenarioRow) -> Iterator[tuple[int, Text]]:
     """Return the lines of one result: the scenario, and below it each broken rule."""
     line = Text.assemble(
-        (f"{row.result:<10}", _STYLES.get(row.result, "")), f" {row.engine} {row.version}  {row.scenario}",
+        (f"{row.result:<10}", _STYLES.get(row.result, "")),
+        f" {row.engine} {row.version}  {row.scenario}",
         f"  {duration(row.seconds)}" if row.result is not Result.SKIPPED else "",
-    )  # fmt: skip
+    )
     if row.detail:
         line.append(f"  {visible(row.detail)}")
     yield 0, line

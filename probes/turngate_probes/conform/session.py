@@ -53,9 +53,14 @@ _WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.
 
 
 def play(
-    scenario: Scenario, contract: EngineContract, command: tuple[str, ...], folder: Path, stop: Stop,
-    environ: Mapping[str, str] = os.environ, real: Path | None = None,
-) -> Evidence:  # fmt: skip
+    scenario: Scenario,
+    contract: EngineContract,
+    command: tuple[str, ...],
+    folder: Path,
+    stop: Stop,
+    environ: Mapping[str, str] = os.environ,
+    real: Path | None = None,
+) -> Evidence:
     """Run a scenario in an empty folder, and return what happened; EnvironmentFailed if COMMAND can't be started.
 
     `real` is the CLI to run instead of the simulated engine.
@@ -75,10 +80,13 @@ def _played(
     """Run COMMAND for each conversation of a plan."""
     folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
     env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
-        "HOME": str(folder / "home"), "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
-        "TURNGATE_ENGINE": plan.engine, variable_of(plan.engine): str(path),
-        "TURNGATE_WORKSPACE": str(workspace), "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
-    }  # fmt: skip
+        "HOME": str(folder / "home"),
+        "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
+        "TURNGATE_ENGINE": plan.engine,
+        variable_of(plan.engine): str(path),
+        "TURNGATE_WORKSPACE": str(workspace),
+        "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
+    }
 
     def converse(talk: Conversation) -> Ran:
         said = _variables(talk, folder)
@@ -86,10 +94,13 @@ def _played(
         request = ProcessRequest(command, Path.cwd(), env | said, timeout=limit, max_output=MAX_OUTPUT)
         outcome = run_process(request, stop=stop)
         return Ran(
-            talk, None if outcome.ended != "exit" else outcome.exit_code, outcome.stdout.decode("utf-8", "replace"),
-            outcome.stderr.decode("utf-8", "replace"), outcome.seconds,
+            talk,
+            None if outcome.ended != "exit" else outcome.exit_code,
+            outcome.stdout.decode("utf-8", "replace"),
+            outcome.stderr.decode("utf-8", "replace"),
+            outcome.seconds,
             tuple(" ".join(left.argv) or str(left.pid) for left in outcome.leftovers),
-        )  # fmt: skip
+        )
 
     with ThreadPoolExecutor(len(talks)) as pool:
         ran = tuple(pool.map(converse, talks))
@@ -270,9 +281,14 @@ _ANY = Scenario(id="observed", sentence="", why="", rule="", expect="either")
 
 
 def observed(
-    command: tuple[str, ...], contracts: tuple[EngineContract, ...], folder: Path, interrupt: Interrupt,
-    *, interactive: bool, strict: bool,
-) -> ConformReport:  # fmt: skip
+    command: tuple[str, ...],
+    contracts: tuple[EngineContract, ...],
+    folder: Path,
+    interrupt: Interrupt,
+    *,
+    interactive: bool,
+    strict: bool,
+) -> ConformReport:
     """Run COMMAND in this directory and environment, its output passed on; EnvironmentFailed if it can't be started."""
     started, began = datetime.now(UTC), time.monotonic()
     plans = [Plan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
@@ -302,10 +318,16 @@ def _row(
     missing = "" if made else NO_CALL.format(variable=variable_of(contract.engine))
     result = Result.UNANSWERED if missing else Result.FAIL if broken else Result.PASS
     return ScenarioRow(
-        contract.engine, contract.version or "", _ANY.id, result, missing, seconds, (code,),
+        contract.engine,
+        contract.version or "",
+        _ANY.id,
+        result,
+        missing,
+        seconds,
+        (code,),
         tuple(BreachRow(row.rule, severity_of(row.rule), row.detail, row.call, None) for row in broken),
         tuple(map(call_row, made)),
-    )  # fmt: skip
+    )
 
 
 def _passed_on(stream: str, chunk: bytes) -> None:

@@ -59,9 +59,14 @@ CODES: Mapping[GateOutcome, ExitCode] = {
 
 
 def rule(
-    old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference], expected: Sequence[Entry],
-    *, fail_on: FailOn = FailOn.BROKEN, interrupted: bool = False,
-) -> tuple[Ruling, tuple[Entry, ...]]:  # fmt: skip
+    old: ReleaseReport,
+    new: ReleaseReport,
+    differences: Iterable[Difference],
+    expected: Sequence[Entry],
+    *,
+    fail_on: FailOn = FailOn.BROKEN,
+    interrupted: bool = False,
+) -> tuple[Ruling, tuple[Entry, ...]]:
     """Judge the newer release by `fail_on` and the baseline; also return what the baseline's entries do."""
     results = Results(new)
     against = list(_against(new, list(differences), fail_on))
@@ -154,9 +159,10 @@ def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
         yield GateReason("unanswered", name, f"{name} could not be tested: {release.failed.what}")
         return
     left_open = [
-        clause for clause in release.clauses
+        clause
+        for clause in release.clauses
         if (clause.severity, clause.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(clause.id)
-    ]  # fmt: skip
+    ]
     for clause in left_open:
         text = f"{name}: {clause.id} could not be tested: {clause.detail}"
         yield GateReason("unanswered", f"{name}: {clause.id}", text)

@@ -51,9 +51,12 @@ class MidTurn:
     """
 
     def __init__(
-        self, number: Signals | None, patience: float | None, give_up: Callable[[], None],
+        self,
+        number: Signals | None,
+        patience: float | None,
+        give_up: Callable[[], None],
         startup: Callable[[], float] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Send signal `number` (None: none), and wait `patience` seconds (None: forever)."""
         self._number, self._pid, self._began = number, 0, 0.0
         self._patience, self._give_up, self._startup = patience, give_up, startup

@@ -195,11 +195,16 @@ def describe(engine: str, clause_id: str, search: Bisection, change: ResultChang
     skipped = search.skipped(change) if change else []
     after = search.answer(change.after) if change else None
     return BisectReport(
-        engine, clause_id, change is not None, search.answer(change.before) if change else None, after,
-        candidates=[answer.version for answer in (*skipped, after) if answer is not None], skipped=skipped,
+        engine,
+        clause_id,
+        change is not None,
+        search.answer(change.before) if change else None,
+        after,
+        candidates=[answer.version for answer in (*skipped, after) if answer is not None],
+        skipped=skipped,
         asked=[structs.replace(answer, evidence=[]) for answer in search.asked.values()],
         published=len(search.versions),
-    )  # fmt: skip
+    )
 
 
 def print_bisection(output: Output, report: BisectReport) -> None:

@@ -263,12 +263,17 @@ def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport
     engines = {release.engine for release in listed}
     skipped = {s.engine: s for r in reports for s in r.skipped or () if s.engine not in engines}
     return msgspec.structs.replace(
-        first, skipped=tuple(skipped.values()) or msgspec.UNSET,
-        started_at=min((r.started_at for r in reports), key=datetime.fromisoformat), fail_on=fail_on,
-        interrupted=interrupted, seconds=sum(r.seconds for r in reports), peak_usage=msgspec.UNSET,
-        engine_seconds=sum(r.engine_seconds for r in reports), releases=listed,
+        first,
+        skipped=tuple(skipped.values()) or msgspec.UNSET,
+        started_at=min((r.started_at for r in reports), key=datetime.fromisoformat),
+        fail_on=fail_on,
+        interrupted=interrupted,
+        seconds=sum(r.seconds for r in reports),
+        peak_usage=msgspec.UNSET,
+        engine_seconds=sum(r.engine_seconds for r in reports),
+        releases=listed,
         exit_code=code_of(listed, fail_on, interrupted=interrupted),
-    )  # fmt: skip
+    )
 
 
 def _json(path: Path) -> Any:

@@ -244,9 +244,14 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateReport(
-    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.gate-report/2",
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="turngate.gate-report/2",
     rename={"changes_required": "changes-required"},
-):  # fmt: skip
+):
     """Whether you can upgrade from one release to another, and what differs.
 
     changes-required: Whether a green upgrade requires changes to your orchestrator; null: not known, or not green.

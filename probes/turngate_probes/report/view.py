@@ -260,8 +260,10 @@ RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 
 # most severe first
 REMARK_LEVELS: Final[dict[Severity, RemarkLevel]] = {
-    Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "warning",
-}  # fmt: skip
+    Severity.BREAKING: "error",
+    Severity.DEGRADED: "warning",
+    Severity.INFORMATIVE: "warning",
+}
 
 
 # of judged cases; most severe first

@@ -105,8 +105,15 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
     stances = [stance.options for stance in (sticky.interactive, sticky.auto) if stance]
     prompts = [channel.tokens for channel in launch.prompt]
     templates: Iterable[Iterable[str]] = (
-        launch.start, launch.resume, launch.auto, launch.interactive, launch.model, sticky.argv, *prompts, *stances,
-    )  # fmt: skip
+        launch.start,
+        launch.resume,
+        launch.auto,
+        launch.interactive,
+        launch.model,
+        sticky.argv,
+        *prompts,
+        *stances,
+    )
     for template in templates:
         yield from (((name,), value is not None, False) for name, value in template_options(template))
 

@@ -37,9 +37,14 @@ class HeadlessCall:
     """
 
     def __init__(
-        self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked, *,
+        self,
+        contract: EngineContract,
+        simulation: Simulation,
+        world: EngineContext,
+        asked: Asked,
+        *,
         acts: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.contract, self.simulation, self.asked = contract, simulation, asked
         self.acts = acts or asked.auto
         self.syntax = simulation.arguments
@@ -49,9 +54,14 @@ class HeadlessCall:
         self.store = store(contract, world.env, self.world.cwd)
         self.facts = {"start", "auto" if asked.auto else "interactive"}
         self.slots: dict[str, Any] = {
-            "version": contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1,
-            "model": asked.model, "prompt": self.prompt, "calls": "0",
-        }  # fmt: skip
+            "version": contract.version or "0.0.0",
+            "cwd": self.world.cwd,
+            "handle": "",
+            "status": 1,
+            "model": asked.model,
+            "prompt": self.prompt,
+            "calls": "0",
+        }
 
     def _directory(self, cwd: str) -> str:
         """Return the working directory that the options choose; UsageProblem if that or another file is missing."""

@@ -75,8 +75,13 @@ class Modes:
 def _option(name: str, value: str | None, values: list[str]) -> Message:
     choices = [{"value": value, "name": value} for value in values]
     return {
-        "id": name, "name": name.title(), "category": name, "type": "select", "currentValue": value, "options": choices
-    }  # fmt: skip
+        "id": name,
+        "name": name.title(),
+        "category": name,
+        "type": "select",
+        "currentValue": value,
+        "options": choices,
+    }
 
 
 class ClientFiles:

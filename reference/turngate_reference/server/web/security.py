@@ -43,9 +43,7 @@ class BrowserSessions:
         expires = str(int(time.time()) + LIFETIME)
         secure = request.headers.get("Origin", "").startswith("https://")
         value = f"{expires}.{self._signature(expires)}"
-        response.set_cookie(
-            self._name, value, max_age=LIFETIME, httponly=True, samesite="Strict", secure=secure
-        )  # fmt: skip
+        response.set_cookie(self._name, value, max_age=LIFETIME, httponly=True, samesite="Strict", secure=secure)
 
     def end(self, response: Response) -> None:
         """Remove the cookie."""
