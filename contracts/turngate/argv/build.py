@@ -1,6 +1,6 @@
 """Builds the arguments and standard input of an engine for a first turn or a resume.
 
-A contract without its guards, for runs that show what an engine does where nothing holds it back.
+`unguarded` takes the guards from a contract, for runs that show what an engine does where nothing holds it back.
 """
 
 import re

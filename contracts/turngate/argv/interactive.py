@@ -1,8 +1,6 @@
-"""The only module that decides what callers may pass in mode interactive: only what the contract lists.
+"""Decides what callers may pass to an engine: in mode interactive, only what the contract lists.
 
-Describes, for error messages, the options that callers may pass to an engine.
-
-Splits a caller's tokens into options that the contract knows.
+A caller's tokens are first split into options that the contract knows. What is refused is told with what is allowed.
 """
 
 import re

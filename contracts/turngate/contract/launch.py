@@ -1,8 +1,6 @@
 """What a contract says about running its engine: argv, options, approval, environment, sessions, sticky processes.
 
-What callers may pass in mode interactive: a list of what is allowed, each entry with its evidence.
-
-How a contract checks, before the start, that an engine asks.
+What callers may pass in mode interactive is a list, each entry with its evidence.
 """
 
 import re

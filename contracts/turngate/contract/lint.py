@@ -1,12 +1,7 @@
 """Checks of a contract that a schema can't express: ranges, patterns, and names that must agree.
 
-Mistakes in what a contract allows callers to pass in mode interactive.
-
-Checks of the transport json_commands that a schema can't express: commands that can't work, and missing answers.
-
-Mistakes in rules about records: rules for streams that have none, and answers without a place.
-
-Mistakes in how a sticky process is run: what its transport needs, and what it can't use.
+They cover what callers may pass in mode interactive, rules about records, how a sticky process is run, and the commands
+of the transport json_commands.
 """
 
 import re

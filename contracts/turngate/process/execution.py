@@ -1,8 +1,6 @@
 """Runs one process to its end, within time and memory limits, and ends all processes that it started.
 
-Threads that read a process's output within limits and write its input.
-
-Runs a turn: starts an engine's process and reads its output until it ends.
+Threads read its output within the limits and write its input. A turn is such a run whose output is read as it arrives.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Scans the members of a process tree and ends them; slow to import, and only for trees that left something.
+"""Finds the members of a process tree and ends them, including those left by a dead program.
 
-Finds living processes, also by the tag of a run, and ends them, including those left by a dead program.
+It is slow to import, and only needed for trees that left something.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Starts a process, and explains in plain words why it could not be started.
 
-Waits for free file descriptors, without which a process tree can be neither seen nor ended.
-
-Critical sections that others wait for, such as an open transaction: slow work in one is a bug.
+If no file descriptor is free, a process tree can be neither seen nor ended, so others wait for one here. Starting a
+process while others wait, for example in an open transaction, is a bug and is refused.
 """
 
 import errno

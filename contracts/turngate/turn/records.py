@@ -1,8 +1,7 @@
 """Dispatches the records that an engine printed to observers, and counts them by kind.
 
-Dotted paths into records: the values at them, and why there is none.
-
-Finds the path of a rule that matched no record, so that a mistake in a contract can be told from a silent engine.
+Rules name values in records by dotted paths. The path of a rule that matched no record is kept, so that a mistake in a
+contract can be told from a silent engine.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

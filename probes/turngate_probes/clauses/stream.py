@@ -1,11 +1,4 @@
-"""Checks of the output streams.
-
-Checks of the session id that a first turn reports.
-
-Checks of the output of plain commands.
-
-Checks of how an engine handles a failing model backend.
-"""
+"""Checks of what an engine prints: streams, the session id of a first turn, plain commands, a failing model backend."""
 
 import re
 

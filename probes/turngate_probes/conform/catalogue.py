@@ -1,9 +1,4 @@
-"""Reads the rules and the scenarios.
-
-The values of `turngate conform`: rules and scenarios.
-
-Explains rules and scenarios in words.
-"""
+"""The rules and the scenarios of `turngate conform`: reads them, and explains them in words."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache

@@ -1,6 +1,6 @@
 """The executable that an orchestrator starts: a simulated engine that plays its part and records the call.
 
-Describes a call by its arguments, its environment, and its standard input.
+A call is described by its arguments, its environment, and its standard input.
 """
 
 import gc

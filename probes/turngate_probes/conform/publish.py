@@ -1,7 +1,4 @@
-"""Prints results as they come, and writes the report.
-
-The report of `turngate conform` as text: lines for people, Markdown, and JUnit XML.
-"""
+"""Prints the results of `turngate conform` as they come, and writes its report: text, Markdown, and JUnit XML."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

@@ -1,8 +1,7 @@
-"""Runs many scenarios with many engines, several at a time, and makes the report.
+"""Runs scenarios with engines, several at a time, and makes the report.
 
-Runs COMMAND once for each conversation of a scenario: here, with a fresh HOME, and the engine's stand-in on PATH.
-
-Runs any command with the recording executables in place, and judges the rules that hold for every call.
+COMMAND runs once for each conversation of a scenario: here, with a fresh HOME, and the engine's stand-in on PATH. Any
+other command can be observed with recording executables in place; then only the rules that hold for every call count.
 """
 
 import os

@@ -1,12 +1,7 @@
 """Compares the observations of two releases, part by part, and rates the impact of every difference.
 
-The impact of a difference between two releases on an orchestrator, independent of the engine.
-
-Only the surface that the contract uses can be breaking.
-
-The parts of an engine's surface that its contract uses, and the clauses that fail if they are missing.
-
-Compares what the contract says about the older and the newer release.
+The impact on an orchestrator does not depend on the engine. Only the surface that the contract uses can be breaking. The
+claims of the contract about both releases are compared too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Builds the report of a gate from the results of both releases, and reads and checks a saved one.
 
-Decides whether you can upgrade to the newer release: the outcome, and the reasons for it.
-
-What an orchestrator must do before it upgrades: for the newer release's caveats, and for its changes.
+It decides whether you can upgrade to the newer release, and why, and lists what an orchestrator must do before: for the
+newer release's caveats, and for its changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

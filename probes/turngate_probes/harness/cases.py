@@ -1,8 +1,6 @@
 """The test cases of a probe: a few turns each, in one sandbox.
 
 One case may prove several clauses; checks and recordings name its turns as `case/step`.
-
-Offers an engine harmless programs in every way that its contract names, and tells which of them it started.
 """
 
 from collections.abc import Callable, Mapping

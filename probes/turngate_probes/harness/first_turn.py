@@ -1,8 +1,7 @@
 """The first turn of a release, which every other case awaits: does the executable run its engine in the sandbox?
 
-Watches the processes of a turn: where the engine behind a wrapper runs, and with which variables.
-
-The Node.js that an executable's npm package asks for, which says why the executable may not start.
+The processes of the turn show where the engine behind a wrapper runs, and with which variables. The Node.js that the
+npm package asks for may say why the executable doesn't start.
 """
 
 import json

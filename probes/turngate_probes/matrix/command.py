@@ -1,6 +1,6 @@
 """The commands `matrix` and `bisect`: choosing releases, probing them, reporting.
 
-Finds the release in which a clause's result changes, with as few probes as possible, and prints it.
+`bisect` finds the release in which a clause's result changed, with as few probes as possible.
 """
 
 from collections.abc import Callable, Sequence

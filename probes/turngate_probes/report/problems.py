@@ -1,8 +1,6 @@
 """Problems of each release as lines of text: failures, open clauses, then stale, missing and not run ones.
 
-Evidence as lines of text: what turns and calls showed.
-
-Where a command prints, and how much of it.
+Each has its evidence: what turns and calls showed, as long as the command's output may be.
 """
 
 import errno

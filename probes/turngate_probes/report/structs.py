@@ -1,9 +1,4 @@
-"""The report of a probe: the results of each release, with evidence.
-
-What an orchestrator must do: one line for each known caveat or change.
-
-The report of a gate: whether you can upgrade from one release to another, and what differs.
-"""
+"""The reports of a probe and of a gate: results with evidence, differences, and what an orchestrator must do."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

@@ -1,8 +1,7 @@
 """What the arguments of a simulated engine ask for.
 
-The options that a simulated engine accepts: those of its contract, and those that its simulation adds.
-
-Splits the arguments of an engine into commands, options and words, as its real CLI does.
+They are split into commands, options and words as the real CLI does. It accepts the options of its contract, and those
+that its simulation adds.
 """
 
 import re

@@ -1,6 +1,6 @@
 """From a request and the script to the journal's entry and the answer; no socket here.
 
-Routes requests: from method, path and headers to the vendor's protocol.
+Method, path and headers tell the vendor's protocol.
 """
 
 import json

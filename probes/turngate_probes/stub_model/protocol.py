@@ -1,7 +1,4 @@
-"""What the wire protocols share: reading a request, and the formats of an answer.
-
-The answers of the stub backend: replies, rules that choose one, and the script of rules.
-"""
+"""What the wire protocols share: reading a request, the formats of an answer, and the script that chooses one."""
 
 import json
 import uuid
