@@ -1,7 +1,7 @@
 """Compares the observations of two releases, part by part, and rates the impact of every difference.
 
-The impact on an orchestrator does not depend on the engine. Only the surface that the contract uses can be breaking. The
-claims of the contract about both releases are compared too.
+The impact on an orchestrator does not depend on the engine. Only the surface that the contract uses can be breaking.
+The claims of the contract about both releases are compared too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
