@@ -49,12 +49,42 @@ if TYPE_CHECKING:
     from turngate.turn.read import TurnReader, TurnReading, read_turn
 
 __all__ = [
-    "AdapterTurnResult", "ContractError", "Ended", "EngineContract", "EngineSessionHandle", "EnvironmentFailed",
-    "Failure", "Interaction", "Invocation", "Mode", "NoVersionError", "NotCoveredError", "Outcome", "ProcessOutcome",
-    "ProcessRequest", "RefusedError", "Repair", "Stop", "TurnReader", "TurnReading", "TurnRun", "TurngateError",
-    "engine_environment", "engine_names", "engine_version", "find_executable", "first_turn", "load_contract",
-    "mode_patch", "process_request", "read_turn", "resumed_turn", "run_turn", "run_turn_async", "session_locations",
-]  # fmt: skip
+    "AdapterTurnResult",
+    "ContractError",
+    "Ended",
+    "EngineContract",
+    "EngineSessionHandle",
+    "EnvironmentFailed",
+    "Failure",
+    "Interaction",
+    "Invocation",
+    "Mode",
+    "NoVersionError",
+    "NotCoveredError",
+    "Outcome",
+    "ProcessOutcome",
+    "ProcessRequest",
+    "RefusedError",
+    "Repair",
+    "Stop",
+    "TurnReader",
+    "TurnReading",
+    "TurnRun",
+    "TurngateError",
+    "engine_environment",
+    "engine_names",
+    "engine_version",
+    "find_executable",
+    "first_turn",
+    "load_contract",
+    "mode_patch",
+    "process_request",
+    "read_turn",
+    "resumed_turn",
+    "run_turn",
+    "run_turn_async",
+    "session_locations",
+]
 
 # modules are imported on first use, since importing all of them would slow every command down
 _MODULES = {
@@ -63,18 +93,36 @@ _MODULES = {
     "contract.load": ("engine_names", "load_contract"),
     "contract.structs": ("EngineContract",),
     "errors": (
-        "ContractError", "EnvironmentFailed", "NoVersionError", "NotCoveredError", "RefusedError", "TurngateError",
+        "ContractError",
+        "EnvironmentFailed",
+        "NoVersionError",
+        "NotCoveredError",
+        "RefusedError",
+        "TurngateError",
     ),
     "model": (
-        "AdapterTurnResult", "Ended", "EngineSessionHandle", "Failure", "Interaction", "Mode", "Outcome", "Repair",
+        "AdapterTurnResult",
+        "Ended",
+        "EngineSessionHandle",
+        "Failure",
+        "Interaction",
+        "Mode",
+        "Outcome",
+        "Repair",
     ),
     "process.executable": ("engine_version", "find_executable"),
     "process.execution": (
-        "ProcessOutcome", "ProcessRequest", "Stop", "TurnRun", "process_request", "run_turn", "run_turn_async",
+        "ProcessOutcome",
+        "ProcessRequest",
+        "Stop",
+        "TurnRun",
+        "process_request",
+        "run_turn",
+        "run_turn_async",
     ),
     "turn.mode_patch": ("mode_patch",),
     "turn.read": ("TurnReader", "TurnReading", "read_turn"),
-}  # fmt: skip
+}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 

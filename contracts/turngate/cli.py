@@ -144,10 +144,15 @@ def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None)
 @click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="turngate", message="turngate %(version)s", help="Print the version.")
 @click.option(
-    "--contracts", envvar="TURNGATE_CONTRACTS", show_envvar=True, expose_value=False, callback=_lay_over,
-    type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    "--contracts",
+    envvar="TURNGATE_CONTRACTS",
+    show_envvar=True,
+    expose_value=False,
+    callback=_lay_over,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
     help="Contracts and pins in DIR override the bundled ones.",
-)  # fmt: skip
+)
 def turngate() -> None:
     """Check coding-agent CLIs for breaking changes."""
 

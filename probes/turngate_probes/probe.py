@@ -43,9 +43,14 @@ class Probe:
     """Everything that the releases of one probe share."""
 
     def __init__(
-        self, settings: ProbeSettings, journal: Journal, runner: CaseRunner, source: ReleaseSource | None = None,
-        *, builds: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        settings: ProbeSettings,
+        journal: Journal,
+        runner: CaseRunner,
+        source: ReleaseSource | None = None,
+        *,
+        builds: bool = False,
+    ) -> None:
         """Probe on `runner`, which other probes may share. With `builds`, release keys include the executable."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
         self.runner, self.interrupt = runner, runner.interrupt
@@ -60,11 +65,15 @@ class Probe:
         self._builds |= len({target.engine for target in targets}) < len(targets)
         self.journal.add(
             events.ProbeStarted(
-                turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
-                fail_on=self.settings.fail_on, cores=os.cpu_count() or 1,
-                clauses=tuple(sorted(self.settings.asked() or ())), skipped=skipped or UNSET,
+                turngate=metadata.version("turngate"),
+                machine=machine(),
+                level=self.settings.level,
+                fail_on=self.settings.fail_on,
+                cores=os.cpu_count() or 1,
+                clauses=tuple(sorted(self.settings.asked() or ())),
+                skipped=skipped or UNSET,
             )
-        )  # fmt: skip
+        )
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:
             cpu_seconds = sum(pool.map(self._probe, targets))
         seconds, stopped = round(time.monotonic() - started, 3), self.interrupt.is_set()
@@ -99,12 +108,16 @@ class Probe:
         key = self._key(target)
         self.journal.add(
             events.ReleasePlanned(
-                release=key, engine=target.engine, version=target.version,
+                release=key,
+                engine=target.engine,
+                version=target.version,
                 executable=str(target.path) if target.path else None,
                 source="path" if target.path else self._source.origin(target.engine),
-                contract_version=load_contract(target.engine).contract_version, turns=0, note="",
+                contract_version=load_contract(target.engine).contract_version,
+                turns=0,
+                note="",
             )
-        )  # fmt: skip
+        )
         self.journal.add(events.ReleaseFailed(release=key, reason=reason, what=what, hint=hint))
 
     def _key(self, subject: Target | Release) -> str:
@@ -141,12 +154,17 @@ class ReleaseProbe:
         contract = self.release.contract
         self.probe.journal.add(
             events.ReleasePlanned(
-                release=self.key, engine=self.release.engine, version=self.release.version,
-                executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
-                contract_version=contract.contract_version, turns=sum(case.turns(contract) for case in cases),
+                release=self.key,
+                engine=self.release.engine,
+                version=self.release.version,
+                executable=str(executable) if executable else None,
+                source=self.release.source,
+                note=self.release.note,
+                contract_version=contract.contract_version,
+                turns=sum(case.turns(contract) for case in cases),
                 integrity=self.release.integrity,
             )
-        )  # fmt: skip
+        )
         if executable is None:
             self._replay()
         else:
@@ -201,12 +219,18 @@ class ReleaseProbe:
             return
         save_result(
             ProbeResult(
-                engine=release.engine, executable=os.path.realpath(release.executable), identity=known,
-                version=release.version, verdict=verdict, profile=profile.kind, capability=able,
-                at=datetime.now(UTC), turngate=metadata.version("turngate"),
+                engine=release.engine,
+                executable=os.path.realpath(release.executable),
+                identity=known,
+                version=release.version,
+                verdict=verdict,
+                profile=profile.kind,
+                capability=able,
+                at=datetime.now(UTC),
+                turngate=metadata.version("turngate"),
             ),
             default_cache(),
-        )  # fmt: skip
+        )
 
     def _replay(self) -> None:
         if "server" in LEVELS[self.probe.settings.level]:
@@ -230,8 +254,13 @@ class ReleaseProbe:
         weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
         return events.ReleaseFinished(
-            release=self.key, profile=profile(able) if able else None, capability=able,
-            verdict=weighed, handle=session,
-            seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
+            release=self.key,
+            profile=profile(able) if able else None,
+            capability=able,
+            verdict=weighed,
+            handle=session,
+            seconds=round(seconds, 3),
+            engine_seconds=round(self._cpu, 3),
+            turns=len(self.seen.turns),
             unverified=tuple(self.release.contract.unverified),
-        )  # fmt: skip
+        )

@@ -27,9 +27,15 @@ from turngate_probes.probe_settings import sandboxes_path
 from turngate_probes.releases.source import Release
 
 DEADLINE = 180.0
-DECIDING = frozenset({
-    "handle.present", "handle.place", "resume.accepted", "resume.same-handle", "resume.context-carried",
-})  # fmt: skip
+DECIDING = frozenset(
+    {
+        "handle.present",
+        "handle.place",
+        "resume.accepted",
+        "resume.same-handle",
+        "resume.context-carried",
+    }
+)
 # the cases whose turns these clauses read; only one of them runs
 _CASE = "main"
 _READ = {_CASE, "bad-handles", "auto"}
@@ -56,12 +62,18 @@ def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
     if outcome.status != "unproven":
         save_result(
             Verification(
-                engine=release.engine, executable=os.path.realpath(executable), identity=before,
-                version=release.version, contract_version=release.contract.contract_version, status=outcome.status,
-                detail=outcome.detail, at=datetime.now(UTC), turngate=metadata.version("turngate"),
+                engine=release.engine,
+                executable=os.path.realpath(executable),
+                identity=before,
+                version=release.version,
+                contract_version=release.contract.contract_version,
+                status=outcome.status,
+                detail=outcome.detail,
+                at=datetime.now(UTC),
+                turngate=metadata.version("turngate"),
             ),
             default_cache(),
-        )  # fmt: skip
+        )
     return outcome
 
 

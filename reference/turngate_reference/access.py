@@ -45,9 +45,7 @@ def make_token(data: DataDir) -> str:
         if not data.token.is_symlink() and not data.token.exists():
             # nobody can have guessed the name and put something in its place
             part = data.token.with_name(f".token.{secrets.token_hex(8)}")
-            files.write_atomically(
-                data.token, f"{secrets.token_urlsafe(32)}\n", part=part, durable=True, private=True
-            )  # fmt: skip
+            files.write_atomically(data.token, f"{secrets.token_urlsafe(32)}\n", part=part, durable=True, private=True)
     except OSError as error:
         raise EnvironmentFailed(f"{data.token} can't be written: {error.strerror}", "use --token-file") from error
     return kept_token(data)

@@ -85,11 +85,21 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
 
     RULE: ClassVar[Rule] = {
         "required": [
-            "schema", "handle", "runId", "runDirectory", "agentName", "session", "launch", "state", "turns", "prompt",
-            "createdAt", "updatedAt",
+            "schema",
+            "handle",
+            "runId",
+            "runDirectory",
+            "agentName",
+            "session",
+            "launch",
+            "state",
+            "turns",
+            "prompt",
+            "createdAt",
+            "updatedAt",
         ],
         "additionalProperties": True,
-    }  # fmt: skip
+    }
 
     schema: Annotated[str, Meta(extra_json_schema={"const": SCHEMA})] = SCHEMA
     handle: Annotated[str, Meta(pattern=f"^[{ALPHABET}]{{{HANDLE_LENGTH}}}$")]
@@ -124,9 +134,16 @@ def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, *
     """Return the record of a run that starts now; `more` are further fields."""
     at, handle = now(), run_directory.name.rpartition("-")[2]
     return HandleRecord(
-        handle=handle, run_id=run_directory.name, run_directory=run_directory, engine=engine, launch=launch,
-        prompt=" ".join(prompt.split())[:_PROMPT_LENGTH], created_at=at, updated_at=at, **more,
-    )  # fmt: skip
+        handle=handle,
+        run_id=run_directory.name,
+        run_directory=run_directory,
+        engine=engine,
+        launch=launch,
+        prompt=" ".join(prompt.split())[:_PROMPT_LENGTH],
+        created_at=at,
+        updated_at=at,
+        **more,
+    )
 
 
 class UnreadableRecordError(EnvironmentFailed):

@@ -35,9 +35,13 @@ class Command:
         env |= dict(self.env)
         return subprocess.Popen(
             (sys.executable, "-c", code, *map(str, args)),
-            cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-        )  # fmt: skip
+        )
 
     def run(self, *args: str | Path, code: str = REAL) -> "CommandResult":
         """Run the command to its end."""

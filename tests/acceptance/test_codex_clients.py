@@ -33,9 +33,14 @@ def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[s
         box.backend.script(written, Rule(Refuse(401), contains="kumquat"), Rule(Text("ok")))
         env = box.env(contract.hermetic, box.work) | more
         ran = subprocess.run(
-            (*command, simulated, box.work), cwd=box.work, env=env, capture_output=True, text=True, timeout=300,
+            (*command, simulated, box.work),
+            cwd=box.work,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
             check=False,
-        )  # fmt: skip
+        )
         assert ran.returncode == 0, ran.stderr
         conversations = [texts for e in box.backend.exchanges() if (texts := e.user_texts) and texts[-1] == "Again."]
         assert "Remember the plum." in conversations[-1]

@@ -14,19 +14,36 @@ pytestmark = pytest.mark.engines
 OLD, NEW = "0.147.0", "0.169.0"
 # clauses that take seconds; the others wait for minutes and deadlines
 ASKED = (
-    "help.surface", "handle.place", "turn.terminal-event", "resume.repeated", "auto.flags-accepted",
-    "upgrade.resume", "rollback.resume", "rollback.touched",
-)  # fmt: skip
+    "help.surface",
+    "handle.place",
+    "turn.terminal-event",
+    "resume.repeated",
+    "auto.flags-accepted",
+    "upgrade.resume",
+    "rollback.resume",
+    "rollback.touched",
+)
 
 
 def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each release resumes the other's sessions, new options are additive, and a new deviation is reported."""
     asked = [word for clause in ASKED for word in ("--clause", clause)]
     where, page = tmp_path / "gate.json", tmp_path / "gate.md"
-    code = cli.run([
-        "gate", f"codex@{NEW}", "--from", f"codex@{OLD}", *asked, "--results", str(tmp_path / "results"),
-        "--report", str(where), "--report", str(page),
-    ])  # fmt: skip
+    code = cli.run(
+        [
+            "gate",
+            f"codex@{NEW}",
+            "--from",
+            f"codex@{OLD}",
+            *asked,
+            "--results",
+            str(tmp_path / "results"),
+            "--report",
+            str(where),
+            "--report",
+            str(page),
+        ]
+    )
     said = capsys.readouterr().out
     assert code == 0, said
     report: Any = json.loads(where.read_text())

@@ -26,14 +26,18 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.parametrize("words", [
-    "probe {0} --clause version.readable",
-    "probe {0} {1} --clause version.readable --jobs 2",
-    "gate {0} --from {1} --clause version.readable",
-    "record {0} --case final --into there",
-    "verify {0}",
-    "contracts new acme --path engine/codex --executable codex",
-], ids=lambda words: words.partition(" -")[0])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "probe {0} --clause version.readable",
+        "probe {0} {1} --clause version.readable --jobs 2",
+        "gate {0} --from {1} --clause version.readable",
+        "record {0} --case final --into there",
+        "verify {0}",
+        "contracts new acme --path engine/codex --executable codex",
+    ],
+    ids=lambda words: words.partition(" -")[0],
+)
 def test_a_command_ends_what_engines_left(folder: Path, words: str) -> None:
     """The engine leaves a process at each call; none lives when the command has ended."""
     targets = [f"codex={engines.install(folder / name, LIE)}" for name in ("engine", "other")]

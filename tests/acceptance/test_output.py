@@ -78,9 +78,12 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(folder: Path, data: Path) -> dict[str, str]:
     """Return the environment of each command."""
     return {
-        "PATH": f"{folder / 'bin'}:/usr/bin:/bin", "HOME": str(folder), "FAKE_NPM": str(folder),
-        "TURNGATE_CACHE_DIR": str(folder / "cache"), "TURNGATE_DATA_DIR": str(data),
-    }  # fmt: skip
+        "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+        "HOME": str(folder),
+        "FAKE_NPM": str(folder),
+        "TURNGATE_CACHE_DIR": str(folder / "cache"),
+        "TURNGATE_DATA_DIR": str(data),
+    }
 
 
 def ended(folder: Path, command: str, place: Path, stdout: int, stderr: int = subprocess.PIPE) -> tuple[int, str]:
@@ -89,9 +92,16 @@ def ended(folder: Path, command: str, place: Path, stdout: int, stderr: int = su
     (record,) = (folder / "data" / "handles").glob("*.json")
     args = command.replace("HANDLE", record.stem).split()
     done = subprocess.run(
-        (sys.executable, "-c", REAL, *args), cwd=folder, env=environment(folder, place / "data"),
-        stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        (sys.executable, "-c", REAL, *args),
+        cwd=folder,
+        env=environment(folder, place / "data"),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     for stream in filter(lambda stream: stream >= 0, (stdout, stderr)):
         os.close(stream)
     return done.returncode, done.stderr or ""
@@ -127,9 +137,14 @@ def test_standard_error_is_output_too(
     assert ended(folder, command, tmp_path, subprocess.DEVNULL, stream()) == (code, "")
 
 
-@pytest.mark.parametrize("file, option", [
-    ("full.json", "--report full.json"), ("full.html", "--report full.html"), ("probe.ndjson", "--keep kept"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "file, option",
+    [
+        ("full.json", "--report full.json"),
+        ("full.html", "--report full.html"),
+        ("probe.ndjson", "--keep kept"),
+    ],
+)
 def test_a_file_that_can_not_be_written_ends_with_2(folder: Path, file: str, option: str, tmp_path: Path) -> None:
     """The error names the file, and nothing goes to stdout."""
     (tmp_path / "kept").mkdir()
@@ -145,9 +160,13 @@ def test_a_reader_of_one_line_gets_it(folder: Path) -> None:
     """`turngate report report.json | head -1` prints its first line."""
     script = f"{sys.executable} -c '{REAL}' report report.json | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ("bash", "-c", script), cwd=folder, env=environment(folder, folder / "data"), capture_output=True, text=True,
+        ("bash", "-c", script),
+        cwd=folder,
+        env=environment(folder, folder / "data"),
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     line, code = done.stdout.splitlines()
     assert ("compatible" in line, done.stderr) == (True, "")
     assert code in {"0", "141"}  # 0 if everything was written before head closed the pipe

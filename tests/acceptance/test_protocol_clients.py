@@ -29,14 +29,31 @@ CLIENTS = Path(__file__).parent / "clients"
 PATIENCE = 600
 TRIES = 5  # to run within a clock minute
 IDS = (
-    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", r"\b(msg|toolu|call)_[0-9A-Za-z]{20,}",
-    r"\bses_[0-9A-Za-z]{20,}", r"write_file__write_file_\d+_\d+",
-)  # fmt: skip
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    r"\b(msg|toolu|call)_[0-9A-Za-z]{20,}",
+    r"\bses_[0-9A-Za-z]{20,}",
+    r"write_file__write_file_\d+_\d+",
+)
 # what depends on the machine, the account or the time, and lists of what a release offers
-VOLATILE = frozenset({
-    "duration_ms", "duration_api_ms", "usage", "modelUsage", "model_usage", "total_cost_usd", "timestamp", "_meta",
-    "tools", "slash_commands", "agents", "skills", "plugins", "rawOutput", "configOptions",
-})  # fmt: skip
+VOLATILE = frozenset(
+    {
+        "duration_ms",
+        "duration_api_ms",
+        "usage",
+        "modelUsage",
+        "model_usage",
+        "total_cost_usd",
+        "timestamp",
+        "_meta",
+        "tools",
+        "slash_commands",
+        "agents",
+        "skills",
+        "plugins",
+        "rawOutput",
+        "configOptions",
+    }
+)
 
 
 @dataclass(frozen=True)

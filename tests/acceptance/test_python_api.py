@@ -28,9 +28,15 @@ def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
         env["PATH"] = f"{tmp_path / 'path'}:{env['PATH']}"
         box.backend.script(Rule(FINAL, contains="The user's reply:\n\nblue"), Rule(ASK))
         ran = subprocess.run(
-            (sys.executable, "-c", example), cwd=box.work, env=env, input="blue\nblue\n", capture_output=True,
-            text=True, timeout=300, check=False,
-        )  # fmt: skip
+            (sys.executable, "-c", example),
+            cwd=box.work,
+            env=env,
+            input="blue\nblue\n",
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
     assert (ran.returncode, ran.stderr) == (0, "")
     shown = ran.stdout.splitlines()
     asked = shown.count("Which colour?")

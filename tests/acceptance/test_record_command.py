@@ -25,11 +25,18 @@ def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
     assert "codex@0.169.0: 4 turns and pages in there/codex/0.169.0" in done.out
     folder = turngate.folder / "there/codex/0.169.0"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "bad-handles-dead", "bad-handles-first", "bad-handles-malformed", "final-first",
-    ]  # fmt: skip
+        "bad-handles-dead",
+        "bad-handles-first",
+        "bad-handles-malformed",
+        "final-first",
+    ]
     assert sorted(path.name for path in (folder / "final-first").iterdir()) == [
-        "provenance.yaml", "recording.yaml", "requests.ndjson", "stderr", "stdout",
-    ]  # fmt: skip
+        "provenance.yaml",
+        "recording.yaml",
+        "requests.ndjson",
+        "stderr",
+        "stdout",
+    ]
 
 
 def test_a_case_that_ended_early_is_told(turngate: Command) -> None:

@@ -38,10 +38,15 @@ class Kept:
     def open(self, mode: Mode) -> Opened:
         """Start the process, and wait until it is ready."""
         request = StickyRequest(
-            executable=self.executable, contract=self.contract, cwd=self.box.work,
-            env=self.box.env(self.contract.hermetic, self.box.work), mode=mode, tag=uuid.uuid4().hex,
-            traces=self.box.root / "traces", model=self.contract.hermetic.model,
-        )  # fmt: skip
+            executable=self.executable,
+            contract=self.contract,
+            cwd=self.box.work,
+            env=self.box.env(self.contract.hermetic, self.box.work),
+            mode=mode,
+            tag=uuid.uuid4().hex,
+            traces=self.box.root / "traces",
+            model=self.contract.hermetic.model,
+        )
         self.host.open("run", request, self.told.put)
         return self.until(Opened)
 

@@ -45,9 +45,12 @@ class VerifiedServer:
         """Create an interactive run whose first turn asks; return its path."""
         self.box.backend.script(Rule(ASK))
         body = {
-            "engine": self.contract.engine, "prompt": f"Ask me {mark}", "execution_mode": "interactive",
-            "model": self.contract.hermetic.model, "workspace": str(self.box.work.resolve()),
-        }  # fmt: skip
+            "engine": self.contract.engine,
+            "prompt": f"Ask me {mark}",
+            "execution_mode": "interactive",
+            "model": self.contract.hermetic.model,
+            "workspace": str(self.box.work.resolve()),
+        }
         return str(self.client.post("/v1/runs", body, "create").document["links"]["self"])
 
     def until(self, path: str, *states: str) -> dict[str, Any]:

@@ -162,8 +162,10 @@ def _bubblewrap() -> None:
         pytest.fail("this test needs Bubblewrap: apt-get install bubblewrap")
     tried = subprocess.run(
         ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if tried.returncode:
         pytest.fail(f"this test needs user namespaces, which this machine forbids: {tried.stderr}")
 

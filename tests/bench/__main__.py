@@ -72,11 +72,12 @@ def _kept() -> saved.Measurement | None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make bench", description=__doc__,
+        prog="make bench",
+        description=__doc__,
         usage="make bench [ARGS='[--short] [--strict] [BENCH...]'] [COMPARE=FILE]",
         epilog="benches:\n" + "\n".join(f"  {name:14} {bench.title}" for name, bench in BENCHES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("benches", nargs="*", metavar="BENCH", help="the benches to run  [default: all]")
     parser.add_argument("--short", action="store_true", help="small counts, to see that every bench still runs")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")

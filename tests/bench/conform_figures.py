@@ -18,14 +18,20 @@ from turngate_probes.conform.catalogue import scenarios
 RUNS = Tally(full=10, short=1)
 ROWS = (
     Row(
-        "conform.scenario", "A scenario of `turngate conform`", "ms", "the orchestrator alone",
+        "conform.scenario",
+        "A scenario of `turngate conform`",
+        "ms",
+        "the orchestrator alone",
         Target(150, Measure.ADDED),
     ),
     Row(
-        "conform.all", "All scenarios one by one", "s", "their hangs and delays",
+        "conform.all",
+        "All scenarios one by one",
+        "s",
+        "their hangs and delays",
         Target(60, Measure.ADDED),
     ),
-)  # fmt: skip
+)
 SHORT = ("--scenario", "two-turns")
 ORCHESTRATOR = Path(__file__).parents[1] / "conform/orchestrators/correct.py"
 ANSWER = json.dumps({"final_data": {"answer": "red"}})
@@ -48,9 +54,12 @@ def _alone(folder: str) -> float:
     prompt = Path(folder, "prompt")
     prompt.write_text("Ask me.")
     env = os.environ | {
-        "PATH": f"{folder}:{os.environ['PATH']}", "TURNGATE_WORKSPACE": folder, "TURNGATE_PROMPT_FILE": str(prompt),
-        "TURNGATE_REPLY": "red", "TURNGATE_DEADLINE_SEC": "60",
-    }  # fmt: skip
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "TURNGATE_WORKSPACE": folder,
+        "TURNGATE_PROMPT_FILE": str(prompt),
+        "TURNGATE_REPLY": "red",
+        "TURNGATE_DEADLINE_SEC": "60",
+    }
     start = time.perf_counter()
     subprocess.run([sys.executable, ORCHESTRATOR], env=env, check=True, capture_output=True)
     return time.perf_counter() - start

@@ -13,10 +13,13 @@ from turngate_probes.releases.pins import pinned_version
 
 ROWS = (
     Row(
-        "matrix", "A matrix of 20 releases of codex", "s", "the engines' CPU time divided by the cores",
+        "matrix",
+        "A matrix of 20 releases of codex",
+        "s",
+        "the engines' CPU time divided by the cores",
         Target(1.1, Measure.RATIO),
     ),
-)  # fmt: skip
+)
 VERSIONS = "latest:20"
 SHORT_CLAUSE = "resume.context-carried"
 

@@ -11,10 +11,13 @@ from tests.bench.rows import Measure, Measured, Row, Target, measured
 PINNED = ("codex", "gemini", "opencode")
 ROWS = (
     Row(
-        "probe", "A probe of codex, gemini and opencode", "s", "the engines' CPU time divided by the cores",
+        "probe",
+        "A probe of codex, gemini and opencode",
+        "s",
+        "the engines' CPU time divided by the cores",
         Target(1.1, Measure.RATIO),
     ),
-)  # fmt: skip
+)
 SHORT_CLAUSE = "resume.context-carried"
 
 

@@ -25,14 +25,17 @@ PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 TURN, MEMORY, READ, RESTART, REPLIED = ROWS = (
     Row(
-        "server.turn", "A turn of a trivial engine through the server", "ms", "a shell loop",
+        "server.turn",
+        "A turn of a trivial engine through the server",
+        "ms",
+        "a shell loop",
         Target(25, Measure.ADDED),
     ),
     Row("server.memory", "Memory of a waiting run, of 10,000", "B", target=Target(1000)),
     Row("server.read", "`GET` of one of 10,000 waiting runs", "ms", "one of 10", Target(1.5, Measure.RATIO)),
     Row("server.restart", "Restart with 10,000 waiting runs", "s", "with 10", Target(2)),
     Row("server.replies", "200 runs, each answered three times at once, are resumed once each", "s"),
-)  # fmt: skip
+)
 
 
 def bench(*, short: bool) -> Iterator[Measured]:

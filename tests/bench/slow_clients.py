@@ -24,11 +24,14 @@ KINDS = {
 }
 ROWS = tuple(
     Row(
-        f"slow-clients.{kind.replace(' ', '-')}", f"`/healthz` with 2,000 slow clients ({kind})", "ms", "without them",
+        f"slow-clients.{kind.replace(' ', '-')}",
+        f"`/healthz` with 2,000 slow clients ({kind})",
+        "ms",
+        "without them",
         Target(100),
     )
     for kind in KINDS
-)  # fmt: skip
+)
 ANSWERED = ("idle", "unread answers")  # these get a response before the measurement
 
 

@@ -111,9 +111,12 @@ def _measure(served: Served, load: Load, file: Path) -> Measured:
 def _waiting(served: Served, load: Load, file: Path) -> list[str]:
     """Create the runs, and return when all of them wait."""
     request = {
-        "engine": "codex", "prompt": "hello", "execution_mode": "interactive",
-        "interactive_profile": "sticky_process", "session_timeout_sec": load.seconds,
-    }  # fmt: skip
+        "engine": "codex",
+        "prompt": "hello",
+        "execution_mode": "interactive",
+        "interactive_profile": "sticky_process",
+        "session_timeout_sec": load.seconds,
+    }
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: str(served.ask("POST", "/v1/runs", request)[1]["run_id"]), range(load.runs)))
     _settled(served, lambda: _count(file, "state IN ('queued', 'running')") == 0)

@@ -82,9 +82,15 @@ def _row(costs: list[Cost]) -> str:
 def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
     told: queue.SimpleQueue[StickyEvent] = queue.SimpleQueue()
     request = StickyRequest(
-        executable=executable, contract=contract, cwd=box.work, env=box.env(contract.hermetic, box.work),
-        mode=Mode.INTERACTIVE, tag=uuid.uuid4().hex, traces=box.root / "traces", model=contract.hermetic.model,
-    )  # fmt: skip
+        executable=executable,
+        contract=contract,
+        cwd=box.work,
+        env=box.env(contract.hermetic, box.work),
+        mode=Mode.INTERACTIVE,
+        tag=uuid.uuid4().hex,
+        traces=box.root / "traces",
+        model=contract.hermetic.model,
+    )
     with closing(StickyHost()) as host:
         start = time.perf_counter()
         host.open("run", request, told.put)
@@ -114,9 +120,10 @@ def _until(told: "queue.SimpleQueue[StickyEvent]", kind: type[Any]) -> Any:
 def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
     """Run two turns of an engine by its own command, the second one as a resume."""
     given: dict[str, Any] = {
-        "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model,
+        "options": tuple(map(box.fill, contract.hermetic.options)),
+        "model": contract.hermetic.model,
         "workspace": box.root,
-    }  # fmt: skip
+    }
     box.backend.script(Rule(ASK))
     first = _run(executable, build.first_turn(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
     read = read_turn(contract, Mode.INTERACTIVE, first.stdout, first.stderr, first.exit_code)

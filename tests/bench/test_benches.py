@@ -91,10 +91,15 @@ def test_a_run_is_compared_with_an_older_one(figures: Figures, capsys: pytest.Ca
     assert saved.load(command.LAST).measured["first"].figure.median == 10
 
 
-@pytest.mark.parametrize("text, why", [
-    (None, "can't read old.json: No such file"), ("{", "old.json is not a measurement of make bench: "),
-    ("{}", "missing required field"), ('"\xff"', "is not a measurement"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        (None, "can't read old.json: No such file"),
+        ("{", "old.json is not a measurement of make bench: "),
+        ("{}", "missing required field"),
+        ('"\xff"', "is not a measurement"),
+    ],
+)
 def test_a_file_that_is_no_measurement_is_refused(
     figures: Figures, text: str | None, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,10 +113,15 @@ def test_a_file_that_is_no_measurement_is_refused(
     assert not said.out
 
 
-@pytest.mark.parametrize("options, why", [
-    (["sever"], "no bench 'sever'; there are: one, two"), (["--short", "--strict"], "--short say nothing"),
-    (["--short", "--publish"], "--short say nothing"), (["--short", "--compare", "build/bench.json"], "the full form"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        (["sever"], "no bench 'sever'; there are: one, two"),
+        (["--short", "--strict"], "--short say nothing"),
+        (["--short", "--publish"], "--short say nothing"),
+        (["--short", "--compare", "build/bench.json"], "the full form"),
+    ],
+)
 def test_options_that_do_not_fit_are_refused(
     figures: Figures, options: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,10 +149,13 @@ def test_publishing_writes_the_page_and_its_figures(figures: Figures) -> None:
     assert Path("speed.md").read_text() == written
 
 
-@pytest.mark.parametrize("why, code, said, third", [
-    (RuntimeError("no engine"), 1, "failed: one; the rows above that they did not measure keep their earlier", 10),
-    (KeyboardInterrupt(), 130, "interrupted: only the rows above with a figure were measured", 9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "why, code, said, third",
+    [
+        (RuntimeError("no engine"), 1, "failed: one; the rows above that they did not measure keep their earlier", 10),
+        (KeyboardInterrupt(), 130, "interrupted: only the rows above with a figure were measured", 9),
+    ],
+)
 def test_what_was_not_measured_keeps_its_published_figures(
     figures: Figures, capsys: pytest.CaptureFixture[str], why: BaseException, code: int, said: str, third: float
 ) -> None:

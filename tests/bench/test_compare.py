@@ -23,14 +23,17 @@ def change(row: Row, old: saved.Measurement, new: Measured) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")][2:]
 
 
-@pytest.mark.parametrize("row, figures, said", [
-    (RATIO, [30, 30, 31], ["2.00 x", "3.00 x", "+50%, worse"]),
-    (RATIO, [10, 10, 11], ["2.00 x", "1.00 x", "-50%, better"]),
-    (SPEED, [30, 30, 31], ["2.00 x", "3.00 x", "+50%, better"]),
-    (SPEED, [10, 10, 11], ["2.00 x", "1.00 x", "-50%, worse"]),
-    (RATIO, [18, 21, 26], ["2.00 x", "2.10 x", "+5%, within noise"]),
-    (RATIO, [20, 20, 20], ["2.00 x", "2.00 x", "none"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row, figures, said",
+    [
+        (RATIO, [30, 30, 31], ["2.00 x", "3.00 x", "+50%, worse"]),
+        (RATIO, [10, 10, 11], ["2.00 x", "1.00 x", "-50%, better"]),
+        (SPEED, [30, 30, 31], ["2.00 x", "3.00 x", "+50%, better"]),
+        (SPEED, [10, 10, 11], ["2.00 x", "1.00 x", "-50%, worse"]),
+        (RATIO, [18, 21, 26], ["2.00 x", "2.10 x", "+5%, within noise"]),
+        (RATIO, [20, 20, 20], ["2.00 x", "2.00 x", "none"]),
+    ],
+)
 def test_a_change_is_better_worse_or_noise(row: Row, figures: list[float], said: list[str]) -> None:
     """What the target is about decides; samples whose middle halves overlap are noise."""
     old = of(measured("a", [19, 20, 22], [10, 10, 10]), unit=row.unit)

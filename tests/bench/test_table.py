@@ -37,11 +37,19 @@ def test_what_is_added_to_the_peer_is_shown() -> None:
     ]
 
 
-@pytest.mark.parametrize("target, met", [
-    (Target(2, Measure.RATIO), "yes"), (Target(1.9, Measure.RATIO), "**no**"),
-    (Target(2, Measure.RATIO, least=True), "yes"), (Target(2.1, Measure.RATIO, least=True), "**no**"),
-    (Target(20), "yes"), (Target(19.9), "**no**"), (Target(10, Measure.ADDED), "yes"), (None, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target, met",
+    [
+        (Target(2, Measure.RATIO), "yes"),
+        (Target(1.9, Measure.RATIO), "**no**"),
+        (Target(2, Measure.RATIO, least=True), "yes"),
+        (Target(2.1, Measure.RATIO, least=True), "**no**"),
+        (Target(20), "yes"),
+        (Target(19.9), "**no**"),
+        (Target(10, Measure.ADDED), "yes"),
+        (None, ""),
+    ],
+)
 def test_a_target_is_met_up_to_its_limit(target: Target | None, met: str) -> None:
     """A limit itself meets the target; a row without a target is not judged."""
     assert verdict(Row("a", "A", "s", "bare", target), measured("a", [20], [10])) == met
@@ -51,13 +59,26 @@ def test_a_row_that_is_not_measured_says_so() -> None:
     """It keeps its target and its peer, and shows no figure."""
     line = table([Row("a", "A turn", "ms", "bare", Target(2, Measure.RATIO))], {}).splitlines()[2]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [
-        "A turn", "", "at most 2.00 x the peer", "bare", "", "not measured",
-    ]  # fmt: skip
+        "A turn",
+        "",
+        "at most 2.00 x the peer",
+        "bare",
+        "",
+        "not measured",
+    ]
 
 
-@pytest.mark.parametrize("value, text", [
-    (0, "0 s"), (0.01234, "0.0123 s"), (1.5, "1.50 s"), (12.345, "12.3 s"), (1234.5, "1,234 s"), (-0.5, "-0.500 s"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0, "0 s"),
+        (0.01234, "0.0123 s"),
+        (1.5, "1.50 s"),
+        (12.345, "12.3 s"),
+        (1234.5, "1,234 s"),
+        (-0.5, "-0.500 s"),
+    ],
+)
 def test_an_amount_has_three_significant_digits(value: float, text: str) -> None:
     """No digits suggest more precision than a bench has."""
     assert amount(value, "s") == text

@@ -22,9 +22,12 @@ AXE = (
     ".then(done => done.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join()))"
 )
 FIELDS = {
-    "kind": "fill_fields", "prompt": "Which account?", "options": ["new", "old"],
-    "required_fields": ["name", "e-mail <b>"], "context": {"why": "to log in"},
-}  # fmt: skip
+    "kind": "fill_fields",
+    "prompt": "Which account?",
+    "options": ["new", "old"],
+    "required_fields": ["name", "e-mail <b>"],
+    "context": {"why": "to log in"},
+}
 ASKS = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "interactive"}
 
 

@@ -113,9 +113,11 @@ class ChaosCaller:
     def _create(self, port: int, run: CallerRun) -> None:
         planned = run.planned
         body: dict[str, Any] = {
-            "engine": "codex", "prompt": planned.prompt(1), "session_timeout_sec": planned.timeout,
+            "engine": "codex",
+            "prompt": planned.prompt(1),
+            "session_timeout_sec": planned.timeout,
             "execution_mode": "interactive" if planned.profile else "auto",
-        }  # fmt: skip
+        }
         body |= {"interactive_profile": planned.profile} if planned.profile else {}
         body |= {"model": planned.model} if planned.model else {}
         body |= {"warm_wait_sec": planned.timeout} if planned.warm else {}

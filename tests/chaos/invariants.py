@@ -17,8 +17,12 @@ from turngate_reference.server.states import TRANSITIONS, State
 
 LOST = {"ORCHESTRATOR_RESTART_INTERRUPTED", "INTERACTION_PROCESS_LOST"}
 SHORTAGE = {
-    "ORCHESTRATOR_ERROR", "ENGINE_FAILED", "ENGINE_UNAVAILABLE", "SESSION_RESUME_FAILED", "INTERACTION_PROCESS_LOST"
-}  # fmt: skip
+    "ORCHESTRATOR_ERROR",
+    "ENGINE_FAILED",
+    "ENGINE_UNAVAILABLE",
+    "SESSION_RESUME_FAILED",
+    "INTERACTION_PROCESS_LOST",
+}
 _MODES = {True: 0o700, False: 0o600}
 
 
@@ -28,9 +32,7 @@ def broken(folder: Path, planned: Round, runs: list[CallerRun], *, interrupted: 
         connection.row_factory = sqlite3.Row
         rows = {row["run_id"]: dict(row) for row in connection.execute("SELECT * FROM runs")}
         events = [dict(row) for row in connection.execute("SELECT * FROM events ORDER BY id")]
-        answers = {
-            row["interaction_id"]: row["response"] for row in connection.execute("SELECT * FROM interactions")
-        }  # fmt: skip
+        answers = {row["interaction_id"]: row["response"] for row in connection.execute("SELECT * FROM interactions")}
         turns = [dict(row) for row in connection.execute("SELECT * FROM turns ORDER BY run_id, turn_index")]
     executed = Counter(_executed(folder))
     return [
@@ -54,9 +56,10 @@ def living(folder: Path) -> list[psutil.Process]:
     """Return the living engine processes of a round, whose executables are in its folder."""
     engine = str(folder / "bin" / "codex")
     return [
-        process for process in psutil.process_iter(["cmdline", "status"])
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
         if engine in (process.info["cmdline"] or ()) and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]  # fmt: skip
+    ]
 
 
 def _lost(rows: dict[str, Any], runs: list[CallerRun]) -> Iterator[str]:
@@ -136,8 +139,9 @@ def _streams(events: list[dict[str, Any]], runs: list[CallerRun]) -> Iterator[st
     for run in runs:
         saved = [
             (event["id"], event["type"], json.loads(event["data_json"]) | {"at": event["at"]})
-            for event in events if event["run_id"] == run.run_id
-        ]  # fmt: skip
+            for event in events
+            if event["run_id"] == run.run_id
+        ]
         if saved != [tuple(event) for event in run.events]:
             yield f"a stream shows what is stored: that of {run.planned.name} has {len(run.events)} of {len(saved)}"
 

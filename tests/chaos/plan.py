@@ -92,9 +92,16 @@ def plan(seed: int, number: int) -> Round:
     if fault == "locked database":
         lasts = LONG if draw.random() < 1 / 8 else draw.uniform(0.5, SHORT)
     return Round(
-        seed, number, tuple(runs), _slots(draw, runs), fault, draw.uniform(0, 0.4), lasts, interruption,
+        seed,
+        number,
+        tuple(runs),
+        _slots(draw, runs),
+        fault,
+        draw.uniform(0, 0.4),
+        lasts,
+        interruption,
         draw.uniform(0, 1.2) if interruption and draw.random() < 0.8 else None,
-    )  # fmt: skip
+    )
 
 
 def interrupted_at(planned: Round, target: StepTarget, interruption: Interruption) -> Round:
@@ -122,14 +129,16 @@ def _every(number: int) -> Iterator[PlannedRun]:
 def _drawn(draw: random.Random, name: str) -> PlannedRun:
     profile: Profile = draw.choice(("resumable", "sticky_process"))
     cancel: Cancel = draw.choice(("queued", "running", "waiting_user"))
-    planned = draw.choice((
-        _auto(name),
-        _asking(name, profile, draw.randint(1, 2)),
-        _asking(name, profile, 1, left=True),
-        replace(_warm(name, draw.choice(KEPT), draw.randint(1, 2)), left=draw.random() < 0.5),
-        _asking(name, "sticky_process", draw.randint(0, 1), permission=True),
-        replace(_asking(name, profile, 1), cancel=cancel, state="canceled"),
-    ))  # fmt: skip
+    planned = draw.choice(
+        (
+            _auto(name),
+            _asking(name, profile, draw.randint(1, 2)),
+            _asking(name, profile, 1, left=True),
+            replace(_warm(name, draw.choice(KEPT), draw.randint(1, 2)), left=draw.random() < 0.5),
+            _asking(name, "sticky_process", draw.randint(0, 1), permission=True),
+            replace(_asking(name, profile, 1), cancel=cancel, state="canceled"),
+        )
+    )
     return replace(planned, again=draw.random() < 0.5)
 
 

@@ -20,9 +20,14 @@ from tests.chaos.plan import StepTarget
 DEPTH = 3
 _PROCESS = {"subprocess.Popen": "start a process", "os.kill": "signal a process", "os.killpg": "signal a group"}
 _FILES = {
-    "os.rename": "rename", "os.mkdir": "make a folder", "os.remove": "remove", "os.rmdir": "remove a folder",
-    "os.chmod": "chmod", "os.truncate": "truncate", "fcntl.flock": "lock",
-}  # fmt: skip
+    "os.rename": "rename",
+    "os.mkdir": "make a folder",
+    "os.remove": "remove",
+    "os.rmdir": "remove a folder",
+    "os.chmod": "chmod",
+    "os.truncate": "truncate",
+    "fcntl.flock": "lock",
+}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _STATEMENT = re.compile(
     r"\s*((?:INSERT INTO|UPDATE|DELETE FROM|PRAGMA|BEGIN IMMEDIATE) ?\w*|COMMIT|ROLLBACK|BEGIN)", re.IGNORECASE

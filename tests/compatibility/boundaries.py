@@ -45,9 +45,15 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
         "symptom" not in claim or (_shows(engine, inside, claim) and not _shows(engine, outside, claim))
     )
     return Boundary(
-        named, edge, version, exact, before[-1] if before else None, after[0] if after else None,
-        "unverified" in claim, claim.get("note", ""),
-    )  # fmt: skip
+        named,
+        edge,
+        version,
+        exact,
+        before[-1] if before else None,
+        after[0] if after else None,
+        "unverified" in claim,
+        claim.get("note", ""),
+    )
 
 
 def _was_asked(release: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:

@@ -40,14 +40,20 @@ def measured(one: Orchestrator, report: ConformReport) -> Measured:
     """Return what the page says about an orchestrator."""
     results = [row.result for row in report.results]
     return Measured(
-        one.name, one.package, one.engine, one.release, report.started_at[:10],
-        results.count(Result.PASS), sum(result in FAILED for result in results), results.count(Result.SKIPPED),
+        one.name,
+        one.package,
+        one.engine,
+        one.release,
+        report.started_at[:10],
+        results.count(Result.PASS),
+        sum(result in FAILED for result in results),
+        results.count(Result.SKIPPED),
         tuple(
             Breach(row.scenario, breach.rule, breach.excused or breach.detail)
             for row in report.results
             for breach in row.breaches
         ),
-    )  # fmt: skip
+    )
 
 
 def load(path: Path) -> tuple[Measured, ...]:

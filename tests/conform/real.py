@@ -67,7 +67,11 @@ ORCHESTRATORS = (
     Orchestrator("claude_sdk.py", "`claude-agent-sdk` (PyPI)", "claude-agent-sdk==0.2.187", "claude", "2.1.330"),
     Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
     Orchestrator(
-        "acp.mjs", "`@agentclientprotocol/sdk` (npm)", "@agentclientprotocol/sdk@2.4.0", "gemini", "0.61.0",
+        "acp.mjs",
+        "`@agentclientprotocol/sdk` (npm)",
+        "@agentclientprotocol/sdk@2.4.0",
+        "gemini",
+        "0.61.0",
         ("gemini", "--acp"),
     ),
-)  # fmt: skip
+)

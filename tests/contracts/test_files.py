@@ -225,9 +225,13 @@ def test_a_real_path_is_that_of_what_would_be_opened(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("folder")
     (tmp_path / "dangling").symlink_to("/absent/folder")
     for path, real in (
-        ("folder", "folder"), ("link/new/file", "folder/new/file"), ("file/below", "file/below"),
-        ("dangling/x", "/absent/folder/x"), ("link/../file", "file"), ("absent/../file", "file"),
-    ):  # fmt: skip
+        ("folder", "folder"),
+        ("link/new/file", "folder/new/file"),
+        ("file/below", "file/below"),
+        ("dangling/x", "/absent/folder/x"),
+        ("link/../file", "file"),
+        ("absent/../file", "file"),
+    ):
         assert real_path(tmp_path / path) == tmp_path.resolve() / real
 
 

@@ -71,7 +71,10 @@ def played(turn: Turn, reader: TurnReader, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setattr(execution, "ProcessTree", trees[turn.ended])
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0)
     request = ProcessRequest(
-        turn.argv, Path("/"), {},
-        stdin=STDIN.get(turn.stdin, turn.prompt.encode()), timeout=0 if turn.ended is Ended.TIMEOUT else 60,
-    )  # fmt: skip
+        turn.argv,
+        Path("/"),
+        {},
+        stdin=STDIN.get(turn.stdin, turn.prompt.encode()),
+        timeout=0 if turn.ended is Ended.TIMEOUT else 60,
+    )
     return run(request, stop=stop, on_output=feed)

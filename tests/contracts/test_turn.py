@@ -54,11 +54,22 @@ def test_chunking_never_changes_a_turn(contract: EngineContract, data: st.DataOb
     assert reader.finish(0) == read_turn(contract, AUTO, stdout, stderr, 0)
 
 
-@given(st.sampled_from(FOUR), st.binary(max_size=80), st.binary(max_size=80), st.integers(-9, 255) | st.none(),
-       st.sampled_from(Mode), st.booleans())  # fmt: skip
+@given(
+    st.sampled_from(FOUR),
+    st.binary(max_size=80),
+    st.binary(max_size=80),
+    st.integers(-9, 255) | st.none(),
+    st.sampled_from(Mode),
+    st.booleans(),
+)
 def test_any_bytes_are_a_turn(
-    contract: EngineContract, stdout: bytes, stderr: bytes, code: int | None, mode: Mode, late: bool  # noqa: FBT001
-) -> None:  # fmt: skip
+    contract: EngineContract,
+    stdout: bytes,
+    stderr: bytes,
+    code: int | None,
+    mode: Mode,
+    late: bool,  # noqa: FBT001
+) -> None:
     """No bytes and no exit code make the reader raise; invalid output is an error with a reason."""
     reading = read_turn(contract, mode, stdout, stderr, code, ended=Ended.TIMEOUT if late else Ended.EXIT)
     assert why(reading)

@@ -23,8 +23,12 @@ FOUR = [NEWEST[engine] for engine in IDS]
 CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "iflow", "opencode"))
 
 
-ASKED = json.dumps({"outcome": "ask_user", "interaction": {
-    "kind": "confirm", "prompt": "Sure?", "options": [], "required_fields": [], "context": {}}})  # fmt: skip
+ASKED = json.dumps(
+    {
+        "outcome": "ask_user",
+        "interaction": {"kind": "confirm", "prompt": "Sure?", "options": [], "required_fields": [], "context": {}},
+    }
+)
 
 
 SAID = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})

@@ -13,9 +13,13 @@ ROOT = Path(__file__).parents[2]
 def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
     """The site builds in strict mode, in which a dead link or a page missing from the navigation fails."""
     built = subprocess.run(
-        (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path), cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path),
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert built.returncode == 0, built.stderr
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"} | {"contributing", "security", "changelog"}
     assert pages == {page.parent.name for page in tmp_path.glob("*/index.html")}

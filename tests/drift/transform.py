@@ -31,7 +31,13 @@ def drifted(seen: Observations, changes: Sequence[Change]) -> Observations:
 
 def _reread(turn: Turn, contract: EngineContract) -> Turn:
     reading = read_turn(
-        contract, turn.mode, turn.stdout, turn.stderr, turn.exit_code,
-        turn_index=turn.turn_index, resumed=turn.resumed, ended=turn.ended,
-    )  # fmt: skip
+        contract,
+        turn.mode,
+        turn.stdout,
+        turn.stderr,
+        turn.exit_code,
+        turn_index=turn.turn_index,
+        resumed=turn.resumed,
+        ended=turn.ended,
+    )
     return replace(turn, reading=reading)

@@ -54,9 +54,13 @@ def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
         for request in other.requests
     )
     return replace(
-        turn, stdout=other.stdout, stderr=other.stderr, exit_code=other.exit_code, ended=other.ended,
+        turn,
+        stdout=other.stdout,
+        stderr=other.stderr,
+        exit_code=other.exit_code,
+        ended=other.ended,
         requests=requests if turn.requests is not None else None,
-    )  # fmt: skip
+    )
 
 
 # what the model backend received

@@ -388,9 +388,12 @@ class FakeJsonCommands(Engine):
 
 
 SPEAKERS: dict[str, type[Engine]] = {
-    "acp": FakeAcp, "app_server": FakeAppServer, "app-server": FakeAppServer, "stream_json": FakeStreamJson,
+    "acp": FakeAcp,
+    "app_server": FakeAppServer,
+    "app-server": FakeAppServer,
+    "stream_json": FakeStreamJson,
     "json_commands": FakeJsonCommands,
-}  # fmt: skip
+}
 
 
 def main(version: str, help_page: str) -> None:

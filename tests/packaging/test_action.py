@@ -87,12 +87,15 @@ def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
     assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2", "changes-required": ""}
 
 
-@pytest.mark.parametrize("make, code, command, required", [
-    (views.green_with_changes, 0, "gate", "true"),
-    (lambda: views.of(views.release(views.NEW), views.release("codex@0.170.0")), 0, "gate", "false"),
-    (views.red_by_all, 1, "gate", ""),
-    (views.green_with_changes, 0, "probe", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, code, command, required",
+    [
+        (views.green_with_changes, 0, "gate", "true"),
+        (lambda: views.of(views.release(views.NEW), views.release("codex@0.170.0")), 0, "gate", "false"),
+        (views.red_by_all, 1, "gate", ""),
+        (views.green_with_changes, 0, "probe", ""),
+    ],
+)
 def test_a_green_gate_says_whether_changes_are_required(
     tmp_path: Path, make: Callable[[], GateReport], code: int, command: str, required: str
 ) -> None:

@@ -33,12 +33,15 @@ def bash(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("required, asked", [
-    ("false", ["pr", "merge", "--auto", "--squash", PR]),
-    ("true", ["pr", "merge", "--disable-auto", PR]),
-    ("null", ["pr", "merge", "--disable-auto", PR]),
-    ("", ["pr", "merge", "--disable-auto", PR]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "required, asked",
+    [
+        ("false", ["pr", "merge", "--auto", "--squash", PR]),
+        ("true", ["pr", "merge", "--disable-auto", PR]),
+        ("null", ["pr", "merge", "--disable-auto", PR]),
+        ("", ["pr", "merge", "--disable-auto", PR]),
+    ],
+)
 def test_an_upgrade_is_merged_only_if_it_requires_no_changes(
     job: dict[str, Any], required: str, asked: list[str], tmp_path: Path
 ) -> None:
@@ -66,14 +69,17 @@ def test_the_gate_passes_its_answer_on(workflow: dict[str, Any], gate: str) -> N
     assert workflow["permissions"]["contents"] == "read"
 
 
-@pytest.mark.parametrize("answers, code, required", [
-    ([(0, "false")], 0, "false"),
-    ([(0, "false"), (0, "true")], 0, "true"),
-    ([(0, "true"), (0, "false")], 0, "true"),
-    ([(1, "null"), (0, "false")], 1, "null"),
-    ([(2, None)], 2, "null"),
-    ([], 0, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answers, code, required",
+    [
+        ([(0, "false")], 0, "false"),
+        ([(0, "false"), (0, "true")], 0, "true"),
+        ([(0, "true"), (0, "false")], 0, "true"),
+        ([(1, "null"), (0, "false")], 1, "null"),
+        ([(2, None)], 2, "null"),
+        ([], 0, ""),
+    ],
+)
 def test_several_gates_are_one_answer(
     answers: list[tuple[int, str | None]], code: int, required: str, tmp_path: Path
 ) -> None:

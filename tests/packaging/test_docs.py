@@ -51,10 +51,13 @@ def test_the_table_says_what_the_code_does() -> None:
     assert "nothing to probe" in said[exit_code([])]
     assert "nothing fails" in said[exit_code([Verdict.COMPATIBLE, Verdict.DEGRADED])]
     for code, word in (
-        (cli.UNANSWERED, "usage"), (cli.CRASHED, "crashed"), (cli.INTERRUPTED, "interrupted"),
-        (cli.READER_GONE, "reader"), (OTHER_SESSION, "another session"),
+        (cli.UNANSWERED, "usage"),
+        (cli.CRASHED, "crashed"),
+        (cli.INTERRUPTED, "interrupted"),
+        (cli.READER_GONE, "reader"),
+        (OTHER_SESSION, "another session"),
         (NO_ANSWER, "no answer"),
-    ):  # fmt: skip
+    ):
         assert word in said[code]
 
 
@@ -118,5 +121,7 @@ def test_examples_install_turngate_from_a_repository_that_the_reader_sets() -> N
     assert job["variables"]["TURNGATE"] == "git+https://GIT_HOST/OWNER/turngate@COMMIT"
     assert any('pip install "$TURNGATE"' in line for line in job["before_script"])
     assert hooks["repos"][0] | {"hooks": []} == {
-        "repo": "https://GIT_HOST/OWNER/turngate", "rev": "COMMIT", "hooks": [],
-    }  # fmt: skip
+        "repo": "https://GIT_HOST/OWNER/turngate",
+        "rev": "COMMIT",
+        "hooks": [],
+    }

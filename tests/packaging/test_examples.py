@@ -167,9 +167,10 @@ def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_works(command: str, bin_folder: Path, tmp_path: Path) -> None:
     """Each example works in a folder that is empty except for the files of the example before it."""
     env = {
-        "PATH": f"{bin_folder / 'path'}:{os.environ['PATH']}", "HOME": str(tmp_path),
+        "PATH": f"{bin_folder / 'path'}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
         "TURNGATE_CACHE_DIR": str(bin_folder / "cache"),
-    }  # fmt: skip
+    }
     before = ["turngate simulate codex@0.169.0 --install bin"] if "codex=bin/codex" in command else []
     before += ["turngate probe codex@0.169.0 --level static --report report.json"] if "report report" in command else []
     for line in (*before, command):

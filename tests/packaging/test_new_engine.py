@@ -18,14 +18,30 @@ BROOK = ROOT / "tests/fakes/brook"
 COPIED = ("contracts", "probes", "reference", "tests", "fixtures", "docs", ".github")
 # the tests of these that name the engine, or that are about all engines at once
 TESTS = (
-    "tests/contracts", "tests/snapshots", "tests/probes/test_record.py", "tests/probes/test_simulate.py",
-    "tests/probes/releases/test_pins.py", "tests/probes/record/files/test_placeholders.py", "tests/probes/cli",
-    "tests/probes/harness/test_cases.py", "tests/reference/server/orchestrator/test_profiles.py",
-)  # fmt: skip
+    "tests/contracts",
+    "tests/snapshots",
+    "tests/probes/test_record.py",
+    "tests/probes/test_simulate.py",
+    "tests/probes/releases/test_pins.py",
+    "tests/probes/record/files/test_placeholders.py",
+    "tests/probes/cli",
+    "tests/probes/harness/test_cases.py",
+    "tests/reference/server/orchestrator/test_profiles.py",
+)
 ABOUT_ALL = (
-    "brook", "there_are_recordings", "every_engine", "only_known_engines", "agrees_with_every_recording", "are_small",
-    "no_secret", "broken_is_what_misses", "recorded_exit_code", "engines_are_listed", "rest_is_named", "ranges",
-)  # fmt: skip
+    "brook",
+    "there_are_recordings",
+    "every_engine",
+    "only_known_engines",
+    "agrees_with_every_recording",
+    "are_small",
+    "no_secret",
+    "broken_is_what_misses",
+    "recorded_exit_code",
+    "engines_are_listed",
+    "rest_is_named",
+    "ranges",
+)
 
 
 def run(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:

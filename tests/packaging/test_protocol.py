@@ -44,8 +44,9 @@ def test_the_examples_of_envelopes_are_valid() -> None:
     envelopes = [read_envelope(example) for example in blocks("json", section("The envelope"))]
     assert [type(envelope) for envelope in envelopes] == [Envelope, Envelope]
     assert [json.loads(example)["outcome"] for example in blocks("json", section("The envelope"))] == [
-        "final", "ask_user"
-    ]  # fmt: skip
+        "final",
+        "ask_user",
+    ]
 
 
 def test_the_members_are_those_of_the_schema() -> None:

@@ -47,9 +47,11 @@ def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> Non
     tree = ast.parse(Path(turngate.__file__).read_text("utf-8"))
     checked = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {
-        (imported.name, node.module) for node in checked.body if isinstance(node, ast.ImportFrom)
+        (imported.name, node.module)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
         for imported in node.names
-    }  # fmt: skip
+    }
     assert typed == {(name, getattr(turngate, name).__module__) for name in turngate.__all__}
     assert sorted(name for name, _ in typed) == sorted(turngate.__all__) == sorted(dir(turngate))
     with pytest.raises(AttributeError, match="'turngate' has no attribute 'no_such_name'"):

@@ -44,9 +44,7 @@ def noted(checkout: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run((sys.executable, script, *argv), capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "version, notes", [("0.2.0", "### Fixed\n\n- A fault.\n"), ("0.1.0", "- First.\n")]
-)  # fmt: skip
+@pytest.mark.parametrize("version, notes", [("0.2.0", "### Fixed\n\n- A fault.\n"), ("0.1.0", "- First.\n")])
 def test_the_notes_are_the_section_of_the_version(checkout: Path, version: str, notes: str) -> None:
     """The notes are the version's section without its heading, also at the end of the file."""
     assert noted(checkout, version).stdout == notes

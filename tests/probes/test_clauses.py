@@ -59,8 +59,9 @@ def test_a_clause_waits_for_its_cases_and_needs() -> None:
     results: dict[str, ClauseResult] = {}
     assert judge_all(seen, results, LEVELS, set()) == []
     assert [result.id for result in judge_all(seen, results, LEVELS, {"static"})] == [
-        "version.readable", "help.surface",
-    ]  # fmt: skip
+        "version.readable",
+        "help.surface",
+    ]
     assert judge_all(seen, results, LEVELS, {"static"}) == []
     assert "text.imitation" not in judged(t.seen(), "imitation")
 
@@ -135,12 +136,24 @@ def headless() -> list[Observation]:
     failing = [t.turn(f"{case}/first", t.printed(text=None, failure="no"), exit_code=1) for case in FAILING]
     names = " ".join(word for page in t.CODEX.help.pages for word in page.names)
     return [
-        t.page("static/version", "codex-cli 0.169.0"), t.page("static/help-1", names), t.page("static/help-2", names),
-        t.turn("main/first"), *resumed, t.resumed("main/elsewhere", "main/first"), *later, t.turn("auto/first"),
-        t.resumed("auto/again", "auto/first"), t.turn("flag-prompts/first"), t.turn("imitation/first"),
-        t.turn("bad-handles/first"), t.refused("bad-handles/dead"), t.refused("bad-handles/malformed"),
-        t.turn("large-prompt/first"), t.turn("stdin-open/first"), *failing,
-    ]  # fmt: skip
+        t.page("static/version", "codex-cli 0.169.0"),
+        t.page("static/help-1", names),
+        t.page("static/help-2", names),
+        t.turn("main/first"),
+        *resumed,
+        t.resumed("main/elsewhere", "main/first"),
+        *later,
+        t.turn("auto/first"),
+        t.resumed("auto/again", "auto/first"),
+        t.turn("flag-prompts/first"),
+        t.turn("imitation/first"),
+        t.turn("bad-handles/first"),
+        t.refused("bad-handles/dead"),
+        t.refused("bad-handles/malformed"),
+        t.turn("large-prompt/first"),
+        t.turn("stdin-open/first"),
+        *failing,
+    ]
 
 
 SEEN: dict[tuple[str, ...], list[Observation]] = {

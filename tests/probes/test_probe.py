@@ -66,8 +66,13 @@ def test_a_release_is_journalled_from_plan_to_verdict(folder: Path) -> None:
     executable = engines.install(folder)
     events = probed(folder, f"codex={executable}")
     assert kinds(events) == [
-        "probe.started", "release.planned", "page", "clause", "release.finished", "probe.finished",
-    ]  # fmt: skip
+        "probe.started",
+        "release.planned",
+        "page",
+        "clause",
+        "release.finished",
+        "probe.finished",
+    ]
     assert {event["release"] for event in events[1:-1]} == {"codex@0.169.0"}
     planned, finished = last(events, "release.planned"), last(events, "release.finished")
     assert (planned["executable"], planned["source"], planned["turns"]) == (str(executable), "path", 0)
@@ -149,8 +154,11 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """A selected clause runs only with its prerequisites and their cases; nothing else is reported."""
     settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))
     assert set(settings.asked() or ()) == {
-        "resume.same-handle", "resume.accepted", "handle.present", "turn.terminal-event",
-    }  # fmt: skip
+        "resume.same-handle",
+        "resume.accepted",
+        "handle.present",
+        "turn.terminal-event",
+    }
     assert [case.name for case in settings.cases()] == ["main"]
     journal = Journal(folder / "probe.ndjson")
     with closing(journal):
@@ -159,9 +167,11 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     report = samples.plain(build(read(folder / "probe.ndjson")))
     (release,) = report["releases"]
     assert {clause["id"]: clause["result"] for clause in release["clauses"]} == {
-        "handle.present": "pass", "turn.terminal-event": "pass", "resume.accepted": "pass",
+        "handle.present": "pass",
+        "turn.terminal-event": "pass",
+        "resume.accepted": "pass",
         "resume.same-handle": "fail",
-    }  # fmt: skip
+    }
     assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 4, 1)
     assert report["clauses"] == sorted(settings.asked() or ())
     assert first_error("probe-report", report) is None

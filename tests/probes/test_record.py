@@ -130,17 +130,23 @@ def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
     """A release without an executable has recorded version and help output, so that these are judged too."""
     results = judged("iflow@0.5.19")
     assert {name: results[name].result for name in ("version.readable", "help.surface")} == {
-        "version.readable": Result.PASS, "help.surface": Result.PASS
-    }  # fmt: skip
+        "version.readable": Result.PASS,
+        "help.surface": Result.PASS,
+    }
 
 
 def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
     """Recordings answer every clause except those about network, executable, exit and started programs."""
     unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {
-        "network.loopback-only", "executable.unchanged", "process.clean-exit", "interactive.nothing-started",
-        "prompt.reads-no-file", "interactive.settings-cannot-widen", "workspace.cannot-redirect",
-    }  # fmt: skip
+        "network.loopback-only",
+        "executable.unchanged",
+        "process.clean-exit",
+        "interactive.nothing-started",
+        "prompt.reads-no-file",
+        "interactive.settings-cannot-widen",
+        "workspace.cannot-redirect",
+    }
 
 
 def _without_numbers(stream: bytes) -> bytes:

@@ -27,9 +27,18 @@ def nonce(name: str) -> str:
 def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Exchange:
     """Return a request to the model backend that contains these nonces."""
     usual: dict[str, Any] = {
-        "at": 1.0, "method": "POST", "path": "/v1/responses", "protocol": "openai.responses", "model": "stub-asked",
-        "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text", "size": 2,
-    }  # fmt: skip
+        "at": 1.0,
+        "method": "POST",
+        "path": "/v1/responses",
+        "protocol": "openai.responses",
+        "model": "stub-asked",
+        "user_texts": texts,
+        "nonces": nonces,
+        "tools": ("shell",),
+        "body": b"{}",
+        "reply": "text",
+        "size": 2,
+    }
     return Exchange(**usual | changes)
 
 
@@ -62,13 +71,27 @@ def turn(
     stdout = printed() if stdout is None else stdout
     prompt = f"Ask me. {nonce(name)}"
     usual: dict[str, Any] = {
-        "name": name, "argv": ("/opt/codex", "exec", "--json", "-"), "own_arguments": ("exec", "--json", "-"),
-        "cwd": "/work", "mode": mode, "prompt": prompt, "nonce": nonce(name), "resumed": resumed,
-        "scripted": QUESTION, "exit_code": exit_code, "ended": ended, "finished_at": 0.0, "seconds": 21.0,
-        "cpu_seconds": 0.5, "exit_seconds": 0.1, "stdout": stdout, "stderr": stderr, "leftovers": (),
+        "name": name,
+        "argv": ("/opt/codex", "exec", "--json", "-"),
+        "own_arguments": ("exec", "--json", "-"),
+        "cwd": "/work",
+        "mode": mode,
+        "prompt": prompt,
+        "nonce": nonce(name),
+        "resumed": resumed,
+        "scripted": QUESTION,
+        "exit_code": exit_code,
+        "ended": ended,
+        "finished_at": 0.0,
+        "seconds": 21.0,
+        "cpu_seconds": 0.5,
+        "exit_seconds": 0.1,
+        "stdout": stdout,
+        "stderr": stderr,
+        "leftovers": (),
         "requests": (exchange(*map(nonce, carries), nonce(name), texts=(prompt,)),),
         "reading": read_turn(CODEX, mode, stdout, stderr, exit_code, resumed=resumed, ended=ended),
-    }  # fmt: skip
+    }
     return Turn(**usual | changes)
 
 

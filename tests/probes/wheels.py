@@ -12,9 +12,16 @@ CODE = "def main() -> None:\n    import vendor_help\n\n    print(f'codex-cli {ve
 
 
 def build(
-    folder: Path, name: str, version: str, files: dict[str, str], *, tag: str = "py3-none-any", entry_points: str = "",
-    requires: tuple[str, ...] = (), python: str = ">=3.11",
-) -> str:  # fmt: skip
+    folder: Path,
+    name: str,
+    version: str,
+    files: dict[str, str],
+    *,
+    tag: str = "py3-none-any",
+    entry_points: str = "",
+    requires: tuple[str, ...] = (),
+    python: str = ">=3.11",
+) -> str:
     """Write a wheel and return its sha256."""
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {python}"]

@@ -20,7 +20,7 @@ from turngate_reference.access import (
     new_code,
     read_token,
     token_of,
-)  # fmt: skip
+)
 from turngate_reference.data_dir import DataDir, RunningServer
 
 

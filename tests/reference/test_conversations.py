@@ -194,10 +194,34 @@ def state_of(turn: Turn) -> str:
 
 
 HEAVY = {
-    "asyncio", "email", "flask", "hashlib", "http", "jinja2", "jsonschema", "logging", "platformdirs",
-    "prometheus_client", "random", "referencing", "rich", "ruamel", "secrets", "semver", "shlex", "shutil", "sqlite3",
-    "ssl", "tempfile", "turngate_probes", "turngate_reference.server", "waitress", "werkzeug", "yaml", "zstandard",
-}  # fmt: skip
+    "asyncio",
+    "email",
+    "flask",
+    "hashlib",
+    "http",
+    "jinja2",
+    "jsonschema",
+    "logging",
+    "platformdirs",
+    "prometheus_client",
+    "random",
+    "referencing",
+    "rich",
+    "ruamel",
+    "secrets",
+    "semver",
+    "shlex",
+    "shutil",
+    "sqlite3",
+    "ssl",
+    "tempfile",
+    "turngate_probes",
+    "turngate_reference.server",
+    "waitress",
+    "werkzeug",
+    "yaml",
+    "zstandard",
+}
 LEAN = """
 import sys
 from turngate import cli

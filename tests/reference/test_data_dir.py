@@ -147,8 +147,11 @@ def test_what_was_open_to_others_is_tightened(cli_env: CliEnv) -> None:
         (cli_env.data / name).chmod(mode)
     cli_env.begin()
     assert {path.name: path.stat().st_mode & 0o777 for path in cli_env.data.iterdir()} == {
-        "runs": 0o700, "handles": 0o700, "versions.json": 0o600, ".turngate-data": 0o600,
-    }  # fmt: skip
+        "runs": 0o700,
+        "handles": 0o700,
+        "versions.json": 0o600,
+        ".turngate-data": 0o600,
+    }
     (cli_env.data / "notes").touch()
     (cli_env.data / "notes").chmod(0o644)
     (cli_env.data / "runs").rename(cli_env.root / "elsewhere")

@@ -44,13 +44,18 @@ def _claim(definition: Schema, ref: str) -> str:
         key: {"if": {"type": "null"}, "else": {"$ref": f"{ref}/properties/{key}"}} for key in definition["properties"]
     }
     values = {
-        "type": "object", "minProperties": 1, "properties": changed, "additionalProperties": False,
-        "description": "Keys that have another value from there on; null removes one.",
-    }  # fmt: skip
-    change = {
-        "type": "object", "properties": {"set": values} | of_change, "required": ["since"],
+        "type": "object",
+        "minProperties": 1,
+        "properties": changed,
         "additionalProperties": False,
-    }  # fmt: skip
+        "description": "Keys that have another value from there on; null removes one.",
+    }
+    change = {
+        "type": "object",
+        "properties": {"set": values} | of_change,
+        "required": ["since"],
+        "additionalProperties": False,
+    }
     changes = {"type": "array", "minItems": 1, "items": change, "description": "What differs in later releases."}
     definition["properties"] |= basis | {"changes": changes}
     return str(definition["description"])

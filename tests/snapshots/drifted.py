@@ -87,9 +87,15 @@ class DriftedTurn:
     def read(self, contract: EngineContract) -> TurnReading:
         """Read the turn with a contract."""
         return read_turn(
-            contract, self.mode, self.written("stdout"), self.written("stderr"), self.exit_code,
-            turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
-        )  # fmt: skip
+            contract,
+            self.mode,
+            self.written("stdout"),
+            self.written("stderr"),
+            self.exit_code,
+            turn_index=self.turn_index,
+            resumed=self.resumed,
+            ended=self.ended,
+        )
 
     def paths(self) -> list[str]:
         """Return the dotted paths of all values in the records."""

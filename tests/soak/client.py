@@ -46,9 +46,11 @@ class Client:
     def _conversation(self) -> None:
         profile = self._random.choice(PROFILES)
         request = {
-            "engine": self._random.choice(ENGINES), "prompt": "Which colour should the door have?",
-            "execution_mode": "interactive", "interactive_profile": profile,
-        }  # fmt: skip
+            "engine": self._random.choice(ENGINES),
+            "prompt": "Which colour should the door have?",
+            "execution_mode": "interactive",
+            "interactive_profile": profile,
+        }
         key = f"{self._random.getrandbits(64):x}"
         run = self._ask("create run", "POST", "/v1/runs", 202, request, key=key)
         if self._random.random() < 0.1:

@@ -102,7 +102,9 @@ def _held(served: Served) -> str:
     if served.process.poll() is not None:
         return ""
     slots, streams, processes = (
-        int(served.metric("turngate_slots_held")), int(served.metric("turngate_streams_open")), served.children
-    )  # fmt: skip
+        int(served.metric("turngate_slots_held")),
+        int(served.metric("turngate_streams_open")),
+        served.children,
+    )
     held = {"slots": slots, "event streams": streams, "processes": processes}
     return ", ".join(f"{count} {name}" for name, count in held.items() if count)

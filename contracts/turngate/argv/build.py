@@ -61,10 +61,16 @@ class Invocation(Struct, frozen=True):
 
 
 def first_turn(
-    contract: EngineContract, prompt: str, mode: Mode | ModeName, *,
-    options: Sequence[str] = (), model: str | None = None, via: str | None = None, workspace: Path | None = None,
+    contract: EngineContract,
+    prompt: str,
+    mode: Mode | ModeName,
+    *,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    via: str | None = None,
+    workspace: Path | None = None,
     allow_file_marks: bool = False,
-) -> Invocation:  # fmt: skip
+) -> Invocation:
     """Build a first turn, without running it.
 
     `options` are arguments for the engine, with flags and values as separate strings. `model` is a name that the engine
@@ -86,10 +92,16 @@ def first_turn(
 
 
 def resumed_turn(
-    contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
-    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
+    contract: EngineContract,
+    prompt: str,
+    mode: Mode | ModeName,
+    session: EngineSessionHandle | str,
+    *,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    workspace: Path | None = None,
     allow_file_marks: bool = False,
-) -> Invocation:  # fmt: skip
+) -> Invocation:
     """Build a turn that resumes a session without running it.
 
     `session` is the `session` of the first turn's reading, or its `handle_value`. `options` and `model` are those of
@@ -114,10 +126,15 @@ def resumed_turn(
 
 
 def sticky(
-    contract: EngineContract, mode: Mode, *,
-    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None, files: Path | None = None,
+    contract: EngineContract,
+    mode: Mode,
+    *,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    workspace: Path | None = None,
+    files: Path | None = None,
     warm: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Build the arguments of a sticky process; RefusedError if it doesn't accept an option.
 
     `files` is the folder with the files of the contract's permission mode. `warm` says that a resumable run keeps it.
@@ -133,9 +150,15 @@ def sticky(
 
 
 def sticky_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
-    workspace: Path | None = None, files: Path | None = None, *, warm: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
+    contract: EngineContract,
+    mode: Mode,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    workspace: Path | None = None,
+    files: Path | None = None,
+    *,
+    warm: bool = False,
+) -> tuple[str, ...]:
     """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError: as for `sticky`."""
     sticky = contract.sticky
     if sticky.transport == "none":
@@ -154,9 +177,12 @@ def sticky_options(
 
 
 def turn_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
+    contract: EngineContract,
+    mode: Mode,
+    options: Sequence[str] = (),
+    model: str | None = None,
     workspace: Path | None = None,
-) -> tuple[PlacedOption, ...]:  # fmt: skip
+) -> tuple[PlacedOption, ...]:
     """Return the options that `first_turn` and `resumed_turn` place; RefusedError if a caller's option is rejected."""
     launch = contract.launch
     by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
@@ -164,9 +190,13 @@ def turn_options(
 
 
 def _chosen(
-    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str],
+    contract: EngineContract,
+    mode: Mode,
+    options: Sequence[str],
+    model: str | None,
+    by_mode: Sequence[str],
     workspace: Path | None,
-) -> tuple[PlacedOption, ...]:  # fmt: skip
+) -> tuple[PlacedOption, ...]:
     """Combine the options for model and mode with the caller's, and check the caller's.
 
     The caller's replace those of the same name, except options that can be repeated: there each one counts.
@@ -187,9 +217,14 @@ def _chosen(
 
 
 def _invocation(
-    contract: EngineContract, prompt: str, mode: Mode, placed: Sequence[PlacedOption], *,
-    handle: str | None = None, via: str | None = None,
-) -> Invocation:  # fmt: skip
+    contract: EngineContract,
+    prompt: str,
+    mode: Mode,
+    placed: Sequence[PlacedOption],
+    *,
+    handle: str | None = None,
+    via: str | None = None,
+) -> Invocation:
     """Fill the template of a first turn, or of a resumed one if a handle is given."""
     launch = contract.launch
     template = launch.start if handle is None else launch.resume

@@ -7,11 +7,21 @@ from turngate.contract.structs import EngineContract
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 BASE = frozenset(
     {
-        "PATH", "LANG", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
-        *_PROXIES, *(name.lower() for name in _PROXIES),
-        "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+        "PATH",
+        "LANG",
+        "TERM",
+        "TZ",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TMPDIR",
+        *_PROXIES,
+        *(name.lower() for name in _PROXIES),
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS",
     }
-)  # fmt: skip
+)
 _BASE_PREFIX = "LC_"
 
 

@@ -17,9 +17,10 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
     """Return the claims about a release that a clause proves or excuses, else those of its own section."""
     covering = [claim for claim in document.claims() if _covers(claim, version)]
     shown = [
-        claim.path for claim in covering
+        claim.path
+        for claim in covering
         if clause_id in (claim.data.get("clause"), *(evidence.get("clause") for _, evidence in claim.all_evidence()))
-    ]  # fmt: skip
+    ]
     return shown or [claim.path for claim in covering if claim.path[:1] == (clause_id.partition(".")[0],)]
 
 

@@ -26,7 +26,7 @@ from turngate.contract.values import (
     either,
     has,
     matching,
-)  # fmt: skip
+)
 from turngate.contract.versions import ClaimEvidence
 
 

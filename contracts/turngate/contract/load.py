@@ -22,14 +22,36 @@ if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue
 
 ONE_OF = (
-    "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
-    "hermetic", "sticky", "guards",
-)  # fmt: skip
+    "version",
+    "help",
+    "launch",
+    "streams",
+    "events",
+    "handle",
+    "end",
+    "final",
+    "store",
+    "environment",
+    "resume_probe",
+    "hermetic",
+    "sticky",
+    "guards",
+)
 OPTIONAL = ("store", "guards")
 ALL_OF = (
-    "options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries",
-    "file_marks", "widening_settings", "unsafe_settings", "redirects",
-)  # fmt: skip
+    "options",
+    "auto_flags",
+    "failures",
+    "deviations",
+    "volatile",
+    "approval_signs",
+    "tools_lost",
+    "canaries",
+    "file_marks",
+    "widening_settings",
+    "unsafe_settings",
+    "redirects",
+)
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
 MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much

@@ -19,16 +19,25 @@ from turngate.contract.values import (
     has,
     keys,
     matching,
-)  # fmt: skip
+)
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused|retried"
 _WHEN = f"^({_FACTS}|[1-5][0-9][0-9])$"
 
 REFUSALS = (
-    "unknown", "extra", "command", "missing", "unexpected", "repeated", "choice", "malformed", "no-prompt",
-    "no-directory", "no-file",
-)  # fmt: skip
+    "unknown",
+    "extra",
+    "command",
+    "missing",
+    "unexpected",
+    "repeated",
+    "choice",
+    "malformed",
+    "no-prompt",
+    "no-directory",
+    "no-file",
+)
 
 Facts = Annotated[tuple[Annotated[str, matching(_WHEN)], ...], NOT_EMPTY]
 SIGNALS = ("SIGINT", "SIGTERM")

@@ -22,7 +22,7 @@ from turngate.contract.launch import (
     SessionStore,
     Sticky,
     Stream,
-)  # fmt: skip
+)
 from turngate.contract.surroundings import Canary, Redirect, UnsafeSetting, WideningSetting
 from turngate.contract.values import (
     NOT_EMPTY,
@@ -42,7 +42,7 @@ from turngate.contract.values import (
     either,
     has,
     matching,
-)  # fmt: skip
+)
 from turngate.model import HandleType
 
 # a file must list some, but possibly none for a given release

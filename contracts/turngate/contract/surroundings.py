@@ -20,7 +20,7 @@ from turngate.contract.values import (
     Text,
     Variable,
     matching,
-)  # fmt: skip
+)
 
 
 class SetupFile(Struct, frozen=True):

@@ -153,9 +153,17 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(
-        cls, clause: Clause, result: Result, detail: str, evidence: Sequence[str] = (), *,
-        stale: bool = False, needs: Sequence[str] = (), reason: Reason | None = None, action: str = "",
-    ) -> Self:  # fmt: skip
+        cls,
+        clause: Clause,
+        result: Result,
+        detail: str,
+        evidence: Sequence[str] = (),
+        *,
+        stale: bool = False,
+        needs: Sequence[str] = (),
+        reason: Reason | None = None,
+        action: str = "",
+    ) -> Self:
         """Return the result of a clause of the catalogue."""
         about = (clause.id, clause.level, clause.severity)
         return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence), action)

@@ -11,9 +11,23 @@ if TYPE_CHECKING:
     from turngate.process.family import Noted, end_orphans, is_alive, start_time, tagged
 
 __all__ = [
-    "EXIT_LIMIT", "TAG", "Ended", "Leftover", "Noted", "OnOutput", "ProcessOutcome", "ProcessRequest", "ProcessTree",
-    "Stdin", "Stop", "end_orphans", "is_alive", "run", "start_time", "tagged",
-]  # fmt: skip
+    "EXIT_LIMIT",
+    "TAG",
+    "Ended",
+    "Leftover",
+    "Noted",
+    "OnOutput",
+    "ProcessOutcome",
+    "ProcessRequest",
+    "ProcessTree",
+    "Stdin",
+    "Stop",
+    "end_orphans",
+    "is_alive",
+    "run",
+    "start_time",
+    "tagged",
+]
 
 
 if not TYPE_CHECKING:  # to a type checker, a module that has this function has every name

@@ -274,9 +274,16 @@ def run(
             if isinstance(late := events.get(), Exception):
                 raise late
         return ProcessOutcome(
-            ended, exit_code, pipes.kept("stdout"), pipes.kept("stderr"), pipes.dropped,
-            seconds=end - start, cpu_seconds=cpu_seconds, leftovers=leftovers, exit_seconds=exit_seconds,
-        )  # fmt: skip
+            ended,
+            exit_code,
+            pipes.kept("stdout"),
+            pipes.kept("stderr"),
+            pipes.dropped,
+            seconds=end - start,
+            cpu_seconds=cpu_seconds,
+            leftovers=leftovers,
+            exit_seconds=exit_seconds,
+        )
 
 
 def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:

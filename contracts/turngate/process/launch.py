@@ -81,10 +81,16 @@ def launch(
         try:
             # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
             return subprocess.Popen(
-                tuple(argv), bufsize=0, cwd=cwd, env=dict(env),
-                start_new_session=own_session, process_group=None if own_session else 0,
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
+                tuple(argv),
+                bufsize=0,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=own_session,
+                process_group=None if own_session else 0,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         except OSError as error:
             pause = next(pauses, None) if error.errno == errno.ETXTBSY else None
             if pause is None:

@@ -149,9 +149,15 @@ class TurnReader:
     """
 
     def __init__(
-        self, contract: EngineContract, mode: Mode | ModeName, *, turn_index: int = 1, resumed: str | None = None,
-        needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        contract: EngineContract,
+        mode: Mode | ModeName,
+        *,
+        turn_index: int = 1,
+        resumed: str | None = None,
+        needs_handle: bool | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
         """Read with `contract`; `resumed` is the expected session id; `on_text` gets the agent's texts as they arrive.
 
         `turn_index` counts from 1 and becomes `created_at_turn` of the session. `needs_handle` says whether a turn
@@ -174,14 +180,22 @@ class TurnReader:
 
     @classmethod
     def for_turn(
-        cls, turn: Invocation, *,
-        turn_index: int = 1, needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        turn: Invocation,
+        *,
+        turn_index: int = 1,
+        needs_handle: bool | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Self:
         """Return a reader for a turn, with its contract, its mode and the session that it resumes."""
         return cls(
-            turn.contract, turn.mode, turn_index=turn_index, resumed=turn.resumed, needs_handle=needs_handle,
+            turn.contract,
+            turn.mode,
+            turn_index=turn_index,
+            resumed=turn.resumed,
+            needs_handle=needs_handle,
             on_text=on_text,
-        )  # fmt: skip
+        )
 
     def feed(self, stream: Stream, chunk: bytes) -> None:
         """Take the next bytes of one stream (`stdout`, `stderr`), in chunks of any size."""
@@ -307,12 +321,14 @@ class TurnReader:
             (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{said}"),
             (bool(said), blame, f"the engine reported a failure{said}"),
             (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
-            (self._needs_handle and self._resumed not in (None, handle.value), lost,
-             f"asked for {self._resumed}, came back as {handle.value}"),
-            (not self._ended, blame,
-             f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}"),
+            (
+                self._needs_handle and self._resumed not in (None, handle.value),
+                lost,
+                f"asked for {self._resumed}, came back as {handle.value}",
+            ),
+            (not self._ended, blame, f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}"),
             (final is None, blame, f"the engine gave no answer{no_text}"),
-        )  # fmt: skip
+        )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
 
 
@@ -330,9 +346,16 @@ def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
 
 
 def read_turn(
-    contract: EngineContract, mode: Mode | ModeName, stdout: bytes, stderr: bytes, exit_code: int | None, *,
-    turn_index: int = 1, resumed: str | None = None, ended: Ended = Ended.EXIT,
-) -> TurnReading:  # fmt: skip
+    contract: EngineContract,
+    mode: Mode | ModeName,
+    stdout: bytes,
+    stderr: bytes,
+    exit_code: int | None,
+    *,
+    turn_index: int = 1,
+    resumed: str | None = None,
+    ended: Ended = Ended.EXIT,
+) -> TurnReading:
     """Read a turn from its complete streams, as in a recording.
 
     `exit_code` is negative for a signal, and None if the process was not reaped. The other parameters are those of

@@ -137,6 +137,9 @@ def _last_line(stderr: bytes) -> str:
 
 # a level checks these; the reference server adds no evidence for lower levels
 LEVELS = {
-    "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
-    "server": ("server",), "gate": ("gate",),
-}  # fmt: skip
+    "static": ("static",),
+    "hermetic": ("static", "hermetic"),
+    "live": ("hermetic", "live"),
+    "server": ("server",),
+    "gate": ("gate",),
+}

@@ -29,24 +29,33 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--engine", "engines", multiple=True, metavar="ENGINE[@VERSION]",
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="ENGINE[@VERSION]",
     help="Simulate this release (repeatable).  [default: codex, the pinned release]",
-)  # fmt: skip
+)
 @click.option(
-    "--scenario", "chosen", multiple=True, metavar="ID", callback=_scenarios,
+    "--scenario",
+    "chosen",
+    multiple=True,
+    metavar="ID",
+    callback=_scenarios,
     help="Run only this scenario (repeatable).  [default: all]",
-)  # fmt: skip
+)
 @click.option("--list", "lists", is_flag=True, help="List the rules and the scenarios.")
 @click.option("--show", is_flag=True, help="Explain the chosen scenarios, and what the engine does in them.")
 @click.option(
-    "--real", is_flag=True,
+    "--real",
+    is_flag=True,
     help="Run the real CLIs against a stub model, without the scenarios that need a misbehaving engine. "
     "ENGINE may then be ENGINE=/path, as in `turngate probe`.",
-)  # fmt: skip
+)
 @click.option(
-    "--observe", is_flag=True,
+    "--observe",
+    is_flag=True,
     help="Run COMMAND once, as it is, and judge only the rules that hold for every call. For test suites.",
-)  # fmt: skip
+)
 @click.option("--interactive", is_flag=True, help="With --observe: a user is in the loop: no call may skip approval.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Scenarios to run in parallel.")
 @click.option("--baseline", type=file(exists=True), metavar="FILE", help="Expected breaches, in YAML.")
@@ -55,10 +64,21 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 @output_options(".json", ".xml", ".md")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def conform(  # noqa: PLR0913 - as it has options
-    command: tuple[str, ...], engines: tuple[str, ...], chosen: "tuple[Scenario, ...]", jobs: int,
-    baseline: Path | None, keep: Path | None, output: Any,
-    *, lists: bool, show: bool, real: bool, observe: bool, interactive: bool, strict: bool,
-) -> int:  # fmt: skip
+    command: tuple[str, ...],
+    engines: tuple[str, ...],
+    chosen: "tuple[Scenario, ...]",
+    jobs: int,
+    baseline: Path | None,
+    keep: Path | None,
+    output: Any,
+    *,
+    lists: bool,
+    show: bool,
+    real: bool,
+    observe: bool,
+    interactive: bool,
+    strict: bool,
+) -> int:
     """Test an orchestrator: does it notice when an engine misbehaves?
 
     COMMAND is your driver, five to fifteen lines in any language. turngate runs it once per

@@ -31,10 +31,20 @@ DEFAULT = Path("my")
 
 
 def write(  # noqa: PLR0913 - as it has options
-    engine: str, *, npm_package: str | None, pypi_package: str | None, path: Path | None, executable: str | None,
-    version: str, env: Mapping[str, str], files: Mapping[str, str], start_args: str | None, resume_args: str | None,
-    model: str, into: Path | None,
-) -> int:  # fmt: skip
+    engine: str,
+    *,
+    npm_package: str | None,
+    pypi_package: str | None,
+    path: Path | None,
+    executable: str | None,
+    version: str,
+    env: Mapping[str, str],
+    files: Mapping[str, str],
+    start_args: str | None,
+    resume_args: str | None,
+    model: str,
+    into: Path | None,
+) -> int:
     """Write a draft, and print what was seen and what is left to the user; return the exit code.
 
     EnvironmentFailed: there is a contract already, or the CLI can't be installed or reaches no model.

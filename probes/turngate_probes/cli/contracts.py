@@ -20,9 +20,11 @@ def contracts() -> None:
 @contracts.command()
 @click.argument("files", nargs=-1, type=file(exists=True), metavar="[FILE]...")
 @click.option(
-    "--fixtures", type=folder(exists=True), metavar="DIR",
+    "--fixtures",
+    type=folder(exists=True),
+    metavar="DIR",
     help="Compare the contracts with the recordings in DIR.  [default: those next to them, and in the checkout]",
-)  # fmt: skip
+)
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
 def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
     """Find every mistake in contract files, or without FILE in all packaged contracts.
@@ -98,14 +100,21 @@ def _pairs(_ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @click.option("--executable", metavar="NAME", help="Name of the command in the package.  [default: ENGINE]")
 @click.option("--version", default="latest", show_default=True, metavar="VERSION", help="Release to install.")
 @click.option(
-    "--env", callback=_pairs, multiple=True, metavar="NAME=VALUE",
+    "--env",
+    callback=_pairs,
+    multiple=True,
+    metavar="NAME=VALUE",
     help="Variable for the engine (repeatable). {url} is the stub model.  [default: the known ones for OpenAI, "
     "Anthropic and Gemini]",
-)  # fmt: skip
+)
 @click.option(
-    "--file", "files", callback=_pairs, multiple=True, metavar="PATH=FILE",
+    "--file",
+    "files",
+    callback=_pairs,
+    multiple=True,
+    metavar="PATH=FILE",
     help="Configuration file for the engine (repeatable): where it goes, such as {home}/.acme.json, and a template.",
-)  # fmt: skip
+)
 @click.option("--start-args", metavar="ARGS", help="Arguments of a first turn, with {prompt}.  [default: a guess]")
 @click.option("--resume-args", metavar="ARGS", help="Arguments of a resume, with {handle} and {prompt}.")
 @click.option("--model", default="stub", show_default=True, metavar="NAME", help="Model name in the draft.")

@@ -28,10 +28,14 @@ def list_engines(newest: bool, as_json: bool) -> None:
     rows = list[dict[str, str | bool | None]]()
     for name, contract in ((name, load_contract(name)) for name in engine_names()):
         row: dict[str, str | bool | None] = {
-            "engine": name, "title": contract.title, "contract": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "pinned": pinned_version(name),
-            "on_path": shutil.which(contract.executable), "additional": contract.additional,
-        }  # fmt: skip
+            "engine": name,
+            "title": contract.title,
+            "contract": contract.contract_version,
+            "lifecycle": contract.lifecycle.status,
+            "pinned": pinned_version(name),
+            "on_path": shutil.which(contract.executable),
+            "additional": contract.additional,
+        }
         rows.append(row | _newest(name) if newest else row)
     if as_json:
         click.echo(json.dumps(rows, indent=2))

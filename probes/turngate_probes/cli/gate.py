@@ -19,19 +19,26 @@ from turngate_probes.cli.options import (
 @click.command()
 @click.argument("new", metavar="ENGINE@NEW", shell_complete=targets)
 @click.option(
-    "--from", "old", metavar="ENGINE@OLD", shell_complete=targets,
+    "--from",
+    "old",
+    metavar="ENGINE@OLD",
+    shell_complete=targets,
     help="The release in use now.  [default: the pinned release]",
-)  # fmt: skip
+)
 @click.option(
-    "--baseline", type=file(exists=True), metavar="FILE",
+    "--baseline",
+    type=file(exists=True),
+    metavar="FILE",
     help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",
-)  # fmt: skip
+)
 @clause_option
 @click.option("--accept", is_flag=True, help="Write NEW into pins, contract and recordings, for a person to review.")
 @click.option(
-    "--contracts", type=folder(), metavar="DIR",
+    "--contracts",
+    type=folder(),
+    metavar="DIR",
     help="Your contracts, which override the bundled ones. --accept writes there.",
-)  # fmt: skip
+)
 @output_options(*SUFFIXES)
 @fail_on_options
 @many_releases

@@ -18,8 +18,13 @@ from turngate_probes.releases.target import Target
 from turngate_probes.stub_model import Text
 
 CLAUSES = (
-    "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "live.context-recalled",
-)  # fmt: skip
+    "handle.present",
+    "handle.place",
+    "handle.shape",
+    "resume.accepted",
+    "resume.same-handle",
+    "live.context-recalled",
+)
 FIRST = "Remember the word {word}. Use no tools. Answer with OK alone."
 AGAIN = "Which word did I ask you to remember? Use no tools. Answer with that word alone."
 TURNS = 2

@@ -40,10 +40,13 @@ def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--fail-on` and `--strict` to a command, which gets the former as `fail_on`."""
 
     @click.option(
-        "--fail-on", type=click.Choice(["broken", "degraded", "caveat"]), default="broken", show_default=True,
+        "--fail-on",
+        type=click.Choice(["broken", "degraded", "caveat"]),
+        default="broken",
+        show_default=True,
         help="Exit with 1 for this problem or a worse one. degraded includes declared deviations that no longer "
         "occur; caveat includes every known caveat.",
-    )  # fmt: skip
+    )
     @click.option("--strict", is_flag=True, help="Short for --fail-on degraded.")
     @wraps(command)
     def with_fail_on(*arguments: Any, fail_on: str, strict: bool, **more: Any) -> Any:
@@ -68,9 +71,14 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         @as_json_option
         @click.option(
-            "--report", "reports", multiple=True, metavar="FILE", callback=checked, type=file(),
+            "--report",
+            "reports",
+            multiple=True,
+            metavar="FILE",
+            callback=checked,
+            type=file(),
             help=f"Write a report to FILE, in the format of its suffix: {known} (repeatable).",
-        )  # fmt: skip
+        )
         @click.option("-q", "--quiet", "detail", flag_value="quiet", help="Print only verdicts and problems.")
         @click.option("-v", "--verbose", "detail", flag_value="verbose", help="Print known caveats and CPU use too.")
         @wraps(command)
@@ -98,10 +106,14 @@ def _anchored(_ctx: click.Context, _option: click.Parameter, path: Path | None) 
 
 
 anchor_option = click.option(
-    "--anchor", expose_value=False, callback=_anchored, metavar="FILE", type=file(exists=True),
+    "--anchor",
+    expose_value=False,
+    callback=_anchored,
+    metavar="FILE",
+    type=file(exists=True),
     help="File in your repository that SARIF results and annotations point at.  [default: the file that pins the "
     "engine's package, else the running workflow]",
-)  # fmt: skip
+)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
     "--clause",
@@ -117,19 +129,25 @@ def many_releases(command: Command) -> Command:
     """Add the options of commands that probe many releases."""
     for option in (
         click.option(
-            "--results", type=folder(), metavar="DIR",
+            "--results",
+            type=folder(),
+            metavar="DIR",
             help="Folder for saved results, which later runs reuse.  [default: in the cache]",
         ),
         click.option(
-            "--cache-limit", default="10GB", show_default=True, metavar="SIZE",
+            "--cache-limit",
+            default="10GB",
+            show_default=True,
+            metavar="SIZE",
             help="Disk space for installed releases. The least recently used are removed first.",
         ),
         jobs_option("depends on cores and memory"),
         click.option(
-            "--registry", type=click.Choice(["npm", "pypi"]),
+            "--registry",
+            type=click.Choice(["npm", "pypi"]),
             help="Where releases come from. pypi has only some engines, but needs no Node.  "
             "[default: npm, or pypi if npm doesn't have the engine]",
         ),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command

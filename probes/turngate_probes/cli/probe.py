@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=targets)
 @click.option(
-    "--level", type=click.Choice(["static", "hermetic", "server", "live"]), default="hermetic", show_default=True,
+    "--level",
+    type=click.Choice(["static", "hermetic", "server", "live"]),
+    default="hermetic",
+    show_default=True,
     help="static: only version and help text; hermetic: the real CLI against a stub model backend; "
     "server: only turns through the reference server; "
     "live: two turns with your own account, if you agree.",
-)  # fmt: skip
+)
 @jobs_option()
 @output_options(*SUFFIXES)
 @fail_on_options
@@ -37,9 +40,15 @@ if TYPE_CHECKING:
 @clause_option
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 def probe(
-    targets: tuple[str, ...], level: Level, jobs: int | None, output: Any, fail_on: Any, keep: Path | None,
-    clauses: tuple[str, ...], yes: bool,
-) -> int:  # fmt: skip
+    targets: tuple[str, ...],
+    level: Level,
+    jobs: int | None,
+    output: Any,
+    fail_on: Any,
+    keep: Path | None,
+    clauses: tuple[str, ...],
+    yes: bool,
+) -> int:
     """Test real engines against their contracts, without an account or network access.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm or PyPI

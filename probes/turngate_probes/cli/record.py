@@ -14,9 +14,11 @@ from turngate_probes.cli.options import folder, jobs_option, say
 @jobs_option()
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record only these cases (repeatable).")
 @click.option(
-    "--into", type=folder(), metavar="DIR",
+    "--into",
+    type=folder(),
+    metavar="DIR",
     help="Where recordings go. Required, except in a checkout of turngate.  [default there: fixtures]",
-)  # fmt: skip
+)
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record the output of real releases for tests that need no engine.

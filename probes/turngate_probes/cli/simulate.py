@@ -11,9 +11,12 @@ from turngate_probes.simulate.sticky.faults import FAULTS
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--install", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<executable>.")
 @click.option(
-    "--fault", "faulty", multiple=True, type=click.Choice(tuple(FAULTS)),
+    "--fault",
+    "faulty",
+    multiple=True,
+    type=click.Choice(tuple(FAULTS)),
     help="Make its sticky process misbehave; see docs/test-your-orchestrator.md (repeatable).",
-)  # fmt: skip
+)
 @click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=engines)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
 def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, faulty: tuple[str, ...]) -> int:

@@ -38,13 +38,18 @@ def _tool_call(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 @click.command(epilog=_EPILOG)
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port.  [default: a free one]")
 @click.option(
-    "--reply", "replies", multiple=True, metavar="TEXT",
+    "--reply",
+    "replies",
+    multiple=True,
+    metavar="TEXT",
     help="What the model says. Repeat it for later requests; the last one is repeated forever.  [default: ok]",
-)  # fmt: skip
+)
 @click.option(
-    "--tool-call", callback=_tool_call, metavar="NAME=JSON",
+    "--tool-call",
+    callback=_tool_call,
+    metavar="NAME=JSON",
     help="Tool that the model asks for, with its arguments, before it replies to a prompt.",
-)  # fmt: skip
+)
 @click.option("--refuse", type=click.IntRange(400, 599), metavar="STATUS", help="Answer with this HTTP status.")
 @as_json_option
 def stub(port: int, replies: Sequence[str], tool_call: ToolCall | None, refuse: int | None, as_json: bool) -> int:

@@ -20,10 +20,13 @@ CHUNK = 2**16
 def run(plan: Plan, contract: EngineContract, record: CallRecord, argv: tuple[str, ...]) -> int:
     """Run the call; return the exit code of the CLI."""
     process = subprocess.Popen(
-        (plan.real, *argv), env={**os.environ, **plan.real_env},
+        (plan.real, *argv),
+        env={**os.environ, **plan.real_env},
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread runs yet
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
     def pass_on(number: int, _frame: object) -> None:
         record.signalled(signal.Signals(number).name)

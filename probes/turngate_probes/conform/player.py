@@ -187,10 +187,15 @@ class _Call:
             self._write("stderr", UPDATED.format(version=version).encode())
         directly = self.kind == "process"
         world = EngineContext(
-            env=os.environ, cwd=str(Path.cwd()), stdin=io.BufferedReader(heard),
+            env=os.environ,
+            cwd=str(Path.cwd()),
+            stdin=io.BufferedReader(heard),
             write=self._write if directly else lambda stream, data: self.outputs.append(Output(stream, data)),
-            hang=_hang, clock=time.time, backend=self._answer, in_session=self._enter,
-        )  # fmt: skip
+            hang=_hang,
+            clock=time.time,
+            backend=self._answer,
+            in_session=self._enter,
+        )
         contract = self._rehearsed()
         code = engine.run(contract, argv, world)
         handle = self._printed_handle()

@@ -110,9 +110,17 @@ def call_row(call: Call) -> CallRow:
     started = call.started
     cut = tuple(word if len(word) <= MAX_ARGUMENT else f"{word[:MAX_ARGUMENT]}…" for word in started.argv)
     return CallRow(
-        call.number, started.kind, cut, started.cwd, started.stdin, call.stdin_closed, started.resumed, call.handle,
-        call.ended.exit_code if call.ended else None, call.signals,
-    )  # fmt: skip
+        call.number,
+        started.kind,
+        cut,
+        started.cwd,
+        started.stdin,
+        call.stdin_closed,
+        started.resumed,
+        call.handle,
+        call.ended.exit_code if call.ended else None,
+        call.signals,
+    )
 
 
 def verdict(rows: Iterable[ScenarioRow]) -> Conformance:

@@ -211,36 +211,56 @@ class Session(Struct, frozen=True):
         rows = [self._breach(contract, scenario, breach, used) for breach in listed]
         result, detail = missing or (_result(rows), "")
         return ScenarioRow(
-            contract.engine, version, scenario.id, result, detail,
-            time.monotonic() - began, tuple(ran.exit_code for ran in seen.ran), tuple(rows),
+            contract.engine,
+            version,
+            scenario.id,
+            result,
+            detail,
+            time.monotonic() - began,
+            tuple(ran.exit_code for ran in seen.ran),
+            tuple(rows),
             tuple(map(call_row, seen.calls)),
-        )  # fmt: skip
+        )
 
     def _breach(
         self, contract: EngineContract, scenario: Scenario, breach: Breach, used: list[ExpectedBreach]
     ) -> BreachRow:
         excuses = [
-            entry for entry in self.expected
+            entry
+            for entry in self.expected
             if entry.covers(contract.engine, contract.version or "", scenario.id, breach)
-        ]  # fmt: skip
+        ]
         used.extend(excuses)
         reason = excuses[0].reason if excuses else None
         return BreachRow(breach.rule, severity_of(breach.rule), breach.detail, breach.call, reason)
 
 
 def report(
-    command: tuple[str, ...], mode: Mode, rows: Sequence[ScenarioRow], started: datetime, began: float,
-    unused: tuple[str, ...], interrupt: Interrupt, *, strict: bool,
-) -> ConformReport:  # fmt: skip
+    command: tuple[str, ...],
+    mode: Mode,
+    rows: Sequence[ScenarioRow],
+    started: datetime,
+    began: float,
+    unused: tuple[str, ...],
+    interrupt: Interrupt,
+    *,
+    strict: bool,
+) -> ConformReport:
     """Return the report on these results."""
     found = verdict(rows)
     code = exit_code(found, strict=strict, stale=unused, interrupted=interrupt.is_set())
     return ConformReport(
-        turngate=metadata.version("turngate"), mode=mode, command=command,
+        turngate=metadata.version("turngate"),
+        mode=mode,
+        command=command,
         started_at=started.isoformat(timespec="seconds"),
-        seconds=time.monotonic() - began, interrupted=interrupt.is_set(), verdict=found, exit_code=code, stale=unused,
+        seconds=time.monotonic() - began,
+        interrupted=interrupt.is_set(),
+        verdict=found,
+        exit_code=code,
+        stale=unused,
         results=tuple(rows),
-    )  # fmt: skip
+    )
 
 
 def _unanswered(seen: Evidence, contract: EngineContract) -> tuple[Result, str] | None:

@@ -60,17 +60,28 @@ def draft(engine: Engine, trial: Trial, hermetic: Hermetic) -> Draft:
     used = variables({request.protocol or "" for request in trial.first.requests})
     env = {name: value for name, value in hermetic.env.items() if name not in known or name in used}
     sections = {
-        "schema": SCHEMA, "contract_version": "0.1", "engine": engine.name, "title": engine.name,
-        "vendor": "unknown", "lifecycle": {"status": "active"}, "executable": engine.executable,
-        "published": engine.published, **_surface(trial), **_launch(trial), **_output(trial),
+        "schema": SCHEMA,
+        "contract_version": "0.1",
+        "engine": engine.name,
+        "title": engine.name,
+        "vendor": "unknown",
+        "lifecycle": {"status": "active"},
+        "executable": engine.executable,
+        "published": engine.published,
+        **_surface(trial),
+        **_launch(trial),
+        **_output(trial),
         "environment": {"pass": [name for name in env if _SECRET.search(name)], "locations": [], **_UNSEEN},
         "resume_probe": {"directory": "{HOME}", **_UNSEEN},
         "hermetic": {
-            "env": env, "files": [{"path": file.path, "content": file.content} for file in hermetic.files],
-            "model": hermetic.model, **({"egress": list(trial.hosts)} if trial.hosts else {}), **_seen(trial),
+            "env": env,
+            "files": [{"path": file.path, "content": file.content} for file in hermetic.files],
+            "model": hermetic.model,
+            **({"egress": list(trial.hosts)} if trial.hosts else {}),
+            **_seen(trial),
         },
         "sticky": {"transport": "none", **_UNSEEN},
-    }  # fmt: skip
+    }
     body = yaml.dump(sections, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True, default_flow_style=None)
     seen = tuple(_told(trial))
     header = "# A draft: check each line, above all those that are unverified.\n"
@@ -122,15 +133,20 @@ def _launch(trial: Trial) -> dict[str, Any]:
     arguments = trial.arguments
     channel = {"via": "argument", "tokens": ["{text}"]}
     launch = {
-        "start": list(arguments.start), **({"resume": list(arguments.resume)} if trial.session else {}),
-        "prompt": [channel], "auto": list(arguments.auto), "model": list(arguments.model), **_UNSEEN,
-    }  # fmt: skip
+        "start": list(arguments.start),
+        **({"resume": list(arguments.resume)} if trial.session else {}),
+        "prompt": [channel],
+        "auto": list(arguments.auto),
+        "model": list(arguments.model),
+        **_UNSEEN,
+    }
     model = [{"flag": flag, "value": "required", **_UNSEEN} for flag in arguments.model[:1]]
     auto = [{"flag": flag, "value": "none", **_UNSEEN} for flag in arguments.auto]
     return {
-        "launch": launch, "options": [*model, *auto],
+        "launch": launch,
+        "options": [*model, *auto],
         **({"auto_flags": [{"flag": flag, **_UNSEEN} for flag in arguments.auto]} if auto else {}),
-    }  # fmt: skip
+    }
 
 
 def _output(trial: Trial) -> dict[str, Any]:
@@ -156,9 +172,15 @@ def _handle(session: Candidate, seen: Mapping[str, Any]) -> dict[str, Any]:
     pattern, nonexistent = shape(session.value)
     match = {"match": dict(session.match)} if session.match else {}
     return {
-        "handle_type": "session_id", "stream": "stdout", "record": session.record, **match, "field": session.path,
-        "shape": pattern, "nonexistent_id": nonexistent, **seen,
-    }  # fmt: skip
+        "handle_type": "session_id",
+        "stream": "stdout",
+        "record": session.record,
+        **match,
+        "field": session.path,
+        "shape": pattern,
+        "nonexistent_id": nonexistent,
+        **seen,
+    }
 
 
 def _place(spot: Spot) -> dict[str, Any]:

@@ -23,9 +23,17 @@ from turngate_probes.report.structs import GateReport
 
 
 def question(  # noqa: PLR0913 - as it has options
-    new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
-    clauses: Sequence[str], registry: RegistryName | None = None, fail_on: FailOn = FailOn.BROKEN,
-) -> ReleaseQuestion:  # fmt: skip
+    new: str,
+    old: str | None,
+    *,
+    baseline: Path | None,
+    results: Path | None,
+    cache_limit: str,
+    jobs: int | None,
+    clauses: Sequence[str],
+    registry: RegistryName | None = None,
+    fail_on: FailOn = FailOn.BROKEN,
+) -> ReleaseQuestion:
     """Read the arguments; EnvironmentFailed or ContractError if they are wrong."""
     newer = _target(new)
     engine = newer.engine
@@ -41,13 +49,22 @@ def question(  # noqa: PLR0913 - as it has options
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
-        "hermetic", asked or (("version.readable",) if crossed else ()), results=results, cache_limit=cache_limit,
-        jobs=jobs, registry=registry, fail_on=fail_on,
-    )  # fmt: skip
+        "hermetic",
+        asked or (("version.readable",) if crossed else ()),
+        results=results,
+        cache_limit=cache_limit,
+        jobs=jobs,
+        registry=registry,
+        fail_on=fail_on,
+    )
     return ReleaseQuestion(
-        older, newer, settings, crossed if clauses else CROSSED,
-        baselines.read(baseline, engine) if baseline else (), str(baseline) if baseline else None,
-    )  # fmt: skip
+        older,
+        newer,
+        settings,
+        crossed if clauses else CROSSED,
+        baselines.read(baseline, engine) if baseline else (),
+        str(baseline) if baseline else None,
+    )
 
 
 def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport:
@@ -56,9 +73,12 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
     with live(console, interrupt) as listener:
         collected = Collecting(question, listener, interrupt).run()
     return gate_report(
-        collected, question.expected, seconds=time.monotonic() - started, interrupted=interrupt.is_set(),
+        collected,
+        question.expected,
+        seconds=time.monotonic() - started,
+        interrupted=interrupt.is_set(),
         baseline=question.baseline,
-    )  # fmt: skip
+    )
 
 
 def _target(text: str) -> Target:

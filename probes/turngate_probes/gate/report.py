@@ -258,12 +258,24 @@ def gate_report(
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
     required = actions(old, new, compared)
     return GateReport(
-        turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=_gated(old), new=_gated(new),
-        outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), actions=required,
-        changes_required=_changes_required(ruling, required, probe.clauses), ruling=ruling, counts=_counted(compared),
-        differences=tuple(compared), baseline=Baseline(baseline, entries), seconds=round(seconds, 3),
-        clauses=probe.clauses, probe=probe,
-    )  # fmt: skip
+        turngate=probe.turngate,
+        started_at=probe.started_at,
+        engine=new.engine,
+        old=_gated(old),
+        new=_gated(new),
+        outcome=ruling.outcome,
+        exit_code=CODES[ruling.outcome],
+        reasons=sentences(ruling),
+        actions=required,
+        changes_required=_changes_required(ruling, required, probe.clauses),
+        ruling=ruling,
+        counts=_counted(compared),
+        differences=tuple(compared),
+        baseline=Baseline(baseline, entries),
+        seconds=round(seconds, 3),
+        clauses=probe.clauses,
+        probe=probe,
+    )
 
 
 def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, ReleaseReport]:
@@ -302,10 +314,18 @@ def _told_otherwise(report: GateReport) -> str | None:
     )
     required = actions(old, new, report.differences)
     following = replace(
-        report, outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), ruling=ruling,
-        baseline=replace(report.baseline, entries=entries), counts=_counted(report.differences), old=_gated(old),
-        new=_gated(new), actions=required, changes_required=_changes_required(ruling, required, report.clauses),
-    )  # fmt: skip
+        report,
+        outcome=ruling.outcome,
+        exit_code=CODES[ruling.outcome],
+        reasons=sentences(ruling),
+        ruling=ruling,
+        baseline=replace(report.baseline, entries=entries),
+        counts=_counted(report.differences),
+        old=_gated(old),
+        new=_gated(new),
+        actions=required,
+        changes_required=_changes_required(ruling, required, report.clauses),
+    )
     wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
     return f"it contradicts its own data: {', '.join(wrong)}" if wrong else None
 
@@ -335,9 +355,12 @@ def _with_crossing(release: ReleaseReport, crossing: ProbeReport | None) -> Rele
     (crossed,) = crossing.releases
     clauses = (*release.clauses, *crossed.clauses)
     return replace(
-        release, clauses=clauses, verdict=release.verdict and verdict(clauses), turns=release.turns + crossed.turns,
+        release,
+        clauses=clauses,
+        verdict=release.verdict and verdict(clauses),
+        turns=release.turns + crossed.turns,
         engine_seconds=release.engine_seconds + crossed.engine_seconds,
-    )  # fmt: skip
+    )
 
 
 def _joined(
@@ -346,8 +369,13 @@ def _joined(
     """Put both releases into one report of a probe."""
     asked = tuple(clause.id for clause in new.clauses) if frame.clauses else ()
     return replace(
-        frame, level="hermetic", interrupted=interrupted, clauses=asked,
-        seconds=round(seconds, 3), engine_seconds=round(old.engine_seconds + new.engine_seconds, 3),
-        peak_usage=UNSET, releases=(old, new),
+        frame,
+        level="hermetic",
+        interrupted=interrupted,
+        clauses=asked,
+        seconds=round(seconds, 3),
+        engine_seconds=round(old.engine_seconds + new.engine_seconds, 3),
+        peak_usage=UNSET,
+        releases=(old, new),
         exit_code=code_of((old, new), frame.fail_on, interrupted=interrupted),
-    )  # fmt: skip
+    )

@@ -113,9 +113,11 @@ def _main(driver: EngineDriver) -> None:
     driver.resume("again", first.session, ask(ASK, turn_index=2))
     driver.resume("third", first.session, ask(FINAL, turn_index=3))
     elsewhere = replace(
-        ask(FINAL, turn_index=4), cwd=driver.sandbox.other, patience=_deadline("resume.other-cwd"),
+        ask(FINAL, turn_index=4),
+        cwd=driver.sandbox.other,
+        patience=_deadline("resume.other-cwd"),
         hangs=_hangs(driver, "resume.other-cwd"),
-    )  # fmt: skip
+    )
     driver.resume("elsewhere", first.session, elsewhere)
 
 

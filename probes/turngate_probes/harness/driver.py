@@ -228,9 +228,15 @@ class EngineDriver:
         """Run a first turn."""
         options, model = self._options(ask)
         built = first_turn(
-            self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via, workspace=self.sandbox.root,
+            self.contract,
+            ask.prompt,
+            ask.mode,
+            options=options,
+            model=model,
+            via=ask.via,
+            workspace=self.sandbox.root,
             allow_file_marks=True,
-        )  # fmt: skip
+        )
         return self._turn(step, ask, built, None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
@@ -239,9 +245,15 @@ class EngineDriver:
             raise CaseStoppedError("the previous turn reported no session id", by_engine=True)
         options, model = self._options(ask)
         built = resumed_turn(
-            self.contract, ask.prompt, ask.mode, session, options=options, model=model, workspace=self.sandbox.root,
+            self.contract,
+            ask.prompt,
+            ask.mode,
+            session,
+            options=options,
+            model=model,
+            workspace=self.sandbox.root,
             allow_file_marks=True,
-        )  # fmt: skip
+        )
         return self._turn(step, ask, built, session)
 
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
@@ -292,24 +304,50 @@ class EngineDriver:
         with check.watch if check else nullcontext():
             done = self._run_turn(request, ask, TurnReader.for_turn(built), check)
         reading = read_turn(
-            self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
-            turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
-        )  # fmt: skip
+            self.contract,
+            ask.mode,
+            done.stdout,
+            done.stderr,
+            done.exit_code,
+            turn_index=ask.turn_index,
+            resumed=resumed,
+            ended=done.ended,
+        )
         # requests to the user's own model are not observed
         requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
         started, stranger = self.sandbox.started(), self.sandbox.stranger
         effects = None if stranger is None else stranger.effects(requests or (), started or ())
         turn = Turn(
-            name=f"{self.case}/{step}", argv=request.argv, own_arguments=built.own_arguments, cwd=str(cwd),
-            mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed, scripted=ask.scripted,
-            exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
-            cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
-            requests=requests, reading=reading, turn_index=ask.turn_index,
+            name=f"{self.case}/{step}",
+            argv=request.argv,
+            own_arguments=built.own_arguments,
+            cwd=str(cwd),
+            mode=ask.mode,
+            prompt=ask.prompt,
+            nonce=ask.nonce,
+            resumed=resumed,
+            scripted=ask.scripted,
+            exit_code=done.exit_code,
+            ended=done.ended,
+            finished_at=time.time(),
+            seconds=done.seconds,
+            cpu_seconds=done.cpu_seconds,
+            stdout=done.stdout,
+            stderr=done.stderr,
+            leftovers=done.leftovers,
+            requests=requests,
+            reading=reading,
+            turn_index=ask.turn_index,
             stdin="prompt" if built.stdin is not None else "open" if request.stdin is Stdin.OPEN else "closed",
-            env=self.sandbox.variables(self.contract.hermetic, cwd, built.env), started=started,
-            signal=ask.signal.name if ask.signal else None, acted=self.acted(ask, cwd), dropped=done.dropped,
-            exit_seconds=done.exit_seconds or 0.0, effects=effects, offline=ask.offline,
-        )  # fmt: skip
+            env=self.sandbox.variables(self.contract.hermetic, cwd, built.env),
+            started=started,
+            signal=ask.signal.name if ask.signal else None,
+            acted=self.acted(ask, cwd),
+            dropped=done.dropped,
+            exit_seconds=done.exit_seconds or 0.0,
+            effects=effects,
+            offline=ask.offline,
+        )
         if check:
             check.ended(turn)
         self.note(turn)

@@ -89,9 +89,14 @@ class CaseRunner:
 
     @classmethod
     def of(
-        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False,
+        cls,
+        sandboxes: Path,
+        jobs: int,
+        interrupt: Interrupt,
+        *,
+        keep: bool = False,
         account: Mapping[str, str] | None = None,
-    ) -> "CaseRunner":  # fmt: skip
+    ) -> "CaseRunner":
         """Make a runner on which `jobs` engines work at once; how many wait depends on cores and memory.
 
         Sandboxes that killed runs left behind are removed, unless sandboxes are kept.
@@ -135,11 +140,16 @@ class CaseRunner:
                 release.await_turn(case)
             with self._sandbox(release.contract, case, release.shared) as box:
                 driver = EngineDriver(
-                    case.name, release.contract, release.executable, box,
-                    slot=lambda: self._slot(release, case, priority), interrupt=self.interrupt,
+                    case.name,
+                    release.contract,
+                    release.executable,
+                    box,
+                    slot=lambda: self._slot(release, case, priority),
+                    interrupt=self.interrupt,
                     note=lambda item: release.observer.saw(item, box),
-                    first=release.first if case.opens else None, startups=release.startups,
-                )  # fmt: skip
+                    first=release.first if case.opens else None,
+                    startups=release.startups,
+                )
                 try:
                     case.play(driver)
                 finally:
@@ -167,9 +177,14 @@ class CaseRunner:
         with refused_port() if case.backend_away else nullcontext() as port:
             url = None if port is None else f"http://127.0.0.1:{port}"
             with sandbox(
-                contract.hermetic, parent, case.name,
-                keep=self.keep, model_url=url, shared=shared, account=self.account,
-            ) as box:  # fmt: skip
+                contract.hermetic,
+                parent,
+                case.name,
+                keep=self.keep,
+                model_url=url,
+                shared=shared,
+                account=self.account,
+            ) as box:
                 yield box
 
 

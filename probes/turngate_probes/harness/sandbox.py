@@ -134,9 +134,14 @@ class Sandbox:
         if "{" not in text:
             return text
         slots = {
-            "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
-            "shared": self.shared, "canary": self.canary, **more,
-        }  # fmt: skip
+            "url": self.model_url,
+            "home": self.home,
+            "work": self.work,
+            "tmp": self.root / "tmp",
+            "shared": self.shared,
+            "canary": self.canary,
+            **more,
+        }
         for slot, value in slots.items():
             text = text.replace(f"{{{slot}}}", str(value))
         return text
@@ -218,9 +223,15 @@ def secrets_of(environ: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def sandbox(
-    hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None,
-    shared: Path | None = None, account: Mapping[str, str] | None = None,
-) -> Iterator[Sandbox]:  # fmt: skip
+    hermetic: Hermetic,
+    parent: Path,
+    name: str,
+    *,
+    keep: bool,
+    model_url: str | None = None,
+    shared: Path | None = None,
+    account: Mapping[str, str] | None = None,
+) -> Iterator[Sandbox]:
     """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's.
 
     `shared` is the folder that it shares with others (None: it has its own).

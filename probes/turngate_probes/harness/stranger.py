@@ -38,12 +38,13 @@ class Stranger:
         addressed = {part for request in received for part in _parts(request)}
         anonymous = bool(received) and not addressed & {redirect.name for redirect in self.redirects}
         return tuple(
-            redirect.name for redirect in self.redirects
+            redirect.name
+            for redirect in self.redirects
             if redirect.name in addressed | programs
             or (redirect.kind == "address" and anonymous)
             or (redirect.kind == "container" and programs & {*CONTAINER_PROGRAMS})
             or any(_was_sent(redirect.name, request) for request in sent)
-        )  # fmt: skip
+        )
 
 
 def _parts(request: Exchange) -> list[str]:

@@ -27,8 +27,15 @@ OFFLINE_PATIENCE = 5.0  # seconds beyond the allowance for a start, for a turn t
 MODES = (Mode.AUTO, Mode.INTERACTIVE)
 # how prompts name files in the engines that read them; {path} is outside the workspace, {name} its last part
 MARKS = (
-    "@{path}", '@"{path}"', "@file://{path}", "@~/{name}", "@../{name}", "@{{{path}}}", "!{{cat {path}}}", "#{path}",
-)  # fmt: skip
+    "@{path}",
+    '@"{path}"',
+    "@file://{path}",
+    "@~/{name}",
+    "@../{name}",
+    "@{{{path}}}",
+    "!{{cat {path}}}",
+    "#{path}",
+)
 SECRET = "secret-note.txt"
 
 _Entry = TypeVar("_Entry", bound=WideningSetting | Redirect)

@@ -42,9 +42,15 @@ def seen_event(
             return PageEvent(**_command(release, item, places), names=names(item, contract) if contract else None)
         case Call():
             return CallEvent(
-                release=release, case=item.case, step=item.step, method=item.method, path=item.path, status=item.status,
-                sent=None if item.sent is None else _json(item.sent, places), answer=_json(item.answer, places),
-            )  # fmt: skip
+                release=release,
+                case=item.case,
+                step=item.step,
+                method=item.method,
+                path=item.path,
+                status=item.status,
+                sent=None if item.sent is None else _json(item.sent, places),
+                answer=_json(item.answer, places),
+            )
 
 
 def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineContract | None) -> TurnEvent:
@@ -52,23 +58,35 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
     said = None if turn.acted is None else told(turn.requests or ())
     kinds, paths = keys_of(turn, contract) if contract else (None, None)
     return TurnEvent(
-        **_command(release, turn, places), cwd=redact(turn.cwd, places), seconds=round(turn.seconds, 3),
+        **_command(release, turn, places),
+        cwd=redact(turn.cwd, places),
+        seconds=round(turn.seconds, 3),
         requests=None if turn.requests is None else tuple(_request(r, places) for r in turn.requests[:MAX_REQUESTS]),
-        request_count=len(turn.requests or ()), handle=turn.session, outcome=turn.reading.result.outcome,
+        request_count=len(turn.requests or ()),
+        handle=turn.session,
+        outcome=turn.reading.result.outcome,
         failure_reason=failure and redact(failure, places),
         leftovers=tuple(" ".join(process.argv)[:MAX_ARGUMENT] for process in turn.leftovers),
-        acted=turn.acted, told=said and redact(said, places), kinds=kinds, paths=paths,
-    )  # fmt: skip
+        acted=turn.acted,
+        told=said and redact(said, places),
+        kinds=kinds,
+        paths=paths,
+    )
 
 
 def _command(release: str, item: Turn | CommandOutput, places: Mapping[str, str]) -> dict[str, Any]:
     shown = [redact(token, places) for token in item.argv]
     return {
-        "release": release, "case": item.case, "step": item.step,
+        "release": release,
+        "case": item.case,
+        "step": item.step,
         "argv": tuple(t if len(t) <= MAX_ARGUMENT else f"{t[:MAX_ARGUMENT]}… ({len(t)} characters)" for t in shown),
-        "exit_code": item.exit_code, "ended": item.ended, "cpu_seconds": round(item.cpu_seconds, 3),
-        "stdout": _output(item.stdout, places), "stderr": _output(item.stderr, places),
-    }  # fmt: skip
+        "exit_code": item.exit_code,
+        "ended": item.ended,
+        "cpu_seconds": round(item.cpu_seconds, 3),
+        "stdout": _output(item.stdout, places),
+        "stderr": _output(item.stderr, places),
+    }
 
 
 def _output(data: bytes, places: Mapping[str, str]) -> OutputExcerpt:
@@ -83,10 +101,16 @@ def _json(value: Any, places: Mapping[str, str]) -> str:
 def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:
     last = exchange.user_texts[-1] if exchange.user_texts else ""
     return RequestExcerpt(
-        method=exchange.method, protocol=exchange.protocol, model=exchange.model, nonces=exchange.nonces[:20],
-        tools=exchange.tools[:100], bytes=exchange.size, reply=exchange.reply,
-        path=redact(exchange.path, places)[:MAX_ARGUMENT], last_user_text=redact(last[-MAX_ARGUMENT:], places),
-    )  # fmt: skip
+        method=exchange.method,
+        protocol=exchange.protocol,
+        model=exchange.model,
+        nonces=exchange.nonces[:20],
+        tools=exchange.tools[:100],
+        bytes=exchange.size,
+        reply=exchange.reply,
+        path=redact(exchange.path, places)[:MAX_ARGUMENT],
+        last_user_text=redact(last[-MAX_ARGUMENT:], places),
+    )
 
 
 def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], tuple[str, ...]]:

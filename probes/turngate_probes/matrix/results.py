@@ -80,10 +80,17 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
         ]
         keys = {version: _digest([*asked, registry.identity(version)]) for version in versions}
         return cls(
-            registry.engine, registry.name, level, clauses, shard,
-            {version: f"{registry.engine}@{version}-{key}" for version, key in keys.items()}, turngate,
-            contract.at().contract_version, datetime.now(UTC).isoformat(timespec="milliseconds"), machine(),
-        )  # fmt: skip
+            registry.engine,
+            registry.name,
+            level,
+            clauses,
+            shard,
+            {version: f"{registry.engine}@{version}-{key}" for version, key in keys.items()},
+            turngate,
+            contract.at().contract_version,
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
+            machine(),
+        )
 
     @property
     def mine(self) -> tuple[str, ...]:
@@ -147,10 +154,14 @@ def _digest(data: Any) -> str:
 
 
 def joined(
-    plans: Sequence[Plan], folders: Sequence[Path], *, fail_on: FailOn = FailOn.BROKEN, interrupted: bool = False,
+    plans: Sequence[Plan],
+    folders: Sequence[Path],
+    *,
+    fail_on: FailOn = FailOn.BROKEN,
+    interrupted: bool = False,
     merging: bool = False,
     failed: Mapping[str, str] | None = None,
-) -> ProbeReport:  # fmt: skip
+) -> ProbeReport:
     """Build the report of all planned releases; those without results are unanswered.
 
     With `merging`, these are the releases of all shards, otherwise those of the plans. Of two plans of one release,
@@ -171,16 +182,23 @@ def joined(
     releases = tuple(sorted(reports.values(), key=lambda row: (row.engine, Version.parse(str(row.version)))))
     totals = [plan.totals for plan in plans if plan.totals]
     return ProbeReport(
-        turngate=first.turngate, started_at=min(plan.at for plan in plans), machine=first.machine, level=first.level,
-        fail_on=fail_on, clauses=first.clauses, cores=first.machine.cores or 1, interrupted=interrupted,
+        turngate=first.turngate,
+        started_at=min(plan.at for plan in plans),
+        machine=first.machine,
+        level=first.level,
+        fail_on=fail_on,
+        clauses=first.clauses,
+        cores=first.machine.cores or 1,
+        interrupted=interrupted,
         seconds=max((total.seconds for total in totals), default=0.0),
         engine_seconds=round(sum(total.engine_seconds for total in totals), 3),
         peak_usage=PeakUsage(
             max((total.cache_bytes for total in totals), default=0),
             max((total.memory_bytes for total in totals), default=0),
         ),
-        exit_code=code_of(releases, fail_on, interrupted=interrupted), releases=releases,
-    )  # fmt: skip
+        exit_code=code_of(releases, fail_on, interrupted=interrupted),
+        releases=releases,
+    )
 
 
 def _check(plans: Sequence[Plan]) -> None:
@@ -211,13 +229,25 @@ def _absent(plan: Plan, version: str, why: str) -> ReleaseReport:
     reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
     events: list[Event] = [
         ProbeStarted(
-            at=at, turngate=plan.turngate, machine=plan.machine, level=plan.level, fail_on=FailOn.BROKEN, cores=1,
+            at=at,
+            turngate=plan.turngate,
+            machine=plan.machine,
+            level=plan.level,
+            fail_on=FailOn.BROKEN,
+            cores=1,
             clauses=plan.clauses,
         ),
         ReleasePlanned(
-            at=at, release=release, engine=plan.engine, version=version, executable=None, source=plan.source,
-            contract_version=plan.contract_version, turns=0, note="",
+            at=at,
+            release=release,
+            engine=plan.engine,
+            version=version,
+            executable=None,
+            source=plan.source,
+            contract_version=plan.contract_version,
+            turns=0,
+            note="",
         ),
         ReleaseFailed(at=at, release=release, reason=reason, what=why, hint="run the matrix again"),
-    ]  # fmt: skip
+    ]
     return build(events).releases[0]

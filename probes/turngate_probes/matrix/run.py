@@ -47,9 +47,15 @@ class MatrixSettings:
 
 
 def matrix_settings(
-    level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
-    registry: RegistryName | None = None, fail_on: FailOn = FailOn.BROKEN,
-) -> MatrixSettings:  # fmt: skip
+    level: Level,
+    clauses: tuple[str, ...],
+    *,
+    results: Path | None,
+    cache_limit: str,
+    jobs: int | None,
+    registry: RegistryName | None = None,
+    fail_on: FailOn = FailOn.BROKEN,
+) -> MatrixSettings:
     """Read the options; EnvironmentFailed if the limit is not a size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)
     settings = ProbeSettings(level, jobs, sandboxes_path(None), fail_on=fail_on, clauses=clauses)
@@ -84,9 +90,14 @@ class Matrix:
     """The probe of many versions of a registry, or of one shard of them."""
 
     def __init__(
-        self, registry: Registry, versions: tuple[str, ...], settings: MatrixSettings, listener: Listener,
-        interrupt: Interrupt, shard: tuple[int, int] = (1, 1),
-    ) -> None:  # fmt: skip
+        self,
+        registry: Registry,
+        versions: tuple[str, ...],
+        settings: MatrixSettings,
+        listener: Listener,
+        interrupt: Interrupt,
+        shard: tuple[int, int] = (1, 1),
+    ) -> None:
         """Plan the matrix; `listener` gets every event."""
         self.plan = Plan.of(registry, versions, settings.probe.level, settings.probe.clauses, shard)
         self._registry, self._settings, self._folder = registry, settings.probe, settings.folder

@@ -14,15 +14,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("turngate", "test releases of coding-agent CLIs")
     group.addoption(
-        "--turngate", action="append", default=[], metavar="TARGET",
+        "--turngate",
+        action="append",
+        default=[],
+        metavar="TARGET",
         help="ENGINE, ENGINE@VERSION or ENGINE=PATH (repeatable)",
-    )  # fmt: skip
+    )
     group.addoption("--turngate-level", choices=LEVELS, default="hermetic", help="like --level of `turngate probe`")
     group.addoption("--turngate-fail-on", choices=PROBLEMS, default="broken", help="like --fail-on of `turngate probe`")
     group.addoption(
-        "--turngate-strict", dest="turngate_fail_on", action="store_const", const="degraded",
+        "--turngate-strict",
+        dest="turngate_fail_on",
+        action="store_const",
+        const="degraded",
         help="short for --turngate-fail-on degraded",
-    )  # fmt: skip
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -221,12 +221,24 @@ def _recording(turn: Turn, replacer: Replacer) -> Recording:
         else:
             prompt_at.append(i)
     return Recording(
-        turn=turn.name, argv=tuple(replacer(token) for token in turn.argv), prompt_at=tuple(prompt_at),
-        stdin=turn.stdin, mode=turn.mode, cwd=replacer(turn.cwd), env=turn.env, turn_index=turn.turn_index,
-        resumed=turn.resumed and replacer(turn.resumed), prompt=_prompt(turn.prompt, replacer),
-        nonce=replacer(turn.nonce), answer=replacer(turn.scripted), signal=turn.signal, exit_code=turn.exit_code,
-        ended=turn.ended, leftovers=(), replaced=(),
-    )  # fmt: skip
+        turn=turn.name,
+        argv=tuple(replacer(token) for token in turn.argv),
+        prompt_at=tuple(prompt_at),
+        stdin=turn.stdin,
+        mode=turn.mode,
+        cwd=replacer(turn.cwd),
+        env=turn.env,
+        turn_index=turn.turn_index,
+        resumed=turn.resumed and replacer(turn.resumed),
+        prompt=_prompt(turn.prompt, replacer),
+        nonce=replacer(turn.nonce),
+        answer=replacer(turn.scripted),
+        signal=turn.signal,
+        exit_code=turn.exit_code,
+        ended=turn.ended,
+        leftovers=(),
+        replaced=(),
+    )
 
 
 def _prompt(prompt: str, replacer: Replacer) -> str | LongPrompt:

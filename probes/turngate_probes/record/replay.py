@@ -57,16 +57,38 @@ def _turn(contract: EngineContract, document: Document, case: Path, stdout: byte
     # None: recorded before it was measured
     stayed = load.read(file, ours=True).data.get("exit_seconds")
     reading = read_turn(
-        contract, turn.mode, stdout, stderr, turn.exit_code, turn_index=turn.turn_index, resumed=turn.resumed,
+        contract,
+        turn.mode,
+        stdout,
+        stderr,
+        turn.exit_code,
+        turn_index=turn.turn_index,
+        resumed=turn.resumed,
         ended=turn.ended,
-    )  # fmt: skip
+    )
     return Turn(
-        name=turn.turn, argv=turn.argv,
+        name=turn.turn,
+        argv=turn.argv,
         own_arguments=tuple(token for i, token in enumerate(arguments) if i not in turn.prompt_at),
-        cwd=turn.cwd, mode=turn.mode, prompt=prompt, nonce=turn.nonce, resumed=turn.resumed, scripted=turn.answer,
-        exit_code=turn.exit_code, ended=turn.ended, finished_at=0.0, seconds=0.0, cpu_seconds=0.0, stdout=stdout,
-        stderr=stderr, leftovers=tuple(Leftover(0, argv, survived=False) for argv in turn.leftovers),
+        cwd=turn.cwd,
+        mode=turn.mode,
+        prompt=prompt,
+        nonce=turn.nonce,
+        resumed=turn.resumed,
+        scripted=turn.answer,
+        exit_code=turn.exit_code,
+        ended=turn.ended,
+        finished_at=0.0,
+        seconds=0.0,
+        cpu_seconds=0.0,
+        stdout=stdout,
+        stderr=stderr,
+        leftovers=tuple(Leftover(0, argv, survived=False) for argv in turn.leftovers),
         requests=None if requests is None else tuple(request.exchange(prompt) for request in requests),
-        reading=reading, turn_index=turn.turn_index, stdin=turn.stdin, env=turn.env, signal=turn.signal,
+        reading=reading,
+        turn_index=turn.turn_index,
+        stdin=turn.stdin,
+        env=turn.env,
+        signal=turn.signal,
         exit_seconds=None if stayed is None else float(stayed),
-    )  # fmt: skip
+    )

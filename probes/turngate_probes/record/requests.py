@@ -80,10 +80,18 @@ class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         """Return the request that the backend received in the turn of this prompt; its body has only the signs."""
         texts = (text.replace(MARK, prompt) if len(prompt) > LONG else text for text in self.user_texts)
         return Exchange(
-            at=0.0, method=self.method, path=self.path, protocol=self.protocol, model=self.model,
-            user_texts=tuple(texts), nonces=self.nonces, tools=self.tools, body="\n".join(self.signs).encode(),
-            reply=self.reply, size=self.size,
-        )  # fmt: skip
+            at=0.0,
+            method=self.method,
+            path=self.path,
+            protocol=self.protocol,
+            model=self.model,
+            user_texts=tuple(texts),
+            nonces=self.nonces,
+            tools=self.tools,
+            body="\n".join(self.signs).encode(),
+            reply=self.reply,
+            size=self.size,
+        )
 
 
 def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:

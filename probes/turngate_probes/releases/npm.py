@@ -147,8 +147,10 @@ class NpmRegistry(Registry):
     def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
         """Let npm lock the release and its dependencies, and drop the registry's addresses."""
         manifest = {
-            "name": f"turngate-pin-{self.engine}", "private": True, "dependencies": {self.package: version},
-        }  # fmt: skip
+            "name": f"turngate-pin-{self.engine}",
+            "private": True,
+            "dependencies": {self.package: version},
+        }
         with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
             folder = Path(name)
             (folder / MANIFEST).write_text(_json(manifest), "utf-8")

@@ -36,11 +36,13 @@ def report(folder: Path) -> tuple[Wheel, ...]:
     file.unlink()
     return tuple(
         Wheel(
-            _canonical(row["metadata"]["name"]), row["metadata"]["version"],
-            row["download_info"]["url"].rpartition("/")[2], row["download_info"]["archive_info"]["hashes"]["sha256"],
+            _canonical(row["metadata"]["name"]),
+            row["metadata"]["version"],
+            row["download_info"]["url"].rpartition("/")[2],
+            row["download_info"]["archive_info"]["hashes"]["sha256"],
         )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def entry(wheels: Iterable[Wheel], package: str) -> Wheel:

@@ -86,13 +86,20 @@ def build(events: Iterable[Event]) -> ProbeReport:
     releases = tuple(_release(mine, wanted, selected=bool(started.clauses)) for mine in about.values())
     interrupted = finished is None or finished.interrupted
     return ProbeReport(
-        turngate=started.turngate, started_at=started.at, machine=started.machine, level=started.level,
-        fail_on=started.fail_on, clauses=started.clauses, skipped=started.skipped, cores=started.cores,
+        turngate=started.turngate,
+        started_at=started.at,
+        machine=started.machine,
+        level=started.level,
+        fail_on=started.fail_on,
+        clauses=started.clauses,
+        skipped=started.skipped,
+        cores=started.cores,
         interrupted=interrupted,
         seconds=finished.seconds if finished else _elapsed(listed),
         engine_seconds=finished.engine_seconds if finished else sum(release.engine_seconds for release in releases),
-        exit_code=code_of(releases, started.fail_on, interrupted=interrupted), releases=releases,
-    )  # fmt: skip
+        exit_code=code_of(releases, started.fail_on, interrupted=interrupted),
+        releases=releases,
+    )
 
 
 def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, selected: bool) -> ReleaseReport:
@@ -109,18 +116,27 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
     # a release that was not tested completely is never compatible
     early = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
     return ReleaseReport(
-        release=plan.release, engine=plan.engine, version=plan.version, executable=plan.executable,
-        source=plan.source, contract_version=plan.contract_version, note=plan.note,
-        integrity=plan.integrity, verdict=finished.verdict if finished else None if selected else early,
-        profile=kind, capability=able,
+        release=plan.release,
+        engine=plan.engine,
+        version=plan.version,
+        executable=plan.executable,
+        source=plan.source,
+        contract_version=plan.contract_version,
+        note=plan.note,
+        integrity=plan.integrity,
+        verdict=finished.verdict if finished else None if selected else early,
+        profile=kind,
+        capability=able,
         handle=finished.handle if finished else None,
         seconds=finished.seconds if finished else _elapsed(events),
         engine_seconds=finished.engine_seconds if finished else sum(turn.cpu_seconds for turn in turns),
         turns=finished.turns if finished else len(turns),
-        durations={turn.name: turn.seconds for turn in turns}, unverified=finished.unverified if finished else (),
-        failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None, tool_access=tool_access(turns),
+        durations={turn.name: turn.seconds for turn in turns},
+        unverified=finished.unverified if finished else (),
+        failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None,
+        tool_access=tool_access(turns),
         clauses=tuple(_shown(result, shown, is_bug=result.id in unknown) for result in results),
-    )  # fmt: skip
+    )
 
 
 def _in_order(
@@ -158,11 +174,15 @@ def _evidence(event: TurnEvent | CallEvent) -> Evidence:
         return CallEvidence(event.name, event.method, event.path, event.status, event.sent, event.answer)
     requests = event.requests
     return TurnEvidence(
-        event.name, tuple(bounded(word, WORD) for word in event.argv), event.exit_code, event.ended,
-        _output(event.stdout), _output(event.stderr),
+        event.name,
+        tuple(bounded(word, WORD) for word in event.argv),
+        event.exit_code,
+        event.ended,
+        _output(event.stdout),
+        _output(event.stderr),
         None if requests is None else tuple(_request(request) for request in requests[:MOST_REQUESTS]),
         None if requests is None else len(requests),
-    )  # fmt: skip
+    )
 
 
 def _output(output: OutputExcerpt) -> OutputExcerpt:

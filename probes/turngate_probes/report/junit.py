@@ -30,10 +30,14 @@ def _suite(shown: View, release: ReleaseReport) -> ET.Element:
     suite.set("timestamp", visible(probe.started_at))
     listed = ET.SubElement(suite, "properties")
     properties = {
-        "turngate": probe.turngate, "level": probe.level, "verdict": release.verdict or "",
-        "profile": profile_of(release), "contract_version": release.contract_version,
-        "executable": release.executable or "", "source": release.source,
-    }  # fmt: skip
+        "turngate": probe.turngate,
+        "level": probe.level,
+        "verdict": release.verdict or "",
+        "profile": profile_of(release),
+        "contract_version": release.contract_version,
+        "executable": release.executable or "",
+        "source": release.source,
+    }
     if gate:
         properties |= {"upgrade from": gate.old.release, "outcome": gate.outcome, "headline": shown.headline}
     for key, value in properties.items():

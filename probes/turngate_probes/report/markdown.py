@@ -110,10 +110,11 @@ def _releases(shown: View) -> Iterator[str]:
 
 def _release(shown: View, release: ReleaseReport) -> tuple[object, ...]:
     return (
-        escaped(release.release), f"{_sign(shown, release)} {verdict_of(release)}",
+        escaped(release.release),
+        f"{_sign(shown, release)} {verdict_of(release)}",
         escaped(release.failed.what) if release.failed else counted(release).partition(": ")[2],
         profile_of(release).replace("_", " "),
-    )  # fmt: skip
+    )
 
 
 def _differences(shown: View, gate: GateReport) -> Iterator[str]:

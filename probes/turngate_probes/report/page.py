@@ -62,23 +62,41 @@ def page(report: ProbeReport | GateReport) -> str:
     columns = [_column(number, release) for number, release in enumerate(probe.releases)]
     families = _families(probe.releases, {excuse.reason.about: excuse.text for excuse in shown.ruling.excused})
     cells = [cell["state"] for family in families for row in family["rows"] for cell in row["cells"] if cell]
-    return _environment().get_template("page.html.j2").render(
-        view=shown, actions_title=ACTIONS, report=probe, gate=shown.gate, policy=policy,
-        style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
-        verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
-        started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),
-        verdicts={name: count for name, count in shown.verdicts.items() if any(shown.verdicts.values())},
-        problems=_problems(shown, families), most_problems=MOST_PROBLEMS,
-        families=families, counts={state: cells.count(state) for state in STATES},
-        tool_access=[(columns[probe.releases.index(release)], row) for release, row in shown.tool_access],
-    )  # fmt: skip
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            view=shown,
+            actions_title=ACTIONS,
+            report=probe,
+            gate=shown.gate,
+            policy=policy,
+            style=Markup(style),  # noqa: S704 - files of ours
+            script=Markup(script),  # noqa: S704 - files of ours
+            verdict_signs=VERDICT_SIGNS,
+            impact_signs=IMPACT_SIGNS,
+            started=_started(probe),
+            columns=columns,
+            few=len(columns) <= FEW,
+            engines=_engines(columns),
+            verdicts={name: count for name, count in shown.verdicts.items() if any(shown.verdicts.values())},
+            problems=_problems(shown, families),
+            most_problems=MOST_PROBLEMS,
+            families=families,
+            counts={state: cells.count(state) for state in STATES},
+            tool_access=[(columns[probe.releases.index(release)], row) for release, row in shown.tool_access],
+        )
+    )
 
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters |= {
         "label": label,
         "duration": duration,
@@ -143,10 +161,17 @@ def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> 
             cells[-1] |= {"state": "excused", "detail": excused[clause_id]}
         severity = next(by_id[clause_id].severity for by_id in results if clause_id in by_id)
         entry, (family, _, short) = known(clause_id), clause_id.partition(".")
-        families.setdefault(family, []).append({
-            "n": number, "id": clause_id, "short": short, "cells": cells, "severity": severity,
-            "sentence": entry.sentence if entry else "", "why": entry.why if entry else "",
-        })  # fmt: skip
+        families.setdefault(family, []).append(
+            {
+                "n": number,
+                "id": clause_id,
+                "short": short,
+                "cells": cells,
+                "severity": severity,
+                "sentence": entry.sentence if entry else "",
+                "why": entry.why if entry else "",
+            }
+        )
     return [{"name": name, "rows": rows} for name, rows in families.items()]
 
 
@@ -155,10 +180,13 @@ def _cell(clause: ClauseResult, whole: Container[int]) -> dict[str, Any]:
     left_out = bool(evidence) and id(clause) not in whole
     return {
         "state": str(state(clause)),
-        "detail": clause.detail, "action": clause.action, "level": clause.level,
-        "evidence": [] if left_out else evidence, "left_out": left_out,
+        "detail": clause.detail,
+        "action": clause.action,
+        "level": clause.level,
+        "evidence": [] if left_out else evidence,
+        "left_out": left_out,
         "names": [name for name in clause.evidence if isinstance(name, str)],
-    }  # fmt: skip
+    }
 
 
 def _with_evidence(results: Iterable[Mapping[str, ClauseResult]]) -> set[int]:

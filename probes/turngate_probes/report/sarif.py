@@ -67,9 +67,11 @@ def sarif(report: ProbeReport | GateReport, fallback: str = UNPLACED) -> str:
 def _driver(report: ProbeReport, rules: Iterable[str]) -> Json:
     ids = dict.fromkeys([*catalogue(), *rules])
     return {
-        "name": "turngate", "semanticVersion": visible(report.turngate), "informationUri": INFORMATION,
+        "name": "turngate",
+        "semanticVersion": visible(report.turngate),
+        "informationUri": INFORMATION,
         "rules": [_rule(name) for name in ids],
-    }  # fmt: skip
+    }
 
 
 def _rule(clause_id: str) -> Json:

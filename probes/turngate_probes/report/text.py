@@ -116,9 +116,13 @@ def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
     return (
-        visible(release.engine), version_of(release), release.verdict or "no verdict",
-        counted(release) + basis(release), profile_of(release), duration(release.seconds),
-    )  # fmt: skip
+        visible(release.engine),
+        version_of(release),
+        release.verdict or "no verdict",
+        counted(release) + basis(release),
+        profile_of(release),
+        duration(release.seconds),
+    )
 
 
 def _cpu(report: ProbeReport) -> Iterator[Line]:

@@ -387,13 +387,19 @@ def view(report: ProbeReport | GateReport) -> View:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     return View(
-        probe, gate, ruling, gate_headline(gate) if gate else probe_headline(probe, verdicts),
-        gate_meaning(gate) if gate else meaning(probe), verdicts,
+        probe,
+        gate,
+        ruling,
+        gate_headline(gate) if gate else probe_headline(probe, verdicts),
+        gate_meaning(gate) if gate else meaning(probe),
+        verdicts,
         tuple([*gate_remarks(gate.judged, ruling, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)),
-        gate.actions if gate else known_caveats(probe.releases), _remaining(gate) if gate else "",
-        tuple(row for row in differences if row not in fallen), fallen,
+        gate.actions if gate else known_caveats(probe.releases),
+        _remaining(gate) if gate else "",
+        tuple(row for row in differences if row not in fallen),
+        fallen,
         tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
-    )  # fmt: skip
+    )
 
 
 def _changes(gate: GateReport) -> Iterator[Remark]:

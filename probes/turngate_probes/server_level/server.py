@@ -49,9 +49,18 @@ def request(
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
     options = (
-        "--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces),
-        "--verify", verify, *(("--allow-unsafe", unsafe) if unsafe else ()),
-    )  # fmt: skip
+        "--port",
+        "0",
+        "--slots",
+        str(SLOTS),
+        "--data-dir",
+        str(folder),
+        "--workspace-root",
+        str(workspaces),
+        "--verify",
+        verify,
+        *(("--allow-unsafe", unsafe) if unsafe else ()),
+    )
     command = (*(_BEHIND if behind else ()), *_COMMAND, *overlay_options(), "serve", *options, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 

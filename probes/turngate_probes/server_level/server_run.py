@@ -64,8 +64,9 @@ class ServerRun:
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
         # the server would not pass variables to the engine that the contract does not list
         unlisted = {"TURNGATE_SIMULATE_URL", *hermetic.env} - {
-            *driver.contract.environment.passed, *driver.contract.environment.locations
-        }  # fmt: skip
+            *driver.contract.environment.passed,
+            *driver.contract.environment.locations,
+        }
         self._servers += 1
         # in a sandbox an unsafe engine harms nobody, and the clauses tell what it does; of the others, a run in which
         # a setting outranks every option must be rejected
@@ -108,10 +109,15 @@ class ServerRun:
         asked = replace(ask(reply), tool=tool)
         self._script(asked)
         body = {
-            "engine": contract.engine, "prompt": asked.prompt, "execution_mode": Mode.INTERACTIVE.value,
-            "model": contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
-            "engine_options": options, **more,
-        }  # fmt: skip
+            "engine": contract.engine,
+            "prompt": asked.prompt,
+            "execution_mode": Mode.INTERACTIVE.value,
+            "model": contract.hermetic.model,
+            "session_timeout_sec": timeout,
+            "workspace": str(self._workspace),
+            "engine_options": options,
+            **more,
+        }
         call = self._client.post("/v1/runs", body, f"{driver.case}/{step}")
         if "links" not in call.document:
             rejected = UnsafeRunError if call.document.get("code") == UNSAFE else CaseStoppedError
@@ -305,14 +311,29 @@ class ServerRun:
             stdout = printed(protocol(self._data, run_id, number))
         started, stranger = sandbox.started(), sandbox.stranger
         turn = Turn(
-            name=f"{self.driver.case}/{step}", argv=(contract.executable, *start.arguments),
-            own_arguments=start.arguments if kept else tuple(said.get("argv") or ()), cwd=start.cwd,
-            mode=Mode.INTERACTIVE, prompt=asked.prompt, nonce=asked.nonce, resumed=None if kept else session,
-            scripted=asked.scripted, exit_code=code, ended=ended,
-            finished_at=time.time(), seconds=said.get("seconds") or 0.0, cpu_seconds=0.0, stdout=stdout, stderr=stderr,
-            leftovers=alive(start.tag), requests=requests, reading=reading, turn_index=number,
-            env=sandbox.variables(contract.hermetic, sandbox.work), started=started,
+            name=f"{self.driver.case}/{step}",
+            argv=(contract.executable, *start.arguments),
+            own_arguments=start.arguments if kept else tuple(said.get("argv") or ()),
+            cwd=start.cwd,
+            mode=Mode.INTERACTIVE,
+            prompt=asked.prompt,
+            nonce=asked.nonce,
+            resumed=None if kept else session,
+            scripted=asked.scripted,
+            exit_code=code,
+            ended=ended,
+            finished_at=time.time(),
+            seconds=said.get("seconds") or 0.0,
+            cpu_seconds=0.0,
+            stdout=stdout,
+            stderr=stderr,
+            leftovers=alive(start.tag),
+            requests=requests,
+            reading=reading,
+            turn_index=number,
+            env=sandbox.variables(contract.hermetic, sandbox.work),
+            started=started,
             effects=None if stranger is None else stranger.effects(requests, started or ()),
             acted=self.driver.acted(asked, sandbox.work),
-        )  # fmt: skip
+        )
         self.driver.note(turn)

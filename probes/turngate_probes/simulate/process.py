@@ -46,9 +46,16 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         filled = {k: v.replace("{work}", cwd) if isinstance(v, str) else v for k, v in tool.arguments.items()}
         tool = replace(tool, arguments=filled)
     world = EngineContext(
-        env=os.environ, cwd=cwd, stdin=_stdin() if sticky else sys.stdin.buffer, write=_write, hang=_hang,
-        clock=time.time, backend=backend(os.environ, tool), faults=frozenset(faulty), has_input=_has_input,
-    )  # fmt: skip
+        env=os.environ,
+        cwd=cwd,
+        stdin=_stdin() if sticky else sys.stdin.buffer,
+        write=_write,
+        hang=_hang,
+        clock=time.time,
+        backend=backend(os.environ, tool),
+        faults=frozenset(faulty),
+        has_input=_has_input,
+    )
     try:
         return run(contract, tuple(argv), world)
     except Stopped as stopped:

@@ -9,6 +9,17 @@ from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, Rule, 
 from turngate_probes.stub_model.server import StubBackend, refused_port
 
 __all__ = [
-    "NONCE", "Cut", "Egress", "Exchange", "Hang", "Refuse", "Reply", "Rule", "StubBackend", "Text", "ToolCall",
-    "new_nonce", "refused_port",
-]  # fmt: skip
+    "NONCE",
+    "Cut",
+    "Egress",
+    "Exchange",
+    "Hang",
+    "Refuse",
+    "Reply",
+    "Rule",
+    "StubBackend",
+    "Text",
+    "ToolCall",
+    "new_nonce",
+    "refused_port",
+]

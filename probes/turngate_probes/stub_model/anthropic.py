@@ -25,9 +25,15 @@ def _kind(message: Json) -> str | None:
 
 def _message(said: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
     return {
-        "id": new_id("msg_"), "type": "message", "role": "assistant", "model": said.model, "content": list(content),
-        "stop_reason": stop_reason, "stop_sequence": None, "usage": _USAGE,
-    }  # fmt: skip
+        "id": new_id("msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": said.model,
+        "content": list(content),
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": _USAGE,
+    }
 
 
 def _block(said: ModelAnswer, text: str, arguments: Json) -> Json:

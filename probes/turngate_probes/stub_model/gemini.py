@@ -68,6 +68,15 @@ def _models(model: Json) -> Json:
 
 
 WIRE = WireProtocol(
-    "gemini", _kind, _whole, _events, _refusal, _model, _models, _names,
-    messages="contents", content="parts", role="user",
-)  # fmt: skip
+    "gemini",
+    _kind,
+    _whole,
+    _events,
+    _refusal,
+    _model,
+    _models,
+    _names,
+    messages="contents",
+    content="parts",
+    role="user",
+)

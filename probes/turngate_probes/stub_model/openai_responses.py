@@ -15,9 +15,16 @@ _USAGE = {
 }
 # required fields of a response that no engine reads
 _UNUSED: Json = {
-    "error": None, "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": False,
-    "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,
-}  # fmt: skip
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": False,
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+}
 
 
 def _names(tool: Json) -> tuple[str, ...]:
@@ -36,19 +43,28 @@ def _kind(item: Json) -> str | None:
 def _item(said: ModelAnswer) -> Json:
     if said.tool is not None:
         return {
-            "type": "function_call", "id": new_id("fc_"), "call_id": new_id("call_"), "name": said.tool,
-            "arguments": said.arguments_json, "status": "completed",
-        }  # fmt: skip
+            "type": "function_call",
+            "id": new_id("fc_"),
+            "call_id": new_id("call_"),
+            "name": said.tool,
+            "arguments": said.arguments_json,
+            "status": "completed",
+        }
     part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
 
 
 def _response(said: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
     return {
-        "id": identifier, "object": "response", "created_at": int(time.time()), "model": said.model,
-        "status": "in_progress" if items is None else "completed", "output": items or [],
-        "usage": None if items is None else _USAGE, **_UNUSED,
-    }  # fmt: skip
+        "id": identifier,
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": said.model,
+        "status": "in_progress" if items is None else "completed",
+        "output": items or [],
+        "usage": None if items is None else _USAGE,
+        **_UNUSED,
+    }
 
 
 def _whole(said: ModelAnswer) -> Json:
@@ -89,6 +105,13 @@ def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
 
 
 WIRE = WireProtocol(
-    "openai.responses", _kind, _whole, _events, openai_chat.refusal, openai_chat.model, openai_chat.models, _names,
+    "openai.responses",
+    _kind,
+    _whole,
+    _events,
+    openai_chat.refusal,
+    openai_chat.model,
+    openai_chat.models,
+    _names,
     messages="input",
-)  # fmt: skip
+)

@@ -76,10 +76,13 @@ class Conversations(Struct, frozen=True):
         )
         with self.data.new_run(engine) as (handle, directory), _naming(self.data, handle):
             launch = LaunchSettings(
-                args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute(),
+                args=tuple(args),
+                mode=mode,
+                model=model,
+                cwd=(cwd or directory).absolute(),
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
                 unsafe_allowed=engine in self.trust.unsafe_engines,
-            )  # fmt: skip
+            )
             record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
             return self._attempt(record, installed, built)
 
@@ -141,9 +144,15 @@ class Conversations(Struct, frozen=True):
         chosen = None if launch.cwd == record.run_directory.absolute() else launch.cwd
         contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd, launch.locations)
         built = resumed_turn(
-            contract, message, launch.mode, session,
-            options=launch.args, model=launch.model, workspace=launch.cwd, allow_file_marks=True,
-        )  # fmt: skip
+            contract,
+            message,
+            launch.mode,
+            session,
+            options=launch.args,
+            model=launch.model,
+            workspace=launch.cwd,
+            allow_file_marks=True,
+        )
         with _naming(self.data, handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built)
 

@@ -98,20 +98,40 @@ class Server:
         )
         self._sticky = StickyRuns(
             self.store, self._records, host, self.dispatcher.release, settings.observe, self.results.data_flaw
-        )  # fmt: skip
+        )
         self._runner = TurnRunner(
-            self.store, self._records, self.engines, profiles, self._sticky, self.warm, self.results.data_flaw,
-            settings.env, settings.pass_env, settings.warm_wait, settings.observe, trust=settings.trust,
-        )  # fmt: skip
+            self.store,
+            self._records,
+            self.engines,
+            profiles,
+            self._sticky,
+            self.warm,
+            self.results.data_flaw,
+            settings.env,
+            settings.pass_env,
+            settings.warm_wait,
+            settings.observe,
+            trust=settings.trust,
+        )
         self.commands = Commands(
-            self.store, self._records, self.engines, self.dispatcher, self._sticky, self.warm, self.schemas,
-            settings.workspace_root, settings.env, settings.trust,
-        )  # fmt: skip
+            self.store,
+            self._records,
+            self.engines,
+            self.dispatcher,
+            self._sticky,
+            self.warm,
+            self.schemas,
+            settings.workspace_root,
+            settings.env,
+            settings.trust,
+        )
 
         self._watch = threading.Thread(
-            target=watch_terminals, args=(self.store, self._records, self._runner.closing),
-            name="turngate-terminals", daemon=True,
-        )  # fmt: skip
+            target=watch_terminals,
+            args=(self.store, self._records, self._runner.closing),
+            name="turngate-terminals",
+            daemon=True,
+        )
 
     def start(self) -> None:
         """Start the queue, and look for engines; with `Verify.WAIT` examine them first."""

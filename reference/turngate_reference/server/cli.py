@@ -60,46 +60,64 @@ stopped, 2 it could not start."""
     help="Port; 0 picks and prints a free one.",
 )
 @click.option(
-    "--data-dir", "asked_dir", type=click.Path(file_okay=False, path_type=Path),
+    "--data-dir",
+    "asked_dir",
+    type=click.Path(file_okay=False, path_type=Path),
     help="Directory for runs and their database.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
-)  # fmt: skip
+)
 @click.option(
-    "--slots", default=SLOTS, show_default=True, type=click.IntRange(1, 1000),
+    "--slots",
+    default=SLOTS,
+    show_default=True,
+    type=click.IntRange(1, 1000),
     help="Maximum number of engines that run at the same time.",
-)  # fmt: skip
+)
 @click.option(
-    "--workspace-root", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "--workspace-root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Directory in which runs may choose a workspace.  [default: runs can't choose one]",
-)  # fmt: skip
+)
 @click.option(
-    "--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with a token of yours, which requests must send as Authorization: Bearer TOKEN.  [default: the server "
     "makes one]",
-)  # fmt: skip
+)
 @click.option("--no-token", is_flag=True, help="Need no token: everybody on this machine may start runs as you.")
 @trust_options
 @click.option(
     "--pass-env", multiple=True, metavar="NAME", help="Pass this environment variable to engines, too (repeatable)."
 )
 @click.option(
-    "--verify", type=click.Choice([moment.value for moment in Verify]), default=Verify.BACKGROUND.value,
+    "--verify",
+    type=click.Choice([moment.value for moment in Verify]),
+    default=Verify.BACKGROUND.value,
     show_default=True,
     help="When to check that each engine resumes, with two turns against a stub model: while serving (interactive runs "
     "stay queued until then), before serving, or never. Known results are reused.",
-)  # fmt: skip
+)
 @click.option(
-    "--warm-wait", metavar="SECONDS", default=0, show_default=True, type=click.IntRange(0, 86400),
+    "--warm-wait",
+    metavar="SECONDS",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 86400),
     help="Keep the process of a resumable run this long after it asks, so that a quick reply needs no new one. A run's "
     "warm_wait_sec overrides it.",
-)  # fmt: skip
+)
 @click.option(
-    "--warm-memory", metavar="MIB", type=click.IntRange(1),
+    "--warm-memory",
+    metavar="MIB",
+    type=click.IntRange(1),
     help="Resident memory that these processes may use together; the oldest end first.  [default: unlimited]",
-)  # fmt: skip
+)
 @click.option(
-    "--log-level", type=click.Choice(("debug", "info", "warning")), default="warning", show_default=True,
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning")),
+    default="warning",
+    show_default=True,
     help="Log level on stderr; debug includes the arguments of every started engine.",
-)  # fmt: skip
+)
 def serve(  # noqa: PLR0913 - as it has options
     host: str,
     port: int,
@@ -133,9 +151,17 @@ def serve(  # noqa: PLR0913 - as it has options
     data = data_dir(asked_dir)
     kept = None if no_token else token_file.resolve() if token_file else data.token
     settings = ServerSettings(
-        data, slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify),
-        warm_wait, None if warm_memory is None else warm_memory * 2**20, trust=trust(allow_unsafe, trust_workspace),
-    )  # fmt: skip
+        data,
+        slots,
+        workspace_root,
+        dict(os.environ),
+        pass_env,
+        metrics.turn_ended,
+        Verify(verify),
+        warm_wait,
+        None if warm_memory is None else warm_memory * 2**20,
+        trust=trust(allow_unsafe, trust_workspace),
+    )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with (
         bound(family, address) as listening,

@@ -32,9 +32,13 @@ async def turn(prompt: str, *, allow: bool = True, resume: str | None = None) ->
         return PermissionResultAllow() if allow else PermissionResultDeny(message="no thanks")
 
     options = ClaudeAgentOptions(
-        cli_path=os.environ["EXECUTABLE"], cwd=Path.cwd(), model=os.environ["MODEL"], can_use_tool=ask,
-        setting_sources=["user"], resume=resume,
-    )  # fmt: skip
+        cli_path=os.environ["EXECUTABLE"],
+        cwd=Path.cwd(),
+        model=os.environ["MODEL"],
+        can_use_tool=ask,
+        setting_sources=["user"],
+        resume=resume,
+    )
     session = None
     try:
         async with ClaudeSDKClient(options) as client:

@@ -35,14 +35,28 @@ def test_places_are_kept_and_hold_no_secret(contract: EngineContract) -> None:
 def test_only_what_is_allowed_is_passed() -> None:
     """Engines get only the common variables, the contract's, and those that the operator names."""
     server = {
-        "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*", "OPENAI_API_KEY": "k",
-        "GEMINI_API_KEY": "g", "MINE": "m", "TURNGATE_TOKEN": "t", "PWD": "/", "LD_PRELOAD": "x",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "LC_X": "y",
+        "no_proxy": "*",
+        "NO_PROXY": "*",
+        "OPENAI_API_KEY": "k",
+        "GEMINI_API_KEY": "g",
+        "MINE": "m",
+        "TURNGATE_TOKEN": "t",
+        "PWD": "/",
+        "LD_PRELOAD": "x",
+    }
     built = engine_environment(CODEX, server, {}, ["MINE", "ABSENT"])
     assert built == {
-        "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*",
-        "OPENAI_API_KEY": "k", "MINE": "m",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "LC_X": "y",
+        "no_proxy": "*",
+        "NO_PROXY": "*",
+        "OPENAI_API_KEY": "k",
+        "MINE": "m",
+    }
 
 
 def test_without_places_those_of_the_environment_are_taken() -> None:

@@ -28,10 +28,18 @@ def _work(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "named",
     [
-        "@/etc/passwd", "@~/.ssh/id_rsa", "@../secret", "@docs/../../secret", '@"/etc/passwd"', "@out/secret",
-        "@$HOME/x", "@\\/etc/passwd", "@file:///etc/passwd", "@loop",
+        "@/etc/passwd",
+        "@~/.ssh/id_rsa",
+        "@../secret",
+        "@docs/../../secret",
+        '@"/etc/passwd"',
+        "@out/secret",
+        "@$HOME/x",
+        "@\\/etc/passwd",
+        "@file:///etc/passwd",
+        "@loop",
     ],
-)  # fmt: skip
+)
 def test_a_file_outside_the_workspace_is_not_named(named: str, work: Path) -> None:
     """A first turn and a resume are refused, and the error shows the mark and the way out."""
     with pytest.raises(RefusedError, match="by itself") as raised:

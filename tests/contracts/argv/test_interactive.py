@@ -18,16 +18,25 @@ CONTRACT = replace(
     options=(
         Option("--dir", "many", ("-d",), interactive=InteractiveUse(evidence=SEEN, path="workspace")),
         Option("--file", "required", interactive=InteractiveUse(evidence=SEEN, path="workspace")),
-        Option("--set", "many", ("-s",), interactive=InteractiveUse(evidence=SEEN, keys=(
-            AllowedKey(key="a.b", values=("low", "high")), AllowedKey(key="count", pattern="[0-9]+"),
-        ))),
+        Option(
+            "--set",
+            "many",
+            ("-s",),
+            interactive=InteractiveUse(
+                evidence=SEEN,
+                keys=(
+                    AllowedKey(key="a.b", values=("low", "high")),
+                    AllowedKey(key="count", pattern="[0-9]+"),
+                ),
+            ),
+        ),
         Option("--level", "required", interactive=InteractiveUse(evidence=SEEN, values=("one", "two"))),
         Option("--name", "required", interactive=InteractiveUse(evidence=SEEN, pattern=".+")),
         Option("--quiet", "none", ("-q",), interactive=InteractiveUse(evidence=SEEN)),
         Option("--program", "required"),
         Option("--switch", "none"),
     ),
-)  # fmt: skip
+)
 
 
 def check(*tokens: str, workspace: Path | None = None) -> None:
@@ -56,11 +65,21 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "tokens",
     [
-        ("--set", "a.b=low"), ("-s=a.b=high",), ("--set=count=12",), ("-s", 'a.b="low"'), ("-s", "a.b='low'"),
-        ("--level", "one"), ("--level=two",), ("--name", "a name"), ("--name=x=y",), ("--quiet",), ("-q",),
-        ("--set", "a.b=low", "-s", "count=1", "--quiet"), (),
+        ("--set", "a.b=low"),
+        ("-s=a.b=high",),
+        ("--set=count=12",),
+        ("-s", 'a.b="low"'),
+        ("-s", "a.b='low'"),
+        ("--level", "one"),
+        ("--level=two",),
+        ("--name", "a name"),
+        ("--name=x=y",),
+        ("--quiet",),
+        ("-q",),
+        ("--set", "a.b=low", "-s", "count=1", "--quiet"),
+        (),
     ],
-)  # fmt: skip
+)
 def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
     """Listed values, patterns, override keys and switches are accepted, in each form of an option."""
     check(*tokens)
@@ -102,7 +121,7 @@ def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
         (("--dir", "sub"), "is unknown"),
         (("--quiet", "--level", "one", "--program=x"), "--program=x"),
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_refused(tokens: tuple[str, ...], why: str) -> None:
     """The error names the option, gives the reason, and lists everything that is allowed."""
     with pytest.raises(RefusedError) as refused:
@@ -131,18 +150,40 @@ def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
         ("out/etc", "points outside"),
         ("up", "points outside"),
         ("sub/away/x", "points outside"),
-        ("loop", "can't be resolved"), ("loop/x", "can't be resolved"), ("there/x", "can't be resolved"),
+        ("loop", "can't be resolved"),
+        ("loop/x", "can't be resolved"),
+        ("there/x", "can't be resolved"),
         ("x" * 300, "can't be resolved"),
-        ("dangling", "points outside"), ("dangling/x", "points outside"), ("{work}/out", "points outside"),
-        ("..", "not plain"), ("sub/../..", "not plain"), ("sub/..", "not plain"), ("in/../..", "not plain"),
-        ("{work}/../work", "not plain"), ("~", "not plain"), ("~root", "not plain"), ("$HOME", "not plain"),
-        ("sub,/etc", "not plain"), ("sub:/etc", "not plain"), ("sub;/etc", "not plain"), ("sub /etc", "not plain"),
-        (" /etc", "not plain"), ("out ", "not plain"), ("'/etc'", "not plain"), ('"/etc"', "not plain"),
-        ("%2Fetc", "not plain"), ("file:///etc", "not plain"), ("\\etc", "not plain"), ("s*", "not plain"),
-        ("s\u00fcb", "not plain"), ("@file", "not plain"), ("", "not plain"), ("sub\n", "can't be printed"),
+        ("dangling", "points outside"),
+        ("dangling/x", "points outside"),
+        ("{work}/out", "points outside"),
+        ("..", "not plain"),
+        ("sub/../..", "not plain"),
+        ("sub/..", "not plain"),
+        ("in/../..", "not plain"),
+        ("{work}/../work", "not plain"),
+        ("~", "not plain"),
+        ("~root", "not plain"),
+        ("$HOME", "not plain"),
+        ("sub,/etc", "not plain"),
+        ("sub:/etc", "not plain"),
+        ("sub;/etc", "not plain"),
+        ("sub /etc", "not plain"),
+        (" /etc", "not plain"),
+        ("out ", "not plain"),
+        ("'/etc'", "not plain"),
+        ('"/etc"', "not plain"),
+        ("%2Fetc", "not plain"),
+        ("file:///etc", "not plain"),
+        ("\\etc", "not plain"),
+        ("s*", "not plain"),
+        ("s\u00fcb", "not plain"),
+        ("@file", "not plain"),
+        ("", "not plain"),
+        ("sub\n", "can't be printed"),
         ("sub\udcff", "can't be printed"),
     ],
-)  # fmt: skip
+)
 def test_a_path_that_may_lead_out_is_refused(path: str, why: str, workspace: Path) -> None:
     """A path is rejected if a link leads out, or if the engine may expand, split, trim, unquote or normalize it."""
     path = path.replace("{work}", str(workspace)).replace("{parent}", str(workspace.parent))

@@ -56,8 +56,11 @@ def test_what_is_unsafe_is_refused(clause: str, mode: Mode, kept: bool, workspac
     ],
 )
 def test_what_a_deviation_says_nothing_of_is_not_refused(
-    clause: str, mode: Mode, kept: bool, workspace: Path | None  # noqa: FBT001
-) -> None:  # fmt: skip
+    clause: str,
+    mode: Mode,
+    kept: bool,  # noqa: FBT001
+    workspace: Path | None,
+) -> None:
     """Another mode, another kind of process, or a workspace in which nobody put a file is safe."""
     Trust().check(unsafe(clause), mode, workspace, {}, kept=kept)
 

@@ -145,11 +145,21 @@ def _linked(file: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        _text(""), _text("[]"), _text("{"), _text("[" * 100_000), lambda file: file.write_bytes(b"\xff"),
-        _changed(source="another"), _changed(code="another"), _changed(contract={}), _changed(contract=None),
-        lambda file: file.chmod(0o666), _piped, _folder, _linked,
+        _text(""),
+        _text("[]"),
+        _text("{"),
+        _text("[" * 100_000),
+        lambda file: file.write_bytes(b"\xff"),
+        _changed(source="another"),
+        _changed(code="another"),
+        _changed(contract={}),
+        _changed(contract=None),
+        lambda file: file.chmod(0o666),
+        _piped,
+        _folder,
+        _linked,
     ],
-)  # fmt: skip
+)
 def test_a_cache_that_is_not_ours_is_ignored(harm: Callable[[Path], object], cache: Path, parsed: list[str]) -> None:
     """A damaged, outdated or unsafe file is ignored, and the contract is parsed again."""
     contract = cached_contract("codex")

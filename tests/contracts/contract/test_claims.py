@@ -30,15 +30,18 @@ def test_the_packaged_contracts_are_clean(engine: str) -> None:
     assert list(claim_errors(load.contract(engine).document)) == []
 
 
-@pytest.mark.parametrize("evidence, message", [
-    ({}, "has no evidence"),
-    ({"releases": ["1.0.0"]}, "has no evidence"),
-    ({"observed": "a", "clause": "handle.present"}, "has clause and observed"),
-    ({"clause": "handle.present", "releases": ["1.0.0"]}, "`clause` evidence takes no `releases`"),
-    ({"clause": "handle.presence"}, "unknown clause 'handle.presence'"),
-    ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' isn't a recording of codex"),
-    ({"recording": "codex/main-first"}, "'codex/main-first' isn't a recording of codex"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "evidence, message",
+    [
+        ({}, "has no evidence"),
+        ({"releases": ["1.0.0"]}, "has no evidence"),
+        ({"observed": "a", "clause": "handle.present"}, "has clause and observed"),
+        ({"clause": "handle.present", "releases": ["1.0.0"]}, "`clause` evidence takes no `releases`"),
+        ({"clause": "handle.presence"}, "unknown clause 'handle.presence'"),
+        ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' isn't a recording of codex"),
+        ({"recording": "codex/main-first"}, "'codex/main-first' isn't a recording of codex"),
+    ],
+)
 def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
     """Useless evidence is reported at its own place, also next to good evidence."""
     volatile = [{"pattern": "a", "placeholder": "b", "evidence": [*OBSERVED, evidence]}]
@@ -50,16 +53,19 @@ DEVIATION = {"clause": "stdin.open", "evidence": OBSERVED}
 MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
 
 
-@pytest.mark.parametrize("section, first, second", [
-    ("options", FLAG, FLAG),
-    ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "1.9.9"}),
-    ("options", FLAG | {"aliases": ["-z"]}, FLAG | {"flag": "--b", "aliases": ["-z"]}),
-    ("auto_flags", FLAG | {"keys": [{"key": "k"}, {"key": "l"}]}, FLAG | {"keys": [{"key": "l"}]}),
-    ("failures", MATCH, MATCH | {"message": "m"}),
-    ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "s"}),
-    ("volatile", {"pattern": "a", "evidence": OBSERVED}, {"pattern": "a", "evidence": OBSERVED}),
-    ("approval_signs", {"tools": ["t", "u"], "evidence": OBSERVED}, {"tools": ["u"], "evidence": OBSERVED}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "section, first, second",
+    [
+        ("options", FLAG, FLAG),
+        ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "1.9.9"}),
+        ("options", FLAG | {"aliases": ["-z"]}, FLAG | {"flag": "--b", "aliases": ["-z"]}),
+        ("auto_flags", FLAG | {"keys": [{"key": "k"}, {"key": "l"}]}, FLAG | {"keys": [{"key": "l"}]}),
+        ("failures", MATCH, MATCH | {"message": "m"}),
+        ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "s"}),
+        ("volatile", {"pattern": "a", "evidence": OBSERVED}, {"pattern": "a", "evidence": OBSERVED}),
+        ("approval_signs", {"tools": ["t", "u"], "evidence": OBSERVED}, {"tools": ["u"], "evidence": OBSERVED}),
+    ],
+)
 def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, second: Any) -> None:
     """Of two overlapping entries the second is reported, and the error names the first."""
     (message,) = wrong(**{section: [first, second]})
@@ -67,15 +73,18 @@ def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, 
     assert "as entry 0 does" in message
 
 
-@pytest.mark.parametrize("section, first, second", [
-    ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "2.0.0"}),
-    ("options", FLAG, FLAG | {"flag": "--b"}),
-    ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG | {"keys": [{"key": "l"}]}),
-    ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG),
-    ("failures", MATCH, MATCH | {"stream": "stderr"}),
-    ("failures", MATCH, MATCH | {"match": {"type": "y"}}),
-    ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "t"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "section, first, second",
+    [
+        ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "2.0.0"}),
+        ("options", FLAG, FLAG | {"flag": "--b"}),
+        ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG | {"keys": [{"key": "l"}]}),
+        ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG),
+        ("failures", MATCH, MATCH | {"stream": "stderr"}),
+        ("failures", MATCH, MATCH | {"match": {"type": "y"}}),
+        ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "t"}),
+    ],
+)
 def test_entries_that_speak_of_different_things_are_not(section: str, first: Any, second: Any) -> None:
     """Entries with separate ranges, names or matches don't overlap."""
     assert wrong(**{section: [first, second]}) == []

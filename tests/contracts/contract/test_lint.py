@@ -62,10 +62,14 @@ AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
         ('["--", "{text}"]', '["--"]', "prompt[0].tokens", "has no slot for the prompt"),
         ('["--", "{text}"]', '["{text}", "{text}"]', "prompt[0].tokens[1]", "has more than one slot for the prompt"),
         ('["--", "{text}"]', '[--auto, "{text}"]', "prompt[0].tokens", "--auto lets the engine act"),
-        ("    unverified: true\n  - since", "    interactive: [--auto]\n    unverified: true\n  - since", "interactive",
-         "--auto lets the engine act"),
+        (
+            "    unverified: true\n  - since",
+            "    interactive: [--auto]\n    unverified: true\n  - since",
+            "interactive",
+            "--auto lets the engine act",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: str, path: str, message: str) -> None:
     """A slot that is missing, doubled or misplaced, or a flag that widens approval, is reported with its place."""
     assert SMALL.count(old) == 1
@@ -363,17 +367,22 @@ def test_a_file_outside_of_the_sandbox_is_reported(path: str, place: str) -> Non
     error = only_mistake(text)
     assert error.path.endswith("files[0].path")
     assert (error.file, error.line > 1, error.hint) == (
-        "small.yaml", True, "A path below {work}, {home} or {tmp}, without `..`."
-    )  # fmt: skip
+        "small.yaml",
+        True,
+        "A path below {work}, {home} or {tmp}, without `..`.",
+    )
 
 
-@pytest.mark.parametrize("published, at", [
-    ("npm: {package: small, executables: [node_modules/../../x]}", "$.published.npm.executables[0]"),
-    ("npm: {package: small, executables: [/bin/sh]}", "$.published.npm.executables[0]"),
-    ("npm: {package: ../small, executables: [x]}", "$.published.npm.package"),
-    ("npm: {package: --global, executables: [x]}", "$.published.npm.package"),
-    ("pypi: {package: --upgrade}", "$.published.pypi.package"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "published, at",
+    [
+        ("npm: {package: small, executables: [node_modules/../../x]}", "$.published.npm.executables[0]"),
+        ("npm: {package: small, executables: [/bin/sh]}", "$.published.npm.executables[0]"),
+        ("npm: {package: ../small, executables: [x]}", "$.published.npm.package"),
+        ("npm: {package: --global, executables: [x]}", "$.published.npm.package"),
+        ("pypi: {package: --upgrade}", "$.published.pypi.package"),
+    ],
+)
 def test_a_program_outside_of_its_package_is_reported(published: str, at: str) -> None:
     """An executable is below the root of its installation, and a package is a name, not a path or an option."""
     assert only_mistake(SMALL.replace("published: {}", f"published: {{{published}}}")).path == at

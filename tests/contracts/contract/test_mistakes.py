@@ -10,8 +10,14 @@ from turngate.files import simulation_files
 @pytest.mark.parametrize(
     "old, new, reported",
     [
-        ("title: Small", "titel: Small", ["$: 'title' is a required property (add `title: ...`)",
-                                          "$.titel: unknown key 'titel' (did you mean title?)"]),
+        (
+            "title: Small",
+            "titel: Small",
+            [
+                "$: 'title' is a required property (add `title: ...`)",
+                "$.titel: unknown key 'titel' (did you mean title?)",
+            ],
+        ),
         ("record: first", "recrod: first", ["'record' is a required property", "(did you mean record?)"]),
         ("record: first", "record: first, zzz: 1", ["unknown key 'zzz' (known keys: "]),
         ("record: first", "record: frist", ["'frist' is not one of", "(did you mean first?)"]),
@@ -26,7 +32,7 @@ from turngate.files import simulation_files
         ("{clause: resume.accepted}", "it works", ["$.launch[1].evidence[0]: 'it works' is not of type 'object'"]),
         ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["isn't a recording of small (write small/"]),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: list[str]) -> None:
     """Every error has a line of the file and a hint."""
     assert old in SMALL
@@ -48,8 +54,12 @@ def test_all_mistakes_are_found_at_once() -> None:
         broken = broken.replace(old, new, 1)
     reported = [f"{error.line}: {error.path}" for error in mistakes_in(broken)]
     assert [line.partition(" ")[2] for line in reported] == [
-        "$.colour", "$.handle[0].record", "$.version[0].pattern", "$.launch[0].auto[0]", "$.launch[1].auto[0]",
-    ]  # fmt: skip
+        "$.colour",
+        "$.handle[0].record",
+        "$.version[0].pattern",
+        "$.launch[0].auto[0]",
+        "$.launch[1].auto[0]",
+    ]
     lines = broken.splitlines()
     assert "colour" in lines[int(reported[0].partition(":")[0]) - 1]
     assert "record: next" in lines[int(reported[1].partition(":")[0]) - 1]
@@ -65,14 +75,18 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
         ("recording: codex/0.99.0/main-first", "recording: gemini/0.99.0/main-first"),
         ('    evidence: [{observed: "0.117.0 to 0.139.0 do not print it", releases: [0.117.0 to 0.139.0]}]\n', ""),
         ("usage:\n  exit_code: 2", "usage:\n  exit_code: two"),
-    ):  # fmt: skip
+    ):
         assert old in text
         errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml")))
         assert all(error.line and error.hint for error in errors)
         reported.append([f"{error.path}: {error.message}"[:70] for error in errors])
     assert [messages[0].partition(": ")[0] for messages in reported] == [
-        "$.changes[1].since", "$.changes[0].set.hang", "$.changes[0].evidence[0]", "$.changes[2]", "$.usage.exit_code",
-    ]  # fmt: skip
+        "$.changes[1].since",
+        "$.changes[0].set.hang",
+        "$.changes[0].evidence[0]",
+        "$.changes[2]",
+        "$.usage.exit_code",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])

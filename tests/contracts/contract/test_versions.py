@@ -78,12 +78,16 @@ def test_range_is_reported_in_words(held: Range, said: str) -> None:
 
 
 CLAIM = {
-    "a": 1, "b": 2, "until": "9.0.0", "note": "old", "evidence": [1],
+    "a": 1,
+    "b": 2,
+    "until": "9.0.0",
+    "note": "old",
+    "evidence": [1],
     "changes": [
         {"since": "1.0.0", "set": {"b": None, "c": 3}, "evidence": [2]},
         {"since": "2.0.0", "unverified": True},
     ],
-}  # fmt: skip
+}
 
 
 def test_a_change_replaces_adds_and_removes_keys() -> None:

@@ -35,10 +35,16 @@ def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") 
     """Return the result of a probe."""
     able = EngineResumeCapability(supported=True, probe_method="command", detail=detail)
     return ProbeResult(
-        engine=engine, executable=os.path.realpath(executable), identity=identity(executable), version="0.169.0",
-        verdict=Verdict.DEGRADED, capability=able,
-        profile="resumable", at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
-    )  # fmt: skip
+        engine=engine,
+        executable=os.path.realpath(executable),
+        identity=identity(executable),
+        version="0.169.0",
+        verdict=Verdict.DEGRADED,
+        capability=able,
+        profile="resumable",
+        at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC),
+        turngate="0.1.0",
+    )
 
 
 def only_file(cache: Path) -> Path:

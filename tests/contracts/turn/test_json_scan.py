@@ -5,9 +5,34 @@ from turngate.strict_json import DECODER
 from turngate.turn.json_scan import OPENING, scan
 
 PIECES = (
-    "{", "}", "[", "]", ",", ":", '"a"', '"key"', '"', "\\", "1", "-", "01", "1.5", "e3", "true", "nul", "null", "NaN",
-    "-Infinity", " ", "\n", '"\\u006bey"', '"\\ud8"', "\x01", '"\n"', "é",
-)  # fmt: skip
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"a"',
+    '"key"',
+    '"',
+    "\\",
+    "1",
+    "-",
+    "01",
+    "1.5",
+    "e3",
+    "true",
+    "nul",
+    "null",
+    "NaN",
+    "-Infinity",
+    " ",
+    "\n",
+    '"\\u006bey"',
+    '"\\ud8"',
+    "\x01",
+    '"\n"',
+    "é",
+)
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=10).map("".join)
 
 

@@ -31,14 +31,16 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "the reply is refused": ("survives-kill", v.reply("loop/reply", 409)),
     "the first turn is forgotten": ("context-carried", v.turn("loop/turn-2", "elsewhere/turn-1")),
     "the next session is another": (
-        "context-carried", t.resumed("loop/turn-2", "loop/turn-1", stdout=FRESH, own_arguments=v.ARGV),
+        "context-carried",
+        t.resumed("loop/turn-2", "loop/turn-1", stdout=FRESH, own_arguments=v.ARGV),
     ),
     "the run fails in the end": ("final-data", v.ended("loop/ended", "failed", "FINAL_DATA_INVALID")),
     "the data is empty": ("final-data", v.ended("loop/ended", data={})),
     "the data is another": ("final-data", v.ended("loop/ended", data={"colour": "green"})),
     "a turn is told that was not run": ("final-data", v.call("loop/ended-turns", {"turns": [{}, {}, {}]})),
     "a flag on a resume": (
-        "no-auto-flags", v.turn("loop/turn-2", "loop/turn-1", argv=("codex", *v.ARGV, "--sandbox", "workspace-write")),
+        "no-auto-flags",
+        v.turn("loop/turn-2", "loop/turn-1", argv=("codex", *v.ARGV, "--sandbox", "workspace-write")),
     ),
     "a flag that the server admits": (
         "no-auto-flags",
@@ -67,7 +69,8 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "it fails after the replies": ("one-reply", v.ended("one-reply/ended", "failed", "ENGINE_FAILED")),
     "a turn is not told": ("one-reply", v.call("one-reply/ended-turns", {"turns": [{}, {}]})),
     "a refused reply is sent": (
-        "one-reply", v.turn("one-reply/turn-2", "one-reply/turn-1", f"one-reply/reply-{RACERS}"),
+        "one-reply",
+        v.turn("one-reply/turn-2", "one-reply/turn-1", f"one-reply/reply-{RACERS}"),
     ),
     "a reply gets a new process": ("warm-wait", v.delivered(NEW, NEW, NEW, LIVING)),
     "a loaded session isn't kept": ("warm-wait", v.delivered(NEW, LIVING, NEW, NEW)),
@@ -75,7 +78,8 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "the new process forgets": ("warm-wait", v.turn("warm/turn-4", "warm/turn-1")),
     "the headless turn forgets": ("warm-wait", v.turn("warm/turn-3", "warm/turn-1")),
     "the headless turn is another session": (
-        "warm-wait", t.resumed("warm/turn-3", "warm/turn-1", "warm/turn-2", stdout=FRESH),
+        "warm-wait",
+        t.resumed("warm/turn-3", "warm/turn-1", "warm/turn-2", stdout=FRESH),
     ),
     "the living process changes its session": ("warm-wait", v.asked("warm/asked-2", engine_session_handle=None)),
     "the kept process may act": ("warm-wait", v.turn("warm/turn-1", argv=("codex", "app-server", "--yolo"))),
@@ -83,7 +87,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
         "warm-wait",
         v.turn("warm/turn-5", *(f"warm/turn-{i}" for i in range(1, 5)), leftovers=(t.leftover("codex"),)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("clause", CLAUSES)

@@ -35,9 +35,11 @@ LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
 def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **changes: object) -> Turn:
     """Return a turn of a sticky process; with `runs` the process is still running afterwards."""
     return v.turn(
-        f"sticky/{name}", *(f"sticky/{earlier}" for earlier in carries), text=text,
+        f"sticky/{name}",
+        *(f"sticky/{earlier}" for earlier in carries),
+        text=text,
         **{"argv": ("codex", "app-server"), "leftovers": (PROCESS,) if runs else (), "resumed": None} | changes,
-    )  # fmt: skip
+    )
 
 
 def permission(**changes: object) -> Observation:
@@ -55,9 +57,14 @@ def good(*spoilt: Observation) -> list[Observation]:
     """Return the observations of good runs, with those in `spoilt` replacing others of the same name."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
     observations = [
-        v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),
-        v.asked("sticky/acting", turn_index=2), permission(), v.call("sticky/no-option", {}, 422, {"a": 1}),
-        v.asked("sticky/unmoved"), v.reply("sticky/declined"), v.asked("sticky/asked-again", turn_index=2),
+        v.asked("sticky/asked", interactive_profile=STICKY),
+        turn("turn-1"),
+        v.asked("sticky/acting", turn_index=2),
+        permission(),
+        v.call("sticky/no-option", {}, 422, {"a": 1}),
+        v.asked("sticky/unmoved"),
+        v.reply("sticky/declined"),
+        v.asked("sticky/asked-again", turn_index=2),
         turn("turn-2", "turn-1", requests=(t.exchange(t.nonce("sticky/turn-1"), reply="tool_call shell"),)),
         turn("turn-3", "turn-1", "turn-2", text=ANSWER, runs=False),
         v.ended("sticky/ended", data={"colour": "blue"}),
@@ -68,7 +75,7 @@ def good(*spoilt: Observation) -> list[Observation]:
         *(v.reply(f"sticky-allowed/{how}-{call}-answer") for how, call in DECISIONS),
         *(acting(f"sticky-own-settings/all-{call}") for call in CALLS),
         *(v.turn(f"sticky-workspace/{step}", effects=()) for step in ("offline-first", "all-first", "all-again")),
-    ]  # fmt: skip
+    ]
     instead = {item.name: item for item in spoilt}
     return [instead.pop(item.name, item) for item in observations] + list(instead.values())
 

@@ -54,7 +54,7 @@ def visited(
     return [
         *turns,
         *(t.turn(f"workspace/control-{name}", effects=(name,) * (name in controls)) for name in ("env", "hook")),
-    ]  # fmt: skip
+    ]
 
 
 def test_settings_without_effect_pass_where_the_control_runs_show_one() -> None:

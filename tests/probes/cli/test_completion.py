@@ -16,9 +16,13 @@ from turngate.contract.load import catalogue
 def completed(words: str, folder: Path, code: str = REAL, **env: str) -> list[str]:
     """Return the completions of the last word, as bash requests them."""
     env = {
-        **os.environ, "TURNGATE_CACHE_DIR": str(folder), "_TURNGATE_COMPLETE": "bash_complete", "COMP_WORDS": words,
-        "COMP_CWORD": str(words.count(" ")), **env,
-    }  # fmt: skip
+        **os.environ,
+        "TURNGATE_CACHE_DIR": str(folder),
+        "_TURNGATE_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+        **env,
+    }
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert not done.stderr
     return [line.removeprefix("plain,") for line in done.stdout.split()]
@@ -35,28 +39,31 @@ def _cache(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words, expected", [
-    ("turngate pr", ["probe"]),
-    ("turngate probe c", ["claude", "codex", "copilot"]),
-    ("turngate probe codex", ["codex", "codex@0.169.0", "codex@0.170.0"]),
-    ("turngate probe qwe", ["qwen"]),
-    ("turngate probe qwen@", ["qwen@0.1.0"]),
-    ("turngate probe qwen codex@0.17", ["codex@0.170.0"]),
-    ("turngate gate codex@0.16", ["codex@0.169.0"]),
-    ("turngate gate codex@0.170.0 --from codex@0.16", ["codex@0.169.0"]),
-    ("turngate engines install gem", ["gemini"]),
-    ("turngate matrix open", ["opencode"]),
-    ("turngate bisect cod", ["codex"]),
-    ("turngate bisect codex resume.acc", ["resume.accepted"]),
-    ("turngate probe --clause upgrade.res", ["upgrade.resume"]),
-    ("turngate record ge", ["gemini"]),
-    ("turngate verify ge", ["gemini"]),
-    ("turngate simulate cl", ["claude"]),
-    ("turngate start cod", ["codex"]),
-    ("turngate start codex co", []),
-    ("turngate probe --fail-on d", ["degraded"]),
-    ("turngate probe --ver", ["--verbose"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("turngate pr", ["probe"]),
+        ("turngate probe c", ["claude", "codex", "copilot"]),
+        ("turngate probe codex", ["codex", "codex@0.169.0", "codex@0.170.0"]),
+        ("turngate probe qwe", ["qwen"]),
+        ("turngate probe qwen@", ["qwen@0.1.0"]),
+        ("turngate probe qwen codex@0.17", ["codex@0.170.0"]),
+        ("turngate gate codex@0.16", ["codex@0.169.0"]),
+        ("turngate gate codex@0.170.0 --from codex@0.16", ["codex@0.169.0"]),
+        ("turngate engines install gem", ["gemini"]),
+        ("turngate matrix open", ["opencode"]),
+        ("turngate bisect cod", ["codex"]),
+        ("turngate bisect codex resume.acc", ["resume.accepted"]),
+        ("turngate probe --clause upgrade.res", ["upgrade.resume"]),
+        ("turngate record ge", ["gemini"]),
+        ("turngate verify ge", ["gemini"]),
+        ("turngate simulate cl", ["claude"]),
+        ("turngate start cod", ["codex"]),
+        ("turngate start codex co", []),
+        ("turngate probe --fail-on d", ["degraded"]),
+        ("turngate probe --ver", ["--verbose"]),
+    ],
+)
 def test_a_word_is_completed(words: str, expected: list[str], cache: Path) -> None:
     """Commands, options and their values, engines, releases in the cache, and clauses."""
     assert completed(words, cache) == expected

@@ -64,8 +64,12 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.Captur
 
 def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Useless evidence and overlapping entries are reported with their lines."""
-    file = changed(tmp_path, ("clause: help.surface", "clause: no.such"), ("    until: 0.147.0\n", ""),
-                   ("flag: --approve-for-me", "flag: --full-auto"))  # fmt: skip
+    file = changed(
+        tmp_path,
+        ("clause: help.surface", "clause: no.such"),
+        ("    until: 0.147.0\n", ""),
+        ("flag: --approve-for-me", "flag: --full-auto"),
+    )
     code, wrong, _ = linted(capsys, file)
     line = 1 + file.read_text().partition("clause: no.such")[0].count("\n")
     assert code == 2

@@ -39,14 +39,17 @@ def test_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (tmp_path / "own/engines/acme.yaml").is_file()
 
 
-@pytest.mark.parametrize("words, problem", [
-    (["acme"], "pass one of --npm PACKAGE, --pypi PACKAGE and --path FILE"),
-    (["acme", "--npm", "a", "--pypi", "b"], "pass one of --npm"),
-    (["Acme!", "--npm", "a"], "is not a name for an engine"),
-    (["codex", "--npm", "a"], "there is a contract already"),
-    (["acme", "--npm", "a", "--env", "X"], "'X' is not NAME=VALUE"),
-    (["acme", "--npm", "a", "--file", "x=none"], "none can't be read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, problem",
+    [
+        (["acme"], "pass one of --npm PACKAGE, --pypi PACKAGE and --path FILE"),
+        (["acme", "--npm", "a", "--pypi", "b"], "pass one of --npm"),
+        (["Acme!", "--npm", "a"], "is not a name for an engine"),
+        (["codex", "--npm", "a"], "there is a contract already"),
+        (["acme", "--npm", "a", "--env", "X"], "'X' is not NAME=VALUE"),
+        (["acme", "--npm", "a", "--file", "x=none"], "none can't be read"),
+    ],
+)
 def test_wrong_arguments_are_refused(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong arguments are told before anything is installed or run, with exit code 2."""
     assert cli.run(["contracts", "new", *words]) == 2

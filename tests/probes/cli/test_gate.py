@@ -11,15 +11,18 @@ from turngate import cli
 from turngate_probes.gate import command
 
 
-@pytest.mark.parametrize("args, message", [
-    (("codex",), "'codex' is not a release"),
-    (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
-    (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 would be compared with itself"),
-    (("codex=./codex", "--from", "codex=codex"), "codex=codex would be compared with itself"),
-    (("codex@0.170.0", "--clause", "no.such"), "no.such"),
-    (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
-    (("codex@0.170.0", "--cache-limit", "much"), "much"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("codex",), "'codex' is not a release"),
+        (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
+        (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 would be compared with itself"),
+        (("codex=./codex", "--from", "codex=codex"), "codex=codex would be compared with itself"),
+        (("codex@0.170.0", "--clause", "no.such"), "no.such"),
+        (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
+        (("codex@0.170.0", "--cache-limit", "much"), "much"),
+    ],
+)
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

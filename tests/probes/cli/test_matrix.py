@@ -11,14 +11,17 @@ from turngate_probes.matrix import command
 from turngate_probes.releases.registries import registries
 
 
-@pytest.mark.parametrize("args, message", [
-    (("matrix", "codex"), "pass one ENGINE with --versions"),
-    (("matrix", "codex", "gemini", "--versions", "all"), "pass one ENGINE with --versions"),
-    (("matrix", "codex@0.169.0", "--versions", "all"), "is not just an engine"),
-    (("matrix", "codex", "--versions", "all", "--clause", "no.such"), "no.such"),
-    (("bisect", "codex", "no.such"), "no.such"),
-    (("bisect", "codex"), "Missing argument 'CLAUSE'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("matrix", "codex"), "pass one ENGINE with --versions"),
+        (("matrix", "codex", "gemini", "--versions", "all"), "pass one ENGINE with --versions"),
+        (("matrix", "codex@0.169.0", "--versions", "all"), "is not just an engine"),
+        (("matrix", "codex", "--versions", "all", "--clause", "no.such"), "no.such"),
+        (("bisect", "codex", "no.such"), "no.such"),
+        (("bisect", "codex"), "Missing argument 'CLAUSE'"),
+    ],
+)
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,8 +58,11 @@ def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     engine, settings, spec, shard, output = probed.call_args.args
     assert (engine, spec, shard, output.as_json, output.reports) == ("codex", "latest:2", "1/1", False, ())
     assert (settings.folder, settings.probe.jobs, settings.probe.level, settings.probe.fail_on) == (
-        tmp_path, 3, "static", "degraded",
-    )  # fmt: skip
+        tmp_path,
+        3,
+        "static",
+        "degraded",
+    )
 
 
 def test_the_folder_of_a_shard_must_hold_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

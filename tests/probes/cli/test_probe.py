@@ -16,13 +16,16 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
-@pytest.mark.parametrize("args, message", [
-    (("kodex",), "'kodex' is not an engine"),
-    (("codex", "--clause", "no.such"), "no.such"),
-    (("--level", "live"), "--level live needs a target"),
-    (("--level", "live", "codex", "--clause", "handle.present"), "can't be combined with --clause or --keep"),
-    (("codex", "--jobs", "0"), "'--jobs'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("kodex",), "'kodex' is not an engine"),
+        (("codex", "--clause", "no.such"), "no.such"),
+        (("--level", "live"), "--level live needs a target"),
+        (("--level", "live", "codex", "--clause", "handle.present"), "can't be combined with --clause or --keep"),
+        (("codex", "--jobs", "0"), "'--jobs'"),
+    ],
+)
 def test_a_wrong_question_is_refused_before_anything_runs(
     args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -107,11 +107,14 @@ def test_it_listens_on_loopback_at_the_port(start: Start, capsys: pytest.Capture
     assert f"port {port} can't be used: Address already in use" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text, problem", [
-    ("look=at", "the arguments of look are not JSON"),
-    ("look=[]", "write NAME="),
-    ("={}", "write NAME="),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("look=at", "the arguments of look are not JSON"),
+        ("look=[]", "write NAME="),
+        ("={}", "write NAME="),
+    ],
+)
 def test_a_wrong_tool_call_is_refused(text: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A tool call without a name or without a JSON object is a usage error."""
     assert cli.run(["stub", "--tool-call", text]) == 2

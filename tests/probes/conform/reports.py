@@ -14,9 +14,17 @@ FAILED = BreachRow("orchestrator.ends-hangs", Severity.BREAKING, "it was still r
 MILD = BreachRow("orchestrator.reads-any-output", Severity.DEGRADED, "it printed nothing", 0, None)
 EXCUSED = BreachRow("orchestrator.stdin", Severity.BREAKING, "an open pipe", 1, "known")
 CALL = CallRow(
-    number=1, kind="turn", argv=("exec", "-"), cwd="/work", stdin="pipe", stdin_closed=True, resumed=None, session="s1",
-    exit_code=0, signals=(),
-)  # fmt: skip
+    number=1,
+    kind="turn",
+    argv=("exec", "-"),
+    cwd="/work",
+    stdin="pipe",
+    stdin_closed=True,
+    resumed=None,
+    session="s1",
+    exit_code=0,
+    signals=(),
+)
 
 
 def row(scenario: str, result: Result, *broken: BreachRow, detail: str = "") -> ScenarioRow:
@@ -32,7 +40,14 @@ ROWS = (
     row("three-turns", Result.SKIPPED, detail="no second reply"),
 )
 REPORT = ConformReport(
-    turngate="0.1.0", mode="simulated", command=("python", "driver.py"), started_at="2026-01-01T00:00:00+00:00",
-    seconds=9.5, interrupted=False, verdict=Conformance.BROKEN, exit_code=1, stale=("orchestrator.stdin",),
+    turngate="0.1.0",
+    mode="simulated",
+    command=("python", "driver.py"),
+    started_at="2026-01-01T00:00:00+00:00",
+    seconds=9.5,
+    interrupted=False,
+    verdict=Conformance.BROKEN,
+    exit_code=1,
+    stale=("orchestrator.stdin",),
     results=ROWS,
-)  # fmt: skip
+)

@@ -26,8 +26,13 @@ def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
     """A scenario whose engine does something names the release that did it; others are about encodings or timing."""
     unnamed = [one.id for one in scenarios().values() if one.plays and not one.seen]
     assert unnamed == [
-        "two-conversations", "slow-answer", "text-imitates-envelope", "split-characters", "byte-order-mark", "crlf",
-    ]  # fmt: skip
+        "two-conversations",
+        "slow-answer",
+        "text-imitates-envelope",
+        "split-characters",
+        "byte-order-mark",
+        "crlf",
+    ]
     vague = [one.id for one in scenarios().values() for source in one.seen if not re.search(r"\d\.\d", source.release)]
     assert vague == ["exit-1-after-answer"]
 
@@ -66,10 +71,21 @@ def test_an_engine_plays_most_scenarios(engine: str) -> None:
 
 @pytest.mark.parametrize(
     "name, played",
-    [("two-turns", True), ("two-conversations", True), ("failing-backend", True), ("no-answer", True),
-     ("text-imitates-records", True), ("hang-before-answer", True), ("hang-after-answer", False),
-     ("ignores-sigterm", False), ("launcher", False), ("crash", False), ("banner", False), ("split-characters", False)],
-)  # fmt: skip
+    [
+        ("two-turns", True),
+        ("two-conversations", True),
+        ("failing-backend", True),
+        ("no-answer", True),
+        ("text-imitates-records", True),
+        ("hang-before-answer", True),
+        ("hang-after-answer", False),
+        ("ignores-sigterm", False),
+        ("launcher", False),
+        ("crash", False),
+        ("banner", False),
+        ("split-characters", False),
+    ],
+)
 def test_what_a_process_for_several_turns_plays(name: str, *, played: bool) -> None:
     """It plays what the model does, and nothing that changes the output of a process."""
     assert in_process(scenarios()[name]) is played

@@ -27,8 +27,12 @@ def test_an_executable_imports_nothing_slow(tmp_path: Path) -> None:
     asked = script.replace("-X utf8", "-X utf8 -X importtime")
     ran = subprocess.run(
         ["sh", "-c", asked, "codex", "exec", "--json", "--skip-git-repo-check", "-"],
-        input=b"hello", capture_output=True, cwd=tmp_path, env={"HOME": str(tmp_path)}, check=True,
-    )  # fmt: skip
+        input=b"hello",
+        capture_output=True,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path)},
+        check=True,
+    )
     assert b"turn.completed" in ran.stdout
     imported = {line.rpartition("|")[2].strip() for line in ran.stderr.decode().splitlines()}
     assert "turngate_probes.conform.player" in imported
@@ -40,8 +44,11 @@ def test_an_executable_imports_nothing_of_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
     path = executable.install(Plan(str(tmp_path), *PLAN))
     ran = subprocess.run(
-        [path, "--version"], capture_output=True, cwd=tmp_path, check=False,
+        [path, "--version"],
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
         env={"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert (ran.returncode, b"0.169.0" in ran.stdout) == (0, True), ran.stderr
     assert sys.executable in path.read_text("utf-8")

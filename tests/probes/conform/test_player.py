@@ -53,8 +53,9 @@ def test_a_conversation_is_played_and_recorded(tmp_path: Path) -> None:
     reading = read_turn(CODEX, "interactive", out, b"", code)
     assert "amber" in str(reading.final_text)
     assert [(call.text, call.started.resumed, call.handle, call.stdin_closed) for call in engine.calls()] == [
-        ("first", None, session, True), ("second", session, session, True),
-    ]  # fmt: skip
+        ("first", None, session, True),
+        ("second", session, session, True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -158,5 +158,6 @@ def test_one_process_for_all_turns(tmp_path: Path) -> None:
     command = (sys.executable, str(driver))
     report = Session(command, (CLAUDE,), chosen, tmp_path / "r", 2).run(Interrupt(), lambda _: None)
     assert [(row.result, row.detail, row.breaches) for row in report.results] == [
-        *[(Result.PASS, "", ())] * 3, (Result.SKIPPED, ONE_PROCESS, ()),
-    ]  # fmt: skip
+        *[(Result.PASS, "", ())] * 3,
+        (Result.SKIPPED, ONE_PROCESS, ()),
+    ]

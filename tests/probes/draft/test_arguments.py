@@ -35,12 +35,15 @@ def test_a_page_that_says_nothing() -> None:
     assert guess("  --json  print events").start == ("--json", "{options}", "{prompt}")
 
 
-@pytest.mark.parametrize("template, complete", [
-    ("run --json {prompt}", "run --json {options} {prompt}"),
-    ("--json -p {prompt}", "--json {options} -p {prompt}"),
-    ("run {options} --json {prompt}", "run {options} --json {prompt}"),
-    ("", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "template, complete",
+    [
+        ("run --json {prompt}", "run --json {options} {prompt}"),
+        ("--json -p {prompt}", "--json {options} -p {prompt}"),
+        ("run {options} --json {prompt}", "run {options} --json {prompt}"),
+        ("", ""),
+    ],
+)
 def test_the_place_of_the_callers_options(template: str, complete: str) -> None:
     """The caller's options come before the prompt and its flag, unless the user has placed them."""
     assert completed(tuple(template.split())) == tuple(complete.split())

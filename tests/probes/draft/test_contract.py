@@ -22,9 +22,15 @@ ARGUMENTS = Arguments(
 )
 (SESSION,) = candidates(TURN.output, [])
 TRIAL = Trial(
-    Page(("--version",), "stderr", "Acme (v1.2.0)\n"), (Page(("--help",), "stdout", "--json --resume --yes"),),
-    ARGUMENTS, TURN, TURN, SESSION, (SESSION,), (),
-)  # fmt: skip
+    Page(("--version",), "stderr", "Acme (v1.2.0)\n"),
+    (Page(("--help",), "stdout", "--json --resume --yes"),),
+    ARGUMENTS,
+    TURN,
+    TURN,
+    SESSION,
+    (SESSION,),
+    (),
+)
 
 
 def made(trial: Trial, hermetic: Hermetic | None = None) -> Draft:

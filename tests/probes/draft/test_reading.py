@@ -48,11 +48,14 @@ def test_the_likeliest_session_id_comes_first() -> None:
     assert candidates(read(STREAM), [ID, OTHER]) == []
 
 
-@pytest.mark.parametrize("records, record", [
-    ([{"type": "a", "thread": ID}, {"type": "b", "thread": ID}], "every"),
-    ([{"type": "a"}, {"type": "b", "thread": ID}], "last"),
-    ([{"type": "b", "thread": ID}], "only"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "records, record",
+    [
+        ([{"type": "a", "thread": ID}, {"type": "b", "thread": ID}], "every"),
+        ([{"type": "a"}, {"type": "b", "thread": ID}], "last"),
+        ([{"type": "b", "thread": ID}], "only"),
+    ],
+)
 def test_the_place_of_the_id_is_named(records: list[dict[str, Any]], record: str) -> None:
     """The place says which records have the id."""
     (candidate,) = candidates(read(lines(*records)), [])
@@ -74,11 +77,14 @@ def test_an_end_that_is_like_other_records_is_none() -> None:
     assert end(read(lines({"type": "a"}, {"type": "a"}))) is None
 
 
-@pytest.mark.parametrize("value, pattern, nonexistent", [
-    ("0a1b2c3d4e5f", "[0-9a-f]{12}", "000000000000"),
-    ("ses_0a1b2c3dZZ", "ses_[A-Za-z0-9]{10}", "ses_0000000000"),
-    (ID, "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "00000000-0000-7000-8000-000000000000"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, pattern, nonexistent",
+    [
+        ("0a1b2c3d4e5f", "[0-9a-f]{12}", "000000000000"),
+        ("ses_0a1b2c3dZZ", "ses_[A-Za-z0-9]{10}", "ses_0000000000"),
+        (ID, "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "00000000-0000-7000-8000-000000000000"),
+    ],
+)
 def test_the_shape_of_an_id(value: str, pattern: str, nonexistent: str) -> None:
     """The pattern matches the id, and another id of the same shape that belongs to no session."""
     assert shape(value) == (pattern, nonexistent)

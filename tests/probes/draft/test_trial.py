@@ -47,10 +47,12 @@ def test_a_session_that_does_not_continue_is_none(tried: Try, tmp_path: Path) ->
 
 def test_a_page_on_standard_error_is_read(tried: Try, tmp_path: Path) -> None:
     """Version and help may be on either stream; the pages say which."""
-    text = {'cli.add_argument("--version", action="version", version="acme 1.0.0")': (
-        'cli.add_argument("--version", action="store_true")\n'
-        'if sys.argv[1:] == ["--version"]:\n    print("acme 2.1.0", file=sys.stderr)\n    sys.exit()'
-    )}  # fmt: skip
+    text = {
+        'cli.add_argument("--version", action="version", version="acme 1.0.0")': (
+            'cli.add_argument("--version", action="store_true")\n'
+            'if sys.argv[1:] == ["--version"]:\n    print("acme 2.1.0", file=sys.stderr)\n    sys.exit()'
+        )
+    }
     trial = tried(install(tmp_path, **text), VARIABLES)
     assert (trial.version.stream, trial.pages[0].stream) == ("stderr", "stdout")
 

@@ -58,16 +58,20 @@ def test_what_is_asked_of_both_at_once_is_expected_to_hold() -> None:
     """A failing cross-release clause is a difference, although the older release has no result for it."""
     changes = by_subject(old(), new(clause("upgrade.resume", "fail"), clause("rollback.resume", "fail")))
     assert {name: row.impact for name, row in changes.items()} == {
-        "upgrade.resume": Impact.BREAKING, "rollback.resume": Impact.DEGRADED,
-    }  # fmt: skip
+        "upgrade.resume": Impact.BREAKING,
+        "rollback.resume": Impact.DEGRADED,
+    }
 
 
 def test_names_on_help_pages() -> None:
     """Losing an option is breaking if callers may pass it, degraded if turns still work, and otherwise harmless."""
     changes = by_subject(old(surface=shown_by(PAGE)), new(surface=shown_by(["--brand-new"])))
     assert {name: row.impact for name, row in changes.items()} == {
-        "--oss": Impact.BREAKING, "--json": Impact.DEGRADED, "--brand-new": Impact.ADDITIVE, "--other": Impact.NONE,
-    }  # fmt: skip
+        "--oss": Impact.BREAKING,
+        "--json": Impact.DEGRADED,
+        "--brand-new": Impact.ADDITIVE,
+        "--other": Impact.NONE,
+    }
     refused = clause("resume.accepted", "fail")
     changes = by_subject(old(surface=shown_by(PAGE)), new(refused, surface=shown_by(["--oss", "--other"])))
     assert changes["--json"].impact is Impact.BREAKING

@@ -182,18 +182,21 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     assert load_gate(tmp_path / "gate.json") == report
 
 
-@pytest.mark.parametrize("change, why", [
-    (lambda r: r.update(outcome="pass"), "outcome"),
-    (lambda r: r.update(exit_code=0), "exit_code"),
-    (lambda r: r.update(reasons=["all is well"]), "data: reasons"),
-    (lambda r: r.update({"changes-required": False}), "changes_required"),
-    (lambda r: r["actions"].clear(), "actions"),
-    (lambda r: r.update(differences=[]), "outcome"),
-    (lambda r: r["new"].update(release="codex@9.9.9"), "data: new"),
-    (lambda r: r["probe"].update(exit_code=1), "its exit code is 1"),
-    (lambda r: r.update(surprise=1), "surprise"),
-    (lambda r: r["probe"].update(releases=[{}, {}]), "required"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda r: r.update(outcome="pass"), "outcome"),
+        (lambda r: r.update(exit_code=0), "exit_code"),
+        (lambda r: r.update(reasons=["all is well"]), "data: reasons"),
+        (lambda r: r.update({"changes-required": False}), "changes_required"),
+        (lambda r: r["actions"].clear(), "actions"),
+        (lambda r: r.update(differences=[]), "outcome"),
+        (lambda r: r["new"].update(release="codex@9.9.9"), "data: new"),
+        (lambda r: r["probe"].update(exit_code=1), "its exit code is 1"),
+        (lambda r: r.update(surprise=1), "surprise"),
+        (lambda r: r["probe"].update(releases=[{}, {}]), "required"),
+    ],
+)
 def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[Any], Any], why: str) -> None:
     """A report that was edited so that it contradicts itself is rejected."""
     report = json.loads(json_text(views.red_by_a_tool()))

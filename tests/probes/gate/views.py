@@ -27,9 +27,15 @@ def call(release: str, *, acted: bool, told: str = "no") -> Any:
 
 
 def of(
-    old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", why: str = "mended upstream",
-    interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, clauses: tuple[str, ...] = (),
-) -> GateReport:  # fmt: skip
+    old: list[Event],
+    new: list[Event],
+    *excused: str,
+    at: str = "b.yaml:3",
+    why: str = "mended upstream",
+    interrupted: bool = False,
+    fail_on: FailOn = FailOn.BROKEN,
+    clauses: tuple[str, ...] = (),
+) -> GateReport:
     """Return the gate report on these events, with a baseline that excuses these names."""
     frame = samples.of(old, new, fail_on=fail_on, clauses=clauses)
     before, after = (ReleaseAnswer(frame, *answer) for answer in zip(frame.releases, (old, new), strict=True))

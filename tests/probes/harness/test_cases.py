@@ -70,12 +70,18 @@ def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
     main, minute = seen.turns["main/first"].session, "later-minute"
     a, b = seen.turns[f"{minute}/a-first"].session, seen.turns[f"{minute}/b-first"].session
     assert resumed == {
-        "main/again": main, "main/third": main, "main/elsewhere": main,
-        f"{minute}/a-again": a, f"{minute}/a-third": a, f"{minute}/b-again": b,
-        "bad-handles/dead": seen.contract.handle.nonexistent_id, "bad-handles/malformed": cases.MALFORMED,
+        "main/again": main,
+        "main/third": main,
+        "main/elsewhere": main,
+        f"{minute}/a-again": a,
+        f"{minute}/a-third": a,
+        f"{minute}/b-again": b,
+        "bad-handles/dead": seen.contract.handle.nonexistent_id,
+        "bad-handles/malformed": cases.MALFORMED,
         "canaries/again": seen.turns["canaries/first"].session,
-        "auto/again": seen.turns["auto/first"].session, "flag-prompts/again": seen.turns["flag-prompts/first"].session,
-    }  # fmt: skip
+        "auto/again": seen.turns["auto/first"].session,
+        "flag-prompts/again": seen.turns["flag-prompts/first"].session,
+    }
 
 
 def test_the_large_prompt_is_large(seen: Observations) -> None:
@@ -125,14 +131,22 @@ class Asked:
     "engine, version, hanging",
     [
         ("codex", "0.169.0", {"stdin-open/first", "backend-500/first", "backend-away/first"}),
-        ("opencode", "1.18.33", {
-            "main/elsewhere", "stdin-open/first", "backend-500/first", "backend-away/first", "backend-cut/first",
-        }),
+        (
+            "opencode",
+            "1.18.33",
+            {
+                "main/elsewhere",
+                "stdin-open/first",
+                "backend-500/first",
+                "backend-away/first",
+                "backend-cut/first",
+            },
+        ),
         ("gemini", "0.34.0", {"backend-500/first"}),  # its other hang is flaky
         ("gemini", "0.21.3", {"main/elsewhere", "bad-handles/dead", "bad-handles/malformed"}),
         ("iflow", "0.5.19", set[str]()),
     ],
-)  # fmt: skip
+)
 def test_a_turn_knows_whether_its_contract_declares_that_it_hangs(engine: str, version: str, hanging: set[str]) -> None:
     """Only turns that miss their deadline according to the contract, every time, need no longer wait."""
     contract, asked = load.contract(engine).at(version), dict[str, Ask]()

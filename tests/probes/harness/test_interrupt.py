@@ -88,12 +88,16 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
 
 
 @pytest.mark.parametrize(
-    "error, reason", [
-        (EnvironmentFailed("no disk"), Reason.MACHINE), (RefusedError("no such option"), Reason.CONTRACT),
-        (ContractError("no such slot"), Reason.CONTRACT), (ObstacleError("our server failed"), None),
-        (ObstacleError("interrupted", Reason.INTERRUPTED), Reason.INTERRUPTED), (ValueError("crash"), None),
+    "error, reason",
+    [
+        (EnvironmentFailed("no disk"), Reason.MACHINE),
+        (RefusedError("no such option"), Reason.CONTRACT),
+        (ContractError("no such slot"), Reason.CONTRACT),
+        (ObstacleError("our server failed"), None),
+        (ObstacleError("interrupted", Reason.INTERRUPTED), Reason.INTERRUPTED),
+        (ValueError("crash"), None),
     ],
-)  # fmt: skip
+)
 def test_what_an_error_stands_for(error: Exception, reason: Reason | None) -> None:
     """Each known error that stops a case has its reason; an unknown error has none, as it is a turngate bug."""
     obstacle = Interrupt().why(error)

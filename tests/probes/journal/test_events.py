@@ -24,9 +24,11 @@ def test_each_event_is_read_as_its_kind() -> None:
     """Each encoded event is decoded to an equal event of the same class."""
     turn = seen_event("codex@1", t.turn("main/first"), {}, t.CODEX)
     events: list[Event] = [
-        ClauseEvent.about("codex@1", RESULT), InstallProgress(release="codex@1", text="half"), turn,
+        ClauseEvent.about("codex@1", RESULT),
+        InstallProgress(release="codex@1", text="half"),
+        turn,
         ProbeFinished(seconds=1.0, engine_seconds=0.5, interrupted=False),
-    ]  # fmt: skip
+    ]
     for event in events:
         decoded = decode(msgspec.json.encode(event), Event, dec_hook=decode_hook)
         assert (type(decoded), decoded) == (type(event), event)

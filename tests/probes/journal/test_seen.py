@@ -54,9 +54,13 @@ def test_places_of_the_machine_are_replaced() -> None:
     requests = (t.exchange(path="/box/v1", texts=("in /box/work",)),)
     failed = t.printed(text=None, failure="no /box/home")
     turn = t.turn(
-        "main/first", failed, argv=("/opt/codex", "--cd", "/box/work"), cwd="/box/work", stderr=b"/box/tmp",
+        "main/first",
+        failed,
+        argv=("/opt/codex", "--cd", "/box/work"),
+        cwd="/box/work",
+        stderr=b"/box/tmp",
         requests=requests,
-    )  # fmt: skip
+    )
     text = json.dumps(told(turn))
     assert "/box" not in text
     assert "/opt" not in text
@@ -101,10 +105,20 @@ def test_a_result_is_told() -> None:
     event = ClauseEvent.about("codex@1", result)
     assert event.judged() == result
     assert msgspec.to_builtins(event) == {
-        "event": "clause", "release": "codex@1", "at": "",
-        "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
-        "action": "", "stale": False, "evidence": ("stdin-open/first",), "needs": (), "reason": None,
-    }  # fmt: skip
+        "event": "clause",
+        "release": "codex@1",
+        "at": "",
+        "id": "stdin.open",
+        "level": "hermetic",
+        "severity": "degraded",
+        "result": "deviates",
+        "detail": "it hung",
+        "action": "",
+        "stale": False,
+        "evidence": ("stdin-open/first",),
+        "needs": (),
+        "reason": None,
+    }
 
 
 def test_help_pages_are_read_by_their_options() -> None:

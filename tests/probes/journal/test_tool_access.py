@@ -52,13 +52,14 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
     assert (access.interactive.tools, access.auto.tools) == (("exec_command",), ("apply_patch", "exec_command"))
     calls = [mode.call for _, mode in access.modes()]
     assert [(call.outcome, call.told, call.exit_code) for call in calls if call] == [
-        ("denied", "rejected by the sandbox", 0), ("executed", "done", 0),
-    ]  # fmt: skip
+        ("denied", "rejected by the sandbox", 0),
+        ("executed", "done", 0),
+    ]
     assert difference(access) == (["apply_patch"], [])
     assert list(rows(access)) == [
         ("interactive", "1", "", "exec_command: denied", "0"),
         ("auto", "2", "only with auto-approve: apply_patch", "exec_command: executed", "0"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
@@ -125,8 +126,9 @@ def offered(interactive: list[str] | None, auto: list[str] | None) -> ToolAccess
 def test_the_tools_of_one_mode_alone_are_named() -> None:
     """Tools offered in only one mode are named, if both modes were observed."""
     assert [row.alone for row in rows(offered(["ask", "read"], ["read", "write"]))] == [
-        "only without: ask", "only with auto-approve: write",
-    ]  # fmt: skip
+        "only without: ask",
+        "only with auto-approve: write",
+    ]
     assert [row.alone for row in rows(offered(None, ["write"]))] == ["", ""]
     named = list(rows(offered([], [f"{i:02}{'x' * 900}" for i in range(40)])))[1].alone
     assert named.endswith(", 32 more")

@@ -39,8 +39,11 @@ def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
     code, report = shop.run("matrix", "--merge", shop.folder / "results")
     assert code == 2
     assert verdicts(report) == {
-        "0.160.0": "compatible", "0.161.0": "unanswered", "0.162.0": "compatible", "0.163.0": "unanswered",
-    }  # fmt: skip
+        "0.160.0": "compatible",
+        "0.161.0": "unanswered",
+        "0.162.0": "compatible",
+        "0.163.0": "unanswered",
+    }
     assert "not probed" in report["releases"][1]["failed"]["what"]
 
 

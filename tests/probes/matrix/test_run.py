@@ -274,10 +274,14 @@ def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux can adopt processes; docs/promises.md says what remains"
 )
-@pytest.mark.parametrize("words", [
-    "matrix codex --versions 0.160.0,0.161.0 --clause version.readable",
-    "bisect codex version.readable --good 0.160.0 --bad 0.161.0",
-], ids=lambda words: words.partition(" ")[0])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "matrix codex --versions 0.160.0,0.161.0 --clause version.readable",
+        "bisect codex version.readable --good 0.160.0 --bad 0.161.0",
+    ],
+    ids=lambda words: words.partition(" ")[0],
+)
 def test_a_command_for_many_releases_ends_what_they_left(shop: Shop, words: str) -> None:
     """The engines leave processes; none lives when the command has ended."""
     for version in ("0.160.0", "0.161.0"):

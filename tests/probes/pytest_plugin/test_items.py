@@ -47,8 +47,19 @@ def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
     named = [f"codex=/nowhere::{clause.id}" for clause in catalogue().at_level("static", "hermetic")]
     listed = asked(alone, "--collect-only", "-q", "--turngate", "codex=/nowhere").outlines
     assert [line for line in listed if "::" in line] == ["test_own.py::test_own", *named]
-    listed = asked(alone, "--collect-only", "-q", "-m", "turngate", "--turngate-level", "static",
-                   "--turngate", "codex@0.169.0", "--turngate", "gemini@0.61.0").outlines  # fmt: skip
+    listed = asked(
+        alone,
+        "--collect-only",
+        "-q",
+        "-m",
+        "turngate",
+        "--turngate-level",
+        "static",
+        "--turngate",
+        "codex@0.169.0",
+        "--turngate",
+        "gemini@0.61.0",
+    ).outlines
     assert [line for line in listed if "::" in line] == [
         f"{release}::{name}" for release in ("codex@0.169.0", "gemini@0.61.0") for name in STATIC
     ]
@@ -61,11 +72,15 @@ def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> Non
     args = ("--turngate-level", "static", "--turngate", f"codex={one}", "--turngate", f"codex={two}")
     for strictness, ended in (((), "PASSED"), (("--turngate-strict",), "FAILED")):
         result = asked(alone, "-v", "-m", "turngate", *args, *strictness)
-        result.stdout.fnmatch_lines([
-            f"codex={one}::version.readable PASSED*", f"codex={one}::help.surface PASSED*",
-            f"codex={two}::version.readable PASSED*", f"codex={two}::help.surface {ended}*",
-            "*help.surface degraded: missing: --json*" if not strictness else "*FAILED*help.surface*",
-        ])  # fmt: skip
+        result.stdout.fnmatch_lines(
+            [
+                f"codex={one}::version.readable PASSED*",
+                f"codex={one}::help.surface PASSED*",
+                f"codex={two}::version.readable PASSED*",
+                f"codex={two}::help.surface {ended}*",
+                "*help.surface degraded: missing: --json*" if not strictness else "*FAILED*help.surface*",
+            ]
+        )
 
 
 def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
@@ -73,8 +88,16 @@ def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
     executable = engines.install(alone.path / "bin", "resumes-the-dead")
     args = ("-m", "turngate", "-k", "dead-handle or handle.present", "--turngate", f"codex={executable}")
     result = asked(alone, *args)
-    result.stdout.fnmatch_lines(["*_ codex=* resume.dead-handle _*", "*fail: *", "why: *", "*turn *: ended by exit*",
-                                 "*$ codex exec *", "*FAILED *::resume.dead-handle*"])  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            "*_ codex=* resume.dead-handle _*",
+            "*fail: *",
+            "why: *",
+            "*turn *: ended by exit*",
+            "*$ codex exec *",
+            "*FAILED *::resume.dead-handle*",
+        ]
+    )
     result.assert_outcomes(passed=1, failed=1, deselected=len(catalogue().at_level("static", "hermetic")) - 2 + 1)
     result.stdout.no_fnmatch_line("*pytest_items.py*")
 

@@ -97,8 +97,17 @@ def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:
     assert kept["signs"] == ["sandbox_mode is read-only"]
     assert kept["size"] == len(body)
     assert kept.keys() <= {
-        "method", "path", "protocol", "model", "nonces", "tools", "user_texts", "reply", "signs", "size",
-    }  # fmt: skip
+        "method",
+        "path",
+        "protocol",
+        "model",
+        "nonces",
+        "tools",
+        "user_texts",
+        "reply",
+        "signs",
+        "size",
+    }
 
 
 def test_prompts_of_earlier_turns_are_ours() -> None:

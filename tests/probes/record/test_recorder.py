@@ -143,8 +143,12 @@ def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
     (folder / "main-first" / "mark").touch()
     recorded(tmp_path, named("final"))
     assert sorted(path.name for path in folder.iterdir()) == [
-        "final-first", "main-again", "main-elsewhere", "main-first", "main-third",
-    ]  # fmt: skip
+        "final-first",
+        "main-again",
+        "main-elsewhere",
+        "main-first",
+        "main-third",
+    ]
     assert files(folder / "main-first") == before | {"mark": b""}
 
 

@@ -90,9 +90,15 @@ def turn(release: str = "codex@0.169.0", **fields: Any) -> Any:
 def call(release: str = "codex@0.169.0", **fields: Any) -> Any:
     """One request to the reference server, in the case `loop`."""
     usual = {
-        "release": release, "case": "loop", "step": "asked", "method": "GET", "path": "/v1/runs/1", "status": 200,
-        "sent": None, "answer": '{"state": "failed"}',
-    }  # fmt: skip
+        "release": release,
+        "case": "loop",
+        "step": "asked",
+        "method": "GET",
+        "path": "/v1/runs/1",
+        "status": 200,
+        "sent": None,
+        "answer": '{"state": "failed"}',
+    }
     return _event("call", usual | fields)
 
 

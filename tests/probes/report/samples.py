@@ -65,10 +65,12 @@ def mixed() -> ProbeReport:
 def hostile() -> ProbeReport:
     """Return a valid report in which every text is hostile."""
     call = {"call": "x", "method": "GET", "path": "/", "status": 200, "sent": "{}", "answer": "{}"}
-    report = plain(of(
-        whole(j.clause("resume.accepted", "fail"), j.clause("stdin.open", "deviates"), verdict="broken"),
-        [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0")],
-    ))  # fmt: skip
+    report = plain(
+        of(
+            whole(j.clause("resume.accepted", "fail"), j.clause("stdin.open", "deviates"), verdict="broken"),
+            [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0")],
+        )
+    )
     for release in report["releases"]:
         release["clauses"] = [item for item in release["clauses"] if item["id"] in FEW]
     report["releases"][0]["clauses"][0] |= {"result": "fail", "evidence": [call, "a"]}

@@ -89,9 +89,13 @@ def test_a_call_is_evidence_with_its_answer() -> None:
     release = only_release(j.started(level="server"), j.planned(), *events)
     call, turn, lost = next(c for c in release["clauses"] if c["id"] == "server.waits")["evidence"]
     assert call == {
-        "call": "loop/asked", "method": "GET", "path": "/v1/runs/1", "status": 200, "sent": None,
+        "call": "loop/asked",
+        "method": "GET",
+        "path": "/v1/runs/1",
+        "status": 200,
+        "sent": None,
         "answer": '{"state": "failed"}',
-    }  # fmt: skip
+    }
     assert turn["turn"] == "loop/turn-1"
     assert lost == "loop/lost"
     assert release["turns"] == 1
@@ -155,10 +159,11 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
 def test_a_clause_that_was_not_run_since_another_fell_is_none(need: str) -> None:
     """It names the failed prerequisite, also an indirect one, and the exit code is that of the verdict."""
     lost = [
-        j.clause("handle.present", need), j.clause("handle.place", "not_run", needs=["handle.present"]),
+        j.clause("handle.present", need),
+        j.clause("handle.place", "not_run", needs=["handle.present"]),
         j.clause("handle.shape", "not_run", needs=["handle.place"]),
         j.clause("resume.accepted", "not_run", reason="machine"),
-    ]  # fmt: skip
+    ]
     assert built(j.started(), j.planned(), *lost, j.finished(verdict="broken"), j.ended())["exit_code"] == 1
 
 

@@ -55,8 +55,11 @@ def test_a_case_takes_as_long_as_the_turns_that_show_it() -> None:
         "version_readable": j.clause("version.readable", evidence=[]),
     }
     expected = {
-        "resume.accepted": "3.750", "handle.present": "1.500", "stdin.open": "4.000", "version.readable": "0.000",
-    }  # fmt: skip
+        "resume.accepted": "3.750",
+        "handle.present": "1.500",
+        "stdin.open": "4.000",
+        "version.readable": "0.000",
+    }
     by_name = cases(build([j.started(), j.planned(), *turns, *j.clauses(**changed), j.finished(), j.ended()]))
     taken = {name: by_name[f"codex@0.169.0/{name}"].get("time") for name in expected}
     assert taken == expected

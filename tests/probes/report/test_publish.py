@@ -131,9 +131,16 @@ def test_text_that_the_terminal_can_not_encode_is_escaped(journal: Path, monkeyp
     assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
 
 
-@pytest.mark.parametrize("suffix, begin", [
-    (".json", "{"), (".xml", "<?xml"), (".sarif", "{"), (".md", "## "), (".html", "<!DOCTYPE html>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "suffix, begin",
+    [
+        (".json", "{"),
+        (".xml", "<?xml"),
+        (".sarif", "{"),
+        (".md", "## "),
+        (".html", "<!DOCTYPE html>"),
+    ],
+)
 def test_the_suffix_says_the_format(tmp_path: Path, suffix: str, begin: str) -> None:
     """The file's suffix, in upper or lower case, selects the format; missing folders are created."""
     for report, name in ((samples.mixed(), f"new/report{suffix}"), (samples.hostile(), f"REPORT{suffix.upper()}")):
@@ -172,13 +179,24 @@ def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("of_report, of_release, of_clause", [
-    ({}, {}, {}),
-    ({"exit_code": -1}, {}, {}), ({"seconds": -1.0}, {}, {}), ({"turngate": 5}, {}, {}), ({"level": "none"}, {}, {}),
-    ({}, {"release": ""}, {}), ({}, {"verdict": "fine"}, {}), ({}, {"turns": 1.5}, {}),
-    ({}, {"durations": {"a": -1}}, {}),
-    ({}, {}, {"id": "../x"}), ({}, {}, {"evidence": ("",)}), ({}, {}, {"evidence": (5,)}), ({}, {}, {"result": None}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "of_report, of_release, of_clause",
+    [
+        ({}, {}, {}),
+        ({"exit_code": -1}, {}, {}),
+        ({"seconds": -1.0}, {}, {}),
+        ({"turngate": 5}, {}, {}),
+        ({"level": "none"}, {}, {}),
+        ({}, {"release": ""}, {}),
+        ({}, {"verdict": "fine"}, {}),
+        ({}, {"turns": 1.5}, {}),
+        ({}, {"durations": {"a": -1}}, {}),
+        ({}, {}, {"id": "../x"}),
+        ({}, {}, {"evidence": ("",)}),
+        ({}, {}, {"evidence": (5,)}),
+        ({}, {}, {"result": None}),
+    ],
+)
 def test_a_report_is_refused_if_its_schema_refuses_it(of_report: Any, of_release: Any, of_clause: Any) -> None:
     """The quick check by structs gives the verdict of the JSON Schema that users get."""
     first, *others = samples.mixed().releases

@@ -39,9 +39,15 @@ def run_of(report: ProbeReport | GateReport) -> Any:
 
 
 REPORTS = [
-    samples.mixed, samples.hostile, samples.of,
-    views.green_by_baseline, views.red_by_a_tool, views.red_by_all, views.unanswered, views.hostile,
-]  # fmt: skip
+    samples.mixed,
+    samples.hostile,
+    samples.of,
+    views.green_by_baseline,
+    views.red_by_a_tool,
+    views.red_by_all,
+    views.unanswered,
+    views.hostile,
+]
 
 
 @pytest.mark.parametrize("make", REPORTS)

@@ -14,9 +14,12 @@ RUN = "/v1/runs/1"
 ARGV = ("exec", "--json", "-")
 HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": t.SESSION, "created_at_turn": 1}
 WAITING = {
-    "state": "waiting_user", "error": None, "final_data": None, "engine_session_handle": HANDLE,
+    "state": "waiting_user",
+    "error": None,
+    "final_data": None,
+    "engine_session_handle": HANDLE,
     "interactive_profile": {"kind": "resumable", "reason": "it can resume", "session_timeout_sec": 120},
-}  # fmt: skip
+}
 PENDING = {**json.loads(QUESTION)["interaction"], "interaction_id": "q1", "asked_at": "2026-01-01T00:00:00Z"}
 
 
@@ -64,11 +67,16 @@ def refusing(name: str) -> tuple[Exchange, ...]:
 def loop() -> list[Observation]:
     """Return the observations of a run that succeeds."""
     return [
-        asked("loop/asked"), question("loop/question"), asked("loop/restarted"), question("loop/question-again"),
-        reply("loop/reply"), ended("loop/ended", data=json.loads(ANSWER)["final_data"]),
+        asked("loop/asked"),
+        question("loop/question"),
+        asked("loop/restarted"),
+        question("loop/question-again"),
+        reply("loop/reply"),
+        ended("loop/ended", data=json.loads(ANSWER)["final_data"]),
         call("loop/ended-turns", {"turns": [{}, {}]}),
-        turn("loop/turn-1"), turn("loop/turn-2", "loop/turn-1", text=ANSWER),
-    ]  # fmt: skip
+        turn("loop/turn-1"),
+        turn("loop/turn-2", "loop/turn-1", text=ANSWER),
+    ]
 
 
 def one_reply() -> list[Observation]:
@@ -76,23 +84,33 @@ def one_reply() -> list[Observation]:
     raced = [reply(f"one-reply/reply-{i}", 202 if i == 1 else 409) for i in range(1, RACERS + 1)]
     turns = [{"turn_index": i} for i in (1, 2, 3)]
     return [
-        *raced, *(reply(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)),
-        turn("one-reply/turn-1"), turn("one-reply/turn-2", "one-reply/turn-1", "one-reply/reply-1"),
+        *raced,
+        *(reply(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)),
+        turn("one-reply/turn-1"),
+        turn("one-reply/turn-2", "one-reply/turn-1", "one-reply/reply-1"),
         turn("one-reply/turn-3", "one-reply/turn-2", "one-reply/repeated-1", text=ANSWER),
-        ended("one-reply/ended"), call("one-reply/ended-turns", {"turns": turns}),
-    ]  # fmt: skip
+        ended("one-reply/ended"),
+        call("one-reply/ended-turns", {"turns": turns}),
+    ]
 
 
 def bad_ways() -> list[Observation]:
     """Return all cases that must fail, each failing as expected."""
     resume, failure = "SESSION_RESUME_FAILED", "engine-failure/turn-1"
     return [
-        turn("dead-handle/turn-1"), reply("dead-handle/reply"), ended("dead-handle/ended", "failed", resume),
-        turn("missing-handle/turn-1", stdout=t.printed("")), ended("missing-handle/ended", "failed", resume),
-        turn(failure, requests=refusing(failure)), ended("engine-failure/ended", "failed", "ENGINE_FAILED"),
-        turn("bad-envelope/turn-1", text=MALFORMED), ended("bad-envelope/ended", "failed", "ENVELOPE_INVALID"),
-        turn("cancel/turn-1"), call("cancel/cancel", {"state": "running"}, 202, {}), ended("cancel/ended", "canceled"),
-    ]  # fmt: skip
+        turn("dead-handle/turn-1"),
+        reply("dead-handle/reply"),
+        ended("dead-handle/ended", "failed", resume),
+        turn("missing-handle/turn-1", stdout=t.printed("")),
+        ended("missing-handle/ended", "failed", resume),
+        turn(failure, requests=refusing(failure)),
+        ended("engine-failure/ended", "failed", "ENGINE_FAILED"),
+        turn("bad-envelope/turn-1", text=MALFORMED),
+        ended("bad-envelope/ended", "failed", "ENVELOPE_INVALID"),
+        turn("cancel/turn-1"),
+        call("cancel/cancel", {"state": "running"}, 202, {}),
+        ended("cancel/ended", "canceled"),
+    ]
 
 
 def delivered(*deliveries: str) -> Call:
@@ -108,10 +126,14 @@ def warm() -> list[Observation]:
     """Return a run that keeps its process: two turns in one, a headless one, and two in another process."""
     names = [f"warm/turn-{i}" for i in range(1, 6)]
     return [
-        asked("warm/asked-1"), asked("warm/asked-2"), asked("warm/asked-4"), ended("warm/ended"),
+        asked("warm/asked-1"),
+        asked("warm/asked-2"),
+        asked("warm/asked-4"),
+        ended("warm/ended"),
         delivered(NEW, LIVING, NEW, LIVING),
-        turn(names[0]), *(turn(name, *names[:i]) for i, name in enumerate(names[1:], 1)),
-    ]  # fmt: skip
+        turn(names[0]),
+        *(turn(name, *names[:i]) for i, name in enumerate(names[1:], 1)),
+    ]
 
 
 def good(*spoilt: Observation) -> list[Observation]:

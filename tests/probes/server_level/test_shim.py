@@ -40,8 +40,10 @@ def test_it_is_the_engine(tmp_path: Path) -> None:
     """The shim passes arguments, both streams, input and exit code through."""
     done = stand(tmp_path).run("exec", "a b")
     assert (done.returncode, done.stdout, done.stderr) == (
-        7, f"exec a b {t.SESSION}\nsaid\n".encode(), f"late {t.SESSION}!\n".encode(),
-    )  # fmt: skip
+        7,
+        f"exec a b {t.SESSION}\nsaid\n".encode(),
+        f"late {t.SESSION}!\n".encode(),
+    )
 
 
 def test_it_can_hide_ids(tmp_path: Path) -> None:
@@ -60,8 +62,9 @@ def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None
     made.run("--version", tag="/c")
     made.run("exec", "resume", cwd=work, tag="/d")
     assert made.shim.starts(work) == [
-        Start("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")), Start("/d", str(work), ("exec", "resume")),
-    ]  # fmt: skip
+        Start("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")),
+        Start("/d", str(work), ("exec", "resume")),
+    ]
 
 
 def test_a_note_that_is_half_written_is_no_start(tmp_path: Path) -> None:

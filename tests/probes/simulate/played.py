@@ -83,10 +83,15 @@ class SimulatedMachine:
 
         read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
         world = EngineContext(
-            env={"HOME": str(self.root / "home"), **self.env}, cwd=str(self.root / self.work), stdin=read,
-            write=lambda stream, data: out[stream].extend(data), hang=hang, clock=lambda: self.now, backend=backend,
+            env={"HOME": str(self.root / "home"), **self.env},
+            cwd=str(self.root / self.work),
+            stdin=read,
+            write=lambda stream, data: out[stream].extend(data),
+            hang=hang,
+            clock=lambda: self.now,
+            backend=backend,
             has_input=lambda _: not isinstance(stdin, Unclosed),
-        )  # fmt: skip
+        )
         try:
             code: int | None = run(contract, tuple(arguments), world)
         except (HungError, Stopped):

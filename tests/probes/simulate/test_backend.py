@@ -22,8 +22,11 @@ def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
     assert ask(stub.url, HELLO) == "an answer"
     (seen,) = stub.exchanges()
     assert (seen.protocol, seen.model, seen.user_texts, seen.tools) == (
-        "openai.chat", "some/model", ("hello",), ("read_file",),
-    )  # fmt: skip
+        "openai.chat",
+        "some/model",
+        ("hello",),
+        ("read_file",),
+    )
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])

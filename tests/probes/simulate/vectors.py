@@ -94,10 +94,13 @@ def run(contract: EngineContract, executable: Path, box: Sandbox, chosen: Iterab
         request = next((r for r in requests if not vector.prompt or vector.prompt in (r.user_texts or ("",))[-1]), None)
         outcomes.append(
             Outcome(
-                ended.returncode, ended.stdout.decode(), ended.stderr.decode(),
-                request.model if request else None, request.user_texts if request else None,
+                ended.returncode,
+                ended.stdout.decode(),
+                ended.stderr.decode(),
+                request.model if request else None,
+                request.user_texts if request else None,
             )
-        )  # fmt: skip
+        )
     return outcomes
 
 

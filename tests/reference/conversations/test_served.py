@@ -71,9 +71,15 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
     assert answered
     assert answered.response == "blue"
     assert told(server_env, run_id, last) == [
-        ("reply", None), ("state", "running"), ("turn.started", 2), ("turn.delivered", 2), ("text", 2),
-        ("text", 2), ("turn.ended", 2), ("state", "succeeded"),
-    ]  # fmt: skip
+        ("reply", None),
+        ("state", "running"),
+        ("turn.started", 2),
+        ("turn.delivered", 2),
+        ("text", 2),
+        ("text", 2),
+        ("turn.ended", 2),
+        ("state", "succeeded"),
+    ]
     first, second = server_env.cli_env.calls()
     own = [*d.PINNED["codex"], "--add-dir", "a"]
     assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", *own, "resume", d.SESSION, "-"]
@@ -120,9 +126,12 @@ def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerE
     """The message reaches the run's session and directory unchanged; the API keeps showing how the run ended."""
     bad = [*d.codex(), ["exit", 1]]
     server_env.cli_env.engine(
-        "codex", d.codex(ASK), *([bad] if end == "failed" else [d.codex(final(x=1))] * (end == "succeeded")),
-        d.codex("It dries.", more=[["env", "HOME"]]), d.codex("Dry."),
-    )  # fmt: skip
+        "codex",
+        d.codex(ASK),
+        *([bad] if end == "failed" else [d.codex(final(x=1))] * (end == "succeeded")),
+        d.codex("It dries.", more=[["env", "HOME"]]),
+        d.codex("Dry."),
+    )
     run_id, question = server_env.ask()
     if end == "canceled":
         server_env.server.commands.cancel(run_id)

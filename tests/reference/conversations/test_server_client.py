@@ -15,8 +15,14 @@ from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.web.security import Guard
 
 RUN = {
-    "run_id": "r", "handle": "h", "engine": "codex", "state": "queued", "turn_index": 0, "created_at": "t", "more": {},
-}  # fmt: skip
+    "run_id": "r",
+    "handle": "h",
+    "engine": "codex",
+    "state": "queued",
+    "turn_index": 0,
+    "created_at": "t",
+    "more": {},
+}
 
 
 def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:

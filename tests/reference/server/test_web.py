@@ -142,10 +142,15 @@ def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
     with suppress(FlakyStrategyDefinition):
         Linked.run(
             settings=settings(
-                max_examples=EXAMPLES, stateful_step_count=6, deadline=None, database=None, derandomize=True,
-                phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
+                max_examples=EXAMPLES,
+                stateful_step_count=6,
+                deadline=None,
+                database=None,
+                derandomize=True,
+                phases=(Phase.generate,),
+                suppress_health_check=list(HealthCheck),
             )
-        )  # fmt: skip
+        )
     assert {"createRun", "getRun", "cancelRun"} <= set(validated), validated
 
 

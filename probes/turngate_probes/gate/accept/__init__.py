@@ -28,9 +28,13 @@ REVIEW = "review the diff before you commit it"
 
 
 def accept(
-    report: GateReport, into: AcceptTarget, target: Target, settings: ProbeSettings, interrupt: Interrupt,
+    report: GateReport,
+    into: AcceptTarget,
+    target: Target,
+    settings: ProbeSettings,
+    interrupt: Interrupt,
     console: Console,
-) -> None:  # fmt: skip
+) -> None:
     """Write a gated release; EnvironmentFailed, with nothing written, if it can't be written completely."""
     (old, new), engine = report.probe.releases, report.engine
     if report.outcome not in (GateOutcome.PASS, GateOutcome.FAIL) or new.failed:

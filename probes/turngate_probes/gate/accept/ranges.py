@@ -29,9 +29,12 @@ class Rewritten(Struct, frozen=True):
 
 
 def rewrite(
-    text: str, old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference],
+    text: str,
+    old: ReleaseReport,
+    new: ReleaseReport,
+    differences: Iterable[Difference],
     compensations: Mapping[tuple[str, str], str],
-) -> Rewritten:  # fmt: skip
+) -> Rewritten:
     """Write the results of a gate into a contract; ContractError if the new contract would be invalid.
 
     `compensations` are those of all contracts by clause and symptom, for deviations that are new here.
@@ -84,10 +87,15 @@ class _Upgrade:
                 observed = f"{self._older} and {self._newer} in a shared HOME"
             for symptom in symptoms[1].split(", "):
                 compensation = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
-                deviations.append({
-                    "clause": clause.id, "since": self._newer, "symptom": symptom, "compensation": compensation,
-                    "evidence": [edit.observation(observed)],
-                })  # fmt: skip
+                deviations.append(
+                    {
+                        "clause": clause.id,
+                        "since": self._newer,
+                        "symptom": symptom,
+                        "compensation": compensation,
+                        "evidence": [edit.observation(observed)],
+                    }
+                )
                 self.done.append(f"deviations: {clause.id} {symptom} begins with {self._newer}")
         return deviations
 

@@ -139,11 +139,16 @@ class SimulatedAcp(Rpc):
     def request(self, method: str, params: Message, message: Message) -> None:
         """Answer a request of the client; a cancellation outside of a turn does nothing."""
         handlers: dict[str, Callable[[Message], Message]] = {
-            "initialize": self._initialize, "session/new": self._new, "session/load": self._load,
-            "session/set_mode": self._set_mode, "session/set_model": self._set_model,
-            "session/set_config_option": self._set_option, "session/prompt": self._prompt,
-            "authenticate": lambda _: {}, "session/cancel": lambda _: {},
-        }  # fmt: skip
+            "initialize": self._initialize,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/set_mode": self._set_mode,
+            "session/set_model": self._set_model,
+            "session/set_config_option": self._set_option,
+            "session/prompt": self._prompt,
+            "authenticate": lambda _: {},
+            "session/cancel": lambda _: {},
+        }
         if method not in handlers:
             raise RpcError(NO_METHOD, f"Method not found: {method}")
         self.reply(message, handlers[method](params))

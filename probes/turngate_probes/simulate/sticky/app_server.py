@@ -60,11 +60,16 @@ class SimulatedAppServer(Rpc):
         if isinstance(params.get("model"), str):
             self.model = params["model"]
         told: Message = {
-            "thread": self._thread(), "model": self.model, "modelProvider": _PROVIDER, "serviceTier": None,
-            "cwd": session.cwd, "approvalPolicy": params.get("approvalPolicy", "on-request"),
+            "thread": self._thread(),
+            "model": self.model,
+            "modelProvider": _PROVIDER,
+            "serviceTier": None,
+            "cwd": session.cwd,
+            "approvalPolicy": params.get("approvalPolicy", "on-request"),
             "approvalsReviewer": params.get("approvalsReviewer", "user"),
-            "sandbox": {"type": _SANDBOXES.get(str(params.get("sandbox")), "readOnly")}, "reasoningEffort": None,
-        }  # fmt: skip
+            "sandbox": {"type": _SANDBOXES.get(str(params.get("sandbox")), "readOnly")},
+            "reasoningEffort": None,
+        }
         for path, value in in_force(self.contract.sticky, params).expect.items():
             put_at(told, path, value)
         self.reply(message, told)
@@ -75,10 +80,20 @@ class SimulatedAppServer(Rpc):
         said = next((str(m["content"]) for m in session.messages if m["role"] == "user"), "")
         began = int(session.began_at)
         return {
-            "id": session.handle, "sessionId": session.handle, "cwd": session.cwd, "status": {"type": "idle"},
-            "cliVersion": self.contract.version or "0.0.0", "createdAt": began, "updatedAt": began, "ephemeral": False,
-            "modelProvider": _PROVIDER, "path": None, "preview": said, "source": "appServer", "turns": [],
-        }  # fmt: skip
+            "id": session.handle,
+            "sessionId": session.handle,
+            "cwd": session.cwd,
+            "status": {"type": "idle"},
+            "cliVersion": self.contract.version or "0.0.0",
+            "createdAt": began,
+            "updatedAt": began,
+            "ephemeral": False,
+            "modelProvider": _PROVIDER,
+            "path": None,
+            "preview": said,
+            "source": "appServer",
+            "turns": [],
+        }
 
     def _start_turn(self, params: Message, message: Message) -> None:
         if params.get("threadId") != self.session.handle:
@@ -119,9 +134,15 @@ class SimulatedAppServer(Rpc):
         kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
         status = {None: "inProgress", True: "completed", False: "declined"}[done]
         item: Message = {
-            "type": kind, "id": call.call_id, "command": call.text, "commandActions": [], "cwd": self.session.cwd,
-            "status": status, "source": "agent", "exitCode": None if done is None else int(not done),
-        }  # fmt: skip
+            "type": kind,
+            "id": call.call_id,
+            "command": call.text,
+            "commandActions": [],
+            "cwd": self.session.cwd,
+            "status": status,
+            "source": "agent",
+            "exitCode": None if done is None else int(not done),
+        }
         if done is None:
             self._tell("item/started", item=item, startedAtMs=self._now())
         else:

@@ -21,9 +21,15 @@ def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
     key = _path_key(tool)
     absolute = {**call.arguments, key: str(path)} if key and key in call.arguments else call.arguments
     return {
-        "tool": call.tool, "call_id": call.call_id, "input": dict(call.arguments), "absolute_input": dict(absolute),
-        "subject": call.text, "path": str(path), "file": path.name, "content": content,
-    }  # fmt: skip
+        "tool": call.tool,
+        "call_id": call.call_id,
+        "input": dict(call.arguments),
+        "absolute_input": dict(absolute),
+        "subject": call.text,
+        "path": str(path),
+        "file": path.name,
+        "content": content,
+    }
 
 
 def act(call: Called, tool: ToolUse, cwd: str) -> str | None:

@@ -218,9 +218,14 @@ class SimulatedStreamJson(StickyEngine):
     def _slots(self, call: Called | None = None) -> Slots:
         """Return what is known of the session and the turn, and of a call of the contract's tool."""
         about: Slots = {
-            "handle": self.session.handle, "cwd": self.session.cwd, "model": self.model, "mode": self.mode,
-            "version": self.contract.version or "0.0.0", "requests": self.requests, "denials": self._denials,
-        }  # fmt: skip
+            "handle": self.session.handle,
+            "cwd": self.session.cwd,
+            "model": self.model,
+            "mode": self.mode,
+            "version": self.contract.version or "0.0.0",
+            "requests": self.requests,
+            "denials": self._denials,
+        }
         tool = self.contract.hermetic.tool_call
         return {**about, **slots_of(call, tool, self.session.cwd)} if call and tool else about
 

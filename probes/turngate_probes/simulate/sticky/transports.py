@@ -9,6 +9,8 @@ from turngate_probes.simulate.sticky.json_commands import SimulatedJsonCommands
 from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 
 TRANSPORTS: Mapping[str, type[StickyEngine]] = {
-    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "json_commands": SimulatedJsonCommands,
+    "acp": SimulatedAcp,
+    "app_server": SimulatedAppServer,
+    "json_commands": SimulatedJsonCommands,
     "stream_json": SimulatedStreamJson,
-}  # fmt: skip
+}

@@ -290,6 +290,4 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
 
 
 def _accepted(run: Run) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": run.links
-    }  # fmt: skip
+    return {"run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": run.links}

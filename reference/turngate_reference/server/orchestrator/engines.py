@@ -165,7 +165,9 @@ class Engines:
         able = self._profiles.known(engine) if engine else None
         last = last_result(ProbeResult, name, engine.executable, default_cache()) if engine else None
         return {
-            "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
+            "engine": contract.engine,
+            "title": contract.title,
+            "contract_version": contract.contract_version,
             "lifecycle": contract.lifecycle.status,
             "executable": executable and str(executable),
             "simulated": simulated,
@@ -175,14 +177,18 @@ class Engines:
             "verified": verified and verified.status.value,
             "verified_detail": verified and verified.detail,
             "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
-            "sticky": _sticky(contract, simulated=simulated), "warm_wait": warm_wait.described(contract),
+            "sticky": _sticky(contract, simulated=simulated),
+            "warm_wait": warm_wait.described(contract),
             "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
             "help_missing": [*self._profiles.help_missing(engine)] if engine else [],
-            "last_probe": last and {
-                "verdict": last.verdict.value, "version": last.version, "at": f"{last.at:{_TIME}}",
+            "last_probe": last
+            and {
+                "verdict": last.verdict.value,
+                "version": last.version,
+                "at": f"{last.at:{_TIME}}",
                 "supported": last.capability.supported,
             },
-        }  # fmt: skip
+        }
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
@@ -210,6 +216,11 @@ def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
         how = "this engine is simulated, which proves nothing about the real one"
     supported, detail = not why_not, why_not or f"uses {transport}; {how}"
     return {
-        "supported": supported, "transport": transport, "verified": supported and verified, "asks": asks,
-        "same_id": sticky.same_id, "own_store": sticky.own_store, "detail": detail,
-    }  # fmt: skip
+        "supported": supported,
+        "transport": transport,
+        "verified": supported and verified,
+        "asks": asks,
+        "same_id": sticky.same_id,
+        "own_store": sticky.own_store,
+        "detail": detail,
+    }

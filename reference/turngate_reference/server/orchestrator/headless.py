@@ -106,17 +106,28 @@ class HeadlessTurn:
             if reply is None:
                 prompt = first_prompt(run.request, run.artifacts)
                 return first_turn(
-                    contract, prompt, run.mode,
-                    options=options, model=model, workspace=run.cwd, allow_file_marks=True,
-                )  # fmt: skip
+                    contract,
+                    prompt,
+                    run.mode,
+                    options=options,
+                    model=model,
+                    workspace=run.cwd,
+                    allow_file_marks=True,
+                )
             session: str = run.session["handle_value"] if run.session else ""
             if why := self._lost_session(session):
                 raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.request, run.artifacts)
             return resumed_turn(
-                contract, prompt, run.mode, session,
-                options=options, model=model, workspace=run.cwd, allow_file_marks=True,
-            )  # fmt: skip
+                contract,
+                prompt,
+                run.mode,
+                session,
+                options=options,
+                model=model,
+                workspace=run.cwd,
+                allow_file_marks=True,
+            )
         except RefusedError as refused:
             code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
             raise TurnFailed(code, str(refused)) from refused
@@ -151,9 +162,13 @@ class HeadlessTurn:
             self.outbox.put(lambda connection: transitions.note_delivery(connection, run, Delivery.NEW_PROCESS))
 
         options = RunOptions(
-            run.cwd, self.env, stop,
-            timeout=float(run.timeout), tag=run.process.tag if run.process else "", on_start=note_process,
-        )  # fmt: skip
+            run.cwd,
+            self.env,
+            stop,
+            timeout=float(run.timeout),
+            tag=run.process.tag if run.process else "",
+            on_start=note_process,
+        )
         try:
             return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
         except NoRoom as ours:
@@ -166,9 +181,12 @@ class HeadlessTurn:
         """Return the next state of the run, which is `interrupted` if the turn was stopped from outside."""
         run, result = self.run, done.reading.result
         decision = decide(
-            result, run.mode,
-            can_wait=run.is_resumable, output_schema=run.request.get("output_schema"), data_flaw=self.data_flaw,
-        )  # fmt: skip
+            result,
+            run.mode,
+            can_wait=run.is_resumable,
+            output_schema=run.request.get("output_schema"),
+            data_flaw=self.data_flaw,
+        )
         if done.interrupted:
             decision = interrupted
         # keep the run's first session: a different one is an error, and is reported as such
@@ -225,7 +243,9 @@ def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:
             left_out += 1
             log.warning(
                 "%s: %d texts of turn %d are missing from its events: the store was unavailable; the trace is complete",
-                run.run_id, left_out, run.turn_index,
-            )  # fmt: skip
+                run.run_id,
+                left_out,
+                run.turn_index,
+            )
 
     return add

@@ -179,9 +179,7 @@ class Profiles:
         detail = (
             f"{kept or 'help: it lists everything that a resume needs'}; not verified on the wire: {on_wire.detail}"
         )
-        return EngineResumeCapability(
-            supported=True, probe_method="filesystem" if kept else "command", detail=detail
-        )  # fmt: skip
+        return EngineResumeCapability(supported=True, probe_method="filesystem" if kept else "command", detail=detail)
 
 
 def no_sticky_process(contract: EngineContract) -> str:

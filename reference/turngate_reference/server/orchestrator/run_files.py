@@ -26,9 +26,13 @@ from turngate_reference.server.store.runs import Run, own_cwd
 log = logging.getLogger(__name__)
 
 STATES = {
-    State.QUEUED: "queued", State.RUNNING: "unfinished", State.WAITING_USER: "asked",
-    State.SUCCEEDED: "answered", State.FAILED: "failed", State.CANCELED: "canceled",
-}  # fmt: skip
+    State.QUEUED: "queued",
+    State.RUNNING: "unfinished",
+    State.WAITING_USER: "asked",
+    State.SUCCEEDED: "answered",
+    State.FAILED: "failed",
+    State.CANCELED: "canceled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +100,21 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
         record,
         session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
-        state=STATES[state], turns=run.turn_index, created_at=run.created_at,
-    )  # fmt: skip
+        state=STATES[state],
+        turns=run.turn_index,
+        created_at=run.created_at,
+    )
 
 
 def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
     launch = LaunchSettings(
-        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"),
+        args=tuple(request["engine_options"]),
+        mode=Mode(request["execution_mode"]),
+        model=request.get("model"),
         cwd=cwd,
-        trusted_workspace=request.get("trusted_workspace", False), unsafe_allowed=request.get("unsafe_allowed", False),
-    )  # fmt: skip
+        trusted_workspace=request.get("trusted_workspace", False),
+        unsafe_allowed=request.get("unsafe_allowed", False),
+    )
     state = STATES[State.QUEUED]
     return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
 

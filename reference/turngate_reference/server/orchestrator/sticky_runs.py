@@ -106,10 +106,16 @@ class StickyRuns:
         note, on_text = run.process or ProcessNote(""), text_events(outbox, run)
         sticky = StickyRun(run, engine.contract, outbox, on_text, self._clock(), note)
         request = events.StickyRequest(
-            engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
-            sticky.process.tag, traces(run.run_directory, run.turn_index), run.model,
+            engine.executable,
+            engine.contract,
+            run.cwd,
+            {**env, "PWD": str(run.cwd)},
+            run.mode,
+            sticky.process.tag,
+            traces(run.run_directory, run.turn_index),
+            run.model,
             tuple(run.request["engine_options"]),
-        )  # fmt: skip
+        )
 
         def listener(event: events.StickyEvent) -> None:
             if isinstance(event, events.AgentText):

@@ -39,8 +39,9 @@ def first_turns(store: Store) -> list[str]:
     """Return the engines with an interactive run in the queue that has not started."""
     rows = store.read(
         "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
-        State.QUEUED, Mode.INTERACTIVE,
-    )  # fmt: skip
+        State.QUEUED,
+        Mode.INTERACTIVE,
+    )
     return [row["engine"] for row in rows]
 
 
@@ -60,9 +61,13 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
         if row is None or only not in (None, row["run_id"]):
             return None
         return _begin_turn(
-            connection, row["run_id"], State.QUEUED, row["turn_index"] + 1,
-            process=_note(tag, row["process_json"]), started_at=row["started_at"] or now(),
-        )  # fmt: skip
+            connection,
+            row["run_id"],
+            State.QUEUED,
+            row["turn_index"] + 1,
+            process=_note(tag, row["process_json"]),
+            started_at=row["started_at"] or now(),
+        )
 
 
 def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | None:
@@ -76,9 +81,13 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
             return None
         _close_question(connection, run, response, terminal=True)
         return _begin_turn(
-            connection, run.run_id, State.WAITING_USER, run.turn_index + 1,
-            pending_interaction_id=None, process=ProcessNote(tag, terminal=True, kept=current.process),
-        )  # fmt: skip
+            connection,
+            run.run_id,
+            State.WAITING_USER,
+            run.turn_index + 1,
+            pending_interaction_id=None,
+            process=ProcessNote(tag, terminal=True, kept=current.process),
+        )
 
 
 def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permission: bool) -> None:
@@ -134,8 +143,10 @@ def end_turn(
         if decision.state in ENDED:
             columns["ended_at"] = now()
         columns |= {
-            "error": decision.error, "final_data": decision.final_data, "session": result.session or current.session
-        }  # fmt: skip
+            "error": decision.error,
+            "final_data": decision.final_data,
+            "session": result.session or current.session,
+        }
         _end_turn(connection, run, decision, result)
         columns["process"] = result.process
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **columns):
@@ -202,9 +213,13 @@ def drop_permission(store: Store, run_id: str) -> None:
         pending = run.pending_interaction_id if run.state is State.WAITING_USER else None
         if pending is not None and runs.question_in(connection, pending).request_id is not None:
             runs.transition(
-                connection, run_id, State.WAITING_USER, State.RUNNING,
-                pending_interaction_id=None, wait_deadline_at=None,
-            )  # fmt: skip
+                connection,
+                run_id,
+                State.WAITING_USER,
+                State.RUNNING,
+                pending_interaction_id=None,
+                wait_deadline_at=None,
+            )
 
 
 def end_run(
@@ -217,9 +232,16 @@ def end_run(
     if in_turn:
         _end_turn(connection, run, decision, TurnResult(seconds))
     runs.transition(
-        connection, run.run_id, run.state, decision.state,
-        error=decision.error, pending_interaction_id=None, wait_deadline_at=None, ended_at=now(), **columns,
-    )  # fmt: skip
+        connection,
+        run.run_id,
+        run.state,
+        decision.state,
+        error=decision.error,
+        pending_interaction_id=None,
+        wait_deadline_at=None,
+        ended_at=now(),
+        **columns,
+    )
     return bool(in_turn)
 
 
@@ -267,10 +289,16 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
         "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?"
         " WHERE run_id = ? AND turn_index = ?",
         (
-            now(), result.seconds, result.exit_code, result.outcome, runs.as_json(decision.error), result.repair_level,
-            run.run_id, run.turn_index,
+            now(),
+            result.seconds,
+            result.exit_code,
+            result.outcome,
+            runs.as_json(decision.error),
+            result.repair_level,
+            run.run_id,
+            run.turn_index,
         ),
-    )  # fmt: skip
+    )
     add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": result.outcome})
 
 

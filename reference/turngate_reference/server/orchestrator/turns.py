@@ -57,9 +57,14 @@ class TurnRunner:
         outbox, run_id = Outbox(self.store), run.run_id
         try:
             result = complete(
-                outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait,
-                lambda: self.warm.note(run_id), lambda: self.warm.finish(run_id),
-            )  # fmt: skip
+                outbox,
+                self.records,
+                run,
+                lambda: self._turn(run, stop, outbox),
+                self.closing.wait,
+                lambda: self.warm.note(run_id),
+                lambda: self.warm.finish(run_id),
+            )
         except BaseException:
             self.warm.finish(run_id)
             raise
@@ -110,9 +115,11 @@ class TurnRunner:
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
         if run.mode is Mode.INTERACTIVE or run.request.get("interactive_profile"):
             profile, capability = self.profiles.choose(
-                engine, self._env(engine, locations),
-                asked=run.request.get("interactive_profile"), session_timeout_sec=run.timeout,
-            )  # fmt: skip
+                engine,
+                self._env(engine, locations),
+                asked=run.request.get("interactive_profile"),
+                session_timeout_sec=run.timeout,
+            )
             kept = self._warm_wait(run, engine) if profile.kind == "resumable" and run.mode is Mode.INTERACTIVE else {}
             settled |= {"profile": structs.asdict(profile) | kept, "capability": structs.asdict(capability)}
 

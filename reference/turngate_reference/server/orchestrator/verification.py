@@ -29,8 +29,11 @@ DEADLINE = 240.0
 _LONGEST_OUTPUT = 64 * 2**10
 _LONGEST_REASON = 500
 _COMMAND = (
-    sys.executable, "-P", "-c", f"import os; os.nice({NICENESS}); from turngate.entry import main; main()",
-)  # fmt: skip
+    sys.executable,
+    "-P",
+    "-c",
+    f"import os; os.nice({NICENESS}); from turngate.entry import main; main()",
+)
 
 
 class Verify(StrEnum):
@@ -115,10 +118,14 @@ class Verifier:
     def _run(self, engine: InstalledEngine) -> Verified:
         target = f"{engine.contract.engine}={engine.executable}"
         request = ProcessRequest(
-            (*_COMMAND, *overlay_options(), "verify", "--json", "--until-eof", target), self._folder,
+            (*_COMMAND, *overlay_options(), "verify", "--json", "--until-eof", target),
+            self._folder,
             # its standard input closes when this server ends, even if it is killed
-            dict(os.environ), Stdin.OPEN, DEADLINE, _LONGEST_OUTPUT,
-        )  # fmt: skip
+            dict(os.environ),
+            Stdin.OPEN,
+            DEADLINE,
+            _LONGEST_OUTPUT,
+        )
         at = datetime.now(UTC)
         try:
             outcome = run(request, stop=self._stop)

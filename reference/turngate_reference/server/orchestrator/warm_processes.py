@@ -267,5 +267,6 @@ class WarmProcesses:
             self._has_warned = True
             log.warning(
                 "a kept process uses %d MiB, more than the %d MiB of --warm-memory: processes of this size never wait",
-                -(-size // _MIB), (self._memory or 0) // _MIB,
-            )  # fmt: skip
+                -(-size // _MIB),
+                (self._memory or 0) // _MIB,
+            )

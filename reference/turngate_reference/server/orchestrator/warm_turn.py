@@ -66,10 +66,18 @@ class WarmTurn:
         tag = run.process.tag if run.process else ""
         session = run.session["handle_value"] if run.session else None
         return events.StickyRequest(
-            engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
-            tag, traces(run.run_directory, run.turn_index), run.model,
-            tuple(run.request["engine_options"]), warm=True, session=session,
-        )  # fmt: skip
+            engine.executable,
+            engine.contract,
+            run.cwd,
+            {**env, "PWD": str(run.cwd)},
+            run.mode,
+            tag,
+            traces(run.run_directory, run.turn_index),
+            run.model,
+            tuple(run.request["engine_options"]),
+            warm=True,
+            session=session,
+        )
 
     def _follow(self, prompt: "_Prompt", deadline: float, stop: Stop) -> Ending | None:
         """Follow the process until the turn has ended; None if it is gone without having got anything of the prompt."""

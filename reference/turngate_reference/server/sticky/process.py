@@ -82,9 +82,14 @@ class StickyProcess:
         guards = request.contract.guards
         files = supplied_folder({**guards.files, **self.permission_mode.files})
         self.argv = argv.sticky(
-            request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd,
-            files=files, warm=request.warm,
-        )  # fmt: skip
+            request.contract,
+            request.mode,
+            options=request.options,
+            model=request.model,
+            workspace=request.cwd,
+            files=files,
+            warm=request.warm,
+        )
         env = {**guarded(request.env, guards), **self.permission_mode.env}
         env = {name: value.replace(SLOT, str(files)) for name, value in env.items()}
         if self.permission_mode.query:

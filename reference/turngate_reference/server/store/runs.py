@@ -307,8 +307,9 @@ def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
     """Return the reply to the question that a run's turn before `before_turn` ended with."""
     rows = store.read(
         "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL",
-        run_id, before_turn - 1,
-    )  # fmt: skip
+        run_id,
+        before_turn - 1,
+    )
     return next((row["response"] for row in rows), None)
 
 

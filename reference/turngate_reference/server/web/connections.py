@@ -197,14 +197,19 @@ class Connections(TcpWSGIServer):  # type: ignore[misc]
     def __init__(self, app: Flask, listening: socket.socket, limits: Limits, **settings: Any) -> None:
         self.limits, self.held = limits, 0
         super().__init__(
-            app, _sock=listening, bind_socket=False,
+            app,
+            _sock=listening,
+            bind_socket=False,
             sockinfo=(listening.family, listening.type, listening.proto, listening.getsockname()),
             connection_limit=2**31,  # waitress would accept nobody any more
-            max_request_body_size=MAX_TAKEN, inbuf_overflow=2**31, outbuf_overflow=2**31,  # no temporary files
+            max_request_body_size=MAX_TAKEN,
+            inbuf_overflow=2**31,
+            outbuf_overflow=2**31,  # no temporary files
             outbuf_high_watermark=limits.pace,
             channel_request_lookahead=AHEAD,  # also lets a stream notice when its client has left
-            clear_untrusted_proxy_headers=True, **settings,
-        )  # fmt: skip
+            clear_untrusted_proxy_headers=True,
+            **settings,
+        )
 
     def check(self) -> None:
         """Apply the limits of time and memory to every connection."""

@@ -53,9 +53,14 @@ class WebListener:
         self._map: dict[int, Any] = {}
         self._checked = 0.0
         self._server = Connections(
-            app, listening, limits, map=self._map, threads=streams.limit + SPARE_THREADS,
-            max_request_header_size=MAX_HEADERS, ident="turngate",
-        )  # fmt: skip
+            app,
+            listening,
+            limits,
+            map=self._map,
+            threads=streams.limit + SPARE_THREADS,
+            max_request_header_size=MAX_HEADERS,
+            ident="turngate",
+        )
 
     def run(self) -> None:
         """Serve until `stop`; then finish open requests, for a few seconds at most, and end all streams."""

@@ -18,9 +18,7 @@ from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes
 from turngate_reference.server.web.streams import EventStreams
 
-_API_NAMES = {
-    "profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"
-}  # fmt: skip
+_API_NAMES = {"profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"}
 _UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 
 

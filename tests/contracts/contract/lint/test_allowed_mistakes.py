@@ -32,14 +32,16 @@ AUTO = "auto_flags:\n"
         ("--mode, value: required, interactive: {values: [ask, act], EV}", ".values[1]", "--mode act lets the engine"),
         (
             "--set, value: many, interactive: {keys: [{key: ask, values: [always, never]}], EV}",
-            ".keys[0].values[1]", "--set ask=never lets the engine act without asking",
+            ".keys[0].values[1]",
+            "--set ask=never lets the engine act without asking",
         ),
         (
             "--set, value: many, interactive: {keys: [{key: ask, pattern: .*}], EV}",
-            ".keys[0].pattern", "--set ask=any lets the engine act without asking",
+            ".keys[0].pattern",
+            "--set ask=any lets the engine act without asking",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_allowed_in_interactive_is_checked(option: str, at: str, message: str) -> None:
     """An allowed use needs values and evidence, and must not let the engine act without asking."""
     flags = (

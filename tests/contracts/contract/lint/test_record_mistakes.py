@@ -17,7 +17,7 @@ EVENTS = "stream: stdout, field: type, names: [a]"
         (FINAL, FINAL.replace("stdout", "stderr"), "$.final[0].field", "framed as text, so all of it is the answer"),
         (FINAL, FINAL.replace("field: text, ", ""), "$.final[0]", "names no field of the records on stdout"),
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_no_record_can_meet_is_reported(old: str, new: str, path: str, message: str) -> None:
     """A stream without records and an answer without a place are reported, with a remedy."""
     assert SMALL.count(old) == 1

@@ -36,17 +36,23 @@ def test_a_transport_that_can_work_is_valid(sticky: str) -> None:
         ("transport: none, interactive: {mode: default}", "interactive", "is never used without a transport"),
         ("transport: acp, model: session", "", "acp has no `argv`"),
         ("transport: app_server, model: session", "", "app_server has no `argv`"),
-        (SERVER.replace("app_server", "acp").replace(", expect: {p.0: ask}", ""), "interactive.session",
-         "acp can't use `session`"),
+        (
+            SERVER.replace("app_server", "acp").replace(", expect: {p.0: ask}", ""),
+            "interactive.session",
+            "acp can't use `session`",
+        ),
         (JSON.replace("mode: default", "expect: {a: b}"), "interactive.expect", "stream_json can't use `expect`"),
-        (JSON.replace("interactive: {mode: default}", "auto: {session: {a: b}}"), "auto.session",
-         "stream_json can't use `session`"),
+        (
+            JSON.replace("interactive: {mode: default}", "auto: {session: {a: b}}"),
+            "auto.session",
+            "stream_json can't use `session`",
+        ),
         (ACP.replace("mode: default", "turn: {a: b}"), "interactive.turn", "acp can't use `turn`"),
         (SERVER.replace("expect: {p.0: ask}", "mode: ask"), "interactive.mode", "app_server can't use `mode`"),
         (f"{JSON}, model: session", "model", "stream_json chooses no model by request"),
         ("transport: acp, argv: [--acp]", "argv", "has no slot for the model's option"),
     ],
-)  # fmt: skip
+)
 def test_a_transport_that_can_not_work_is_reported(sticky: str, path: str, message: str) -> None:
     """A process that can't start, a setting that nothing sends, and a model that nothing chooses are reported."""
     error = only_mistake(changed(sticky))
@@ -71,7 +77,7 @@ def test_a_model_that_no_option_chooses_needs_no_slot() -> None:
         ("transport: acp", "transport: stream_json", "warm", "stream_json can't check whether a kept process"),
         (WARM, f"{NONE}, loads_headless: true", "loads_headless", "is never used without a transport"),
     ],
-)  # fmt: skip
+)
 def test_a_process_that_can_not_be_kept_for_a_resumable_run_is_reported(
     old: str, new: str, path: str, message: str
 ) -> None:

@@ -10,9 +10,15 @@ from turngate.decoding import convert
 CALL = {"call": "reply", "method": "POST", "path": "/", "status": 200, "sent": None, "answer": "{}"}
 STREAM = {"bytes": 1, "excerpt": "a"}
 TURN = {
-    "turn": "main/first", "argv": ["codex"], "exit_code": 0, "ended": "exit", "stdout": STREAM, "stderr": STREAM,
-    "requests": None, "requests_seen": None,
-}  # fmt: skip
+    "turn": "main/first",
+    "argv": ["codex"],
+    "exit_code": 0,
+    "ended": "exit",
+    "stdout": STREAM,
+    "stderr": STREAM,
+    "requests": None,
+    "requests_seen": None,
+}
 
 
 def read(value: Any) -> Any:

@@ -39,9 +39,11 @@ def test_a_turn_is_run_and_read(tmp_path: Path) -> None:
     heard: list[tuple[str, bytes]] = []
     started: list[int] = []
     run = run_turn(
-        request(tmp_path), TurnReader.for_turn(TURN), on_output=lambda *output: heard.append(output),
+        request(tmp_path),
+        TurnReader.for_turn(TURN),
+        on_output=lambda *output: heard.append(output),
         on_start=started.append,
-    )  # fmt: skip
+    )
     assert run.reading.result.final_data == {"text": "Done."}
     assert run.reading.session
     assert run.reading.session.handle_value == IDS["codex"]

@@ -29,9 +29,12 @@ class Orphan:
 
     def __init__(self, tag: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-ISc", PARENT], env=os.environ | {TAG: f"/outer/{tag}"},
-            stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-ISc", PARENT],
+            env=os.environ | {TAG: f"/outer/{tag}"},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         assert self.process.stdout
         self.child = psutil.Process(int(self.process.stdout.readline()))
 

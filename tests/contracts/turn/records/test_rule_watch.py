@@ -17,12 +17,18 @@ NAMES = ("started", "message", "done")
 def contract(**sections: dict[str, Any]) -> EngineContract:
     """Return the contract of an engine that prints its id and its text in lists, with sections changed."""
     usual: dict[str, dict[str, Any]] = {
-        "handle": {"stream": "stdout", "record": "first", "match": {"type": "started"}, "field": "sessions.0.id",
-                   "shape": "s[0-9]{8}", "nonexistent_id": "s00000000"},
+        "handle": {
+            "stream": "stdout",
+            "record": "first",
+            "match": {"type": "started"},
+            "field": "sessions.0.id",
+            "shape": "s[0-9]{8}",
+            "nonexistent_id": "s00000000",
+        },
         "end": {"stream": "stdout", "match": {"type": "done"}},
         "final": {"stream": "stdout", "match": {"type": "message"}, "field": "content.0.text"},
         "events": {"stream": "stdout", "field": "type", "names": [*NAMES]},
-    }  # fmt: skip
+    }
     document = load.contract("codex").document
     data = {key: document.data[key] for key in document.data}
     for name, section in usual.items():

@@ -15,9 +15,11 @@ OLD, NEW = "0.169.0", "0.900.0"
 
 
 def rewritten(
-    *clauses: ClauseResult, differences: tuple[Difference, ...] = (), was: tuple[ClauseResult, ...] = (),
+    *clauses: ClauseResult,
+    differences: tuple[Difference, ...] = (),
+    was: tuple[ClauseResult, ...] = (),
     compensations: dict[tuple[str, str], str] | None = None,
-) -> Rewritten:  # fmt: skip
+) -> Rewritten:
     """Write the results of the newer release into the contract."""
     sides = release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)
     return rewrite(TEXT, *sides, differences, compensations or {})

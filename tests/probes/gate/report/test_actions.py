@@ -65,16 +65,20 @@ def test_what_the_contract_says_otherwise_is_a_change() -> None:
         Difference("claim", "handle", '{"field":"a"}', '{"field":"b"}', Impact.DEGRADED, "read", None),
     ]
     assert told(*rows) == [
-        ("auto_flags", "treat --trust as an auto-approve flag", True), ("options", "stop passing --old", True),
+        ("auto_flags", "treat --trust as an auto-approve flag", True),
+        ("options", "stop passing --old", True),
         ("handle", 'change {"field":"a"} to {"field":"b"}', True),
-    ]  # fmt: skip
+    ]
 
 
-@pytest.mark.parametrize("before, after, text, new", [
-    ("--oss", None, "check whether you depend on it: why", True),
-    ("denied", "executed", "expect executed instead of denied: why", True),
-    ("executed", "executed", "expect executed: why", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "before, after, text, new",
+    [
+        ("--oss", None, "check whether you depend on it: why", True),
+        ("denied", "executed", "expect executed instead of denied: why", True),
+        ("executed", "executed", "expect executed: why", False),
+    ],
+)
 def test_a_degraded_surface_is_a_change(before: str, after: str | None, text: str, *, new: bool) -> None:
     """A degraded surface is a required change; it is new unless the older release behaved the same."""
     assert told(Difference("call", "auto", before, after, Impact.DEGRADED, "why", None)) == [("call auto", text, new)]

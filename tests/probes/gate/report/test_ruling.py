@@ -65,9 +65,14 @@ class Ruled(NamedTuple):
 
 
 def ruled(
-    *clauses: ClauseResult, old: ReleaseReport | None = None, differences: tuple[Difference, ...] = (),
-    expected: tuple[str, ...] = (), interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, **more: Any,
-) -> Ruled:  # fmt: skip
+    *clauses: ClauseResult,
+    old: ReleaseReport | None = None,
+    differences: tuple[Difference, ...] = (),
+    expected: tuple[str, ...] = (),
+    interrupted: bool = False,
+    fail_on: FailOn = FailOn.BROKEN,
+    **more: Any,
+) -> Ruled:
     """Rule on a newer release that has these clause results."""
     entries = [Entry(name, None, None, "known", "b.yaml:1") for name in expected]
     newer = release("codex@0.170.0", *clauses, **more)
@@ -164,16 +169,19 @@ def test_an_interrupt_is_no_outcome() -> None:
     assert ruled(FAILS, interrupted=True).code == 130
 
 
-@pytest.mark.parametrize("clauses, differences, mildest, about", [
-    ((clause("stdin.open", "fail"),), (), "degraded", "stdin.open"),
-    ((clause("stream.known-events", "fail"),), (), "degraded", "stream.known-events"),
-    ((STALE,), (), "degraded", "stdin.open"),
-    ((), (LOST,), "degraded", "option --json"),
-    ((clause("stdin.open", "unsupported"),), (UNSUPPORTED,), "degraded", "stdin.open"),
-    ((CAVEAT,), (), "caveat", "stdin.open"),
-    ((), (DECLARED,), "caveat", "caveat prompt.large cut"),
-    ((), (CLAIM,), None, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "clauses, differences, mildest, about",
+    [
+        ((clause("stdin.open", "fail"),), (), "degraded", "stdin.open"),
+        ((clause("stream.known-events", "fail"),), (), "degraded", "stream.known-events"),
+        ((STALE,), (), "degraded", "stdin.open"),
+        ((), (LOST,), "degraded", "option --json"),
+        ((clause("stdin.open", "unsupported"),), (UNSUPPORTED,), "degraded", "stdin.open"),
+        ((CAVEAT,), (), "caveat", "stdin.open"),
+        ((), (DECLARED,), "caveat", "caveat prompt.large cut"),
+        ((), (CLAIM,), None, None),
+    ],
+)
 def test_fail_on_says_what_is_against_it(
     clauses: tuple[ClauseResult, ...], differences: tuple[Difference, ...], mildest: str | None, about: str | None
 ) -> None:
@@ -206,12 +214,13 @@ def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
         "degraded": (views.fails("stdin.open", "hangs"), "degraded", ("warned", "failed", "failed")),
         "stale": (j.clause("prompt.large", stale=True), "compatible", ("passed", "failed", "failed")),
         "caveat": (
-            j.clause("stdin.open", "deviates", detail="hangs", action="close it"), "compatible",
+            j.clause("stdin.open", "deviates", detail="hangs", action="close it"),
+            "compatible",
             ("passed", "passed", "failed"),
         ),
         "unanswered": (lost, "unanswered", ("open", "open", "open")),
         "good": (j.clause("stdin.open"), "compatible", ("passed", "passed", "passed")),
-    }  # fmt: skip
+    }
     listed = {
         name: (views.release(views.NEW, event, verdict=verdict), judgements)
         for name, (event, verdict, judgements) in changed.items()

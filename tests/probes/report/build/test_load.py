@@ -49,9 +49,21 @@ def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture
     assert load_report(path).exit_code == 130
 
 
-@pytest.mark.parametrize("text", [
-    "", "{", "[]", "null", '"x"', "NaN", "[" * 100_000, '{"schema": "turngate.probe-report/2"}', "\x00", "\ud800",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '"x"',
+        "NaN",
+        "[" * 100_000,
+        '{"schema": "turngate.probe-report/2"}',
+        "\x00",
+        "\ud800",
+    ],
+)
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is no report is rejected with exit code 2 and a hint, without a traceback, and nothing is written."""
     source, page = tmp_path / "report.json", tmp_path / "page.html"
@@ -75,17 +87,20 @@ def test_the_report_of_a_newer_turngate_is_refused(tmp_path: Path, capsys: pytes
     assert json.loads(path.read_text()) == report
 
 
-@pytest.mark.parametrize("change, why", [
-    (lambda r: r.update(surprise=1), "surprise"),
-    (lambda r: r.update(seconds=float("nan")), "NaN"),
-    (lambda r: r.update(exit_code=0), "its exit code is 0"),
-    (lambda r: r["releases"][0].update(verdict="compatible"), "although resume.accepted failed"),
-    (lambda r: r.update(started_at="yesterday"), "yesterday"),
-    (lambda r: r.update(started_at="2026-11-21T10:00:00"), "time zone"),
-    (lambda r: r["releases"].append(r["releases"][0]), "occurs in it twice"),
-    (lambda r: r["releases"][0]["clauses"][0].update(id="../x"), "matching regex"),
-    (lambda r: r["releases"][0].pop("profile"), "profile"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda r: r.update(surprise=1), "surprise"),
+        (lambda r: r.update(seconds=float("nan")), "NaN"),
+        (lambda r: r.update(exit_code=0), "its exit code is 0"),
+        (lambda r: r["releases"][0].update(verdict="compatible"), "although resume.accepted failed"),
+        (lambda r: r.update(started_at="yesterday"), "yesterday"),
+        (lambda r: r.update(started_at="2026-11-21T10:00:00"), "time zone"),
+        (lambda r: r["releases"].append(r["releases"][0]), "occurs in it twice"),
+        (lambda r: r["releases"][0]["clauses"][0].update(id="../x"), "matching regex"),
+        (lambda r: r["releases"][0].pop("profile"), "profile"),
+    ],
+)
 def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, why: str) -> None:
     """A report must match its schema and be consistent."""
     report = samples.plain(samples.mixed())
@@ -97,10 +112,16 @@ def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, w
     assert why in refused.value.what
 
 
-@pytest.mark.parametrize("change", [
-    lambda e: e.pop("level"), lambda e: e.update(level="deep"), lambda e: e.update(at="never"),
-    lambda e: e.update(machine=1), lambda e: e.update(clauses=3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda e: e.pop("level"),
+        lambda e: e.update(level="deep"),
+        lambda e: e.update(at="never"),
+        lambda e: e.update(machine=1),
+        lambda e: e.update(clauses=3),
+    ],
+)
 def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> None:
     """A journal with invalid events is rejected."""
     events = msgspec.to_builtins([j.started(), *samples.whole()])

@@ -34,11 +34,14 @@ def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
     ]
 
 
-@pytest.mark.parametrize("requests, last", [
-    (None, "  stderr: empty"),
-    ([], "  the stub model backend received no request"),
-    ([j.REQUEST] * (MOST_REQUESTS + 3), "  and 3 more requests"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "requests, last",
+    [
+        (None, "  stderr: empty"),
+        ([], "  the stub model backend received no request"),
+        ([j.REQUEST] * (MOST_REQUESTS + 3), "  and 3 more requests"),
+    ],
+)
 def test_requests_are_counted(requests: list[Any] | None, last: str) -> None:
     """The number of requests is shown, even 0, unless no backend was running."""
     assert evidence_text(shown_by(requests=requests)).splitlines()[-1] == last
@@ -48,5 +51,8 @@ def test_a_call_shows_what_was_sent_and_answered() -> None:
     """A request to the server is shown with its response, control characters escaped. A bare name refers to a turn."""
     call = CallEvidence("loop/asked", "POST", "/v1/runs", 400, '{"a": 1}', "no\x1b")
     assert evidence_text(["main/first", call]).splitlines() == [
-        "turn main/first", "call loop/asked: POST /v1/runs, response 400", '  request: {"a": 1}', r"  response: no\x1b",
-    ]  # fmt: skip
+        "turn main/first",
+        "call loop/asked: POST /v1/runs, response 400",
+        '  request: {"a": 1}',
+        r"  response: no\x1b",
+    ]

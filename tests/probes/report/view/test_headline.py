@@ -5,28 +5,34 @@ from tests.probes.report import samples
 from turngate_probes.report.view import view
 
 
-@pytest.mark.parametrize("releases, headline", [
-    ((), "Nothing was probed"),
-    (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
-    (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
-    (({}, {}), "Both releases are compatible"),
-    (({}, {}, {}), "All 3 releases are compatible"),
-    (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),
-    (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "releases, headline",
+    [
+        ((), "Nothing was probed"),
+        (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
+        (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
+        (({}, {}), "Both releases are compatible"),
+        (({}, {}, {}), "All 3 releases are compatible"),
+        (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),
+        (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
+    ],
+)
 def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], headline: str) -> None:
     """The headline names a single worst release, and counts several."""
     listed = [samples.whole(release=f"codex@0.{n}.0", **fields) for n, fields in enumerate(releases, 1)]
     assert view(samples.of(*listed)).headline == headline
 
 
-@pytest.mark.parametrize("fields, meaning", [
-    ({}, "a release is broken"),
-    ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
-    ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
-    ({"exit_code": 130, "interrupted": True}, "interrupted"),
-    ({"exit_code": 2, "releases": ()}, "nothing was probed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields, meaning",
+    [
+        ({}, "a release is broken"),
+        ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
+        ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
+        ({"exit_code": 130, "interrupted": True}, "interrupted"),
+        ({"exit_code": 2, "releases": ()}, "nothing was probed"),
+    ],
+)
 def test_the_exit_code_has_a_meaning(fields: dict[str, object], meaning: str) -> None:
     """The meaning of an exit code depends on the command."""
     assert view(structs.replace(samples.mixed(), **fields)).meaning == meaning

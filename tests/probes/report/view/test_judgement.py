@@ -185,12 +185,14 @@ def _outcome(release: ReleaseReport, fail_on: FailOn) -> str:
     outcomes = set()
     for clause in release.clauses:
         item = SimpleNamespace(
-            name=clause.id, add_report_section=lambda *_: None,
+            name=clause.id,
+            add_report_section=lambda *_: None,
             parent=SimpleNamespace(
-                name=release.release, target=None,
+                name=release.release,
+                target=None,
                 probed=SimpleNamespace(release=lambda _: release, fail_on=fail_on),
             ),
-        )  # fmt: skip
+        )
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:

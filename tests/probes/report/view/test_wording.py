@@ -16,9 +16,17 @@ from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import counted, duration, known, profile_of, verdict_of, version_of
 
 
-@pytest.mark.parametrize("seconds, text", [
-    (0.44, "0.4 s"), (9.96, "10 s"), (12.2, "12 s"), (59.7, "1 min 0 s"), (183, "3 min 3 s"), (7500, "2 h 5 min"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.44, "0.4 s"),
+        (9.96, "10 s"),
+        (12.2, "12 s"),
+        (59.7, "1 min 0 s"),
+        (183, "3 min 3 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
 def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
     """Durations are written in seconds, minutes, or hours."""
     assert duration(seconds) == text
@@ -32,9 +40,14 @@ def test_the_number_of_caveats_stands_with_the_verdict() -> None:
     assert counted(one) == f"{EVERY} clauses: {EVERY - 1} passed, 1 known caveat, 0 failed, 0 not run"
 
 
-@pytest.mark.parametrize("key, shown", [
-    ("codex@0.169.0", "0.169.0"), ("codex@0.169.0 (/opt/codex)", "0.169.0 (/opt/codex)"), ("codex", "0.169.0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "key, shown",
+    [
+        ("codex@0.169.0", "0.169.0"),
+        ("codex@0.169.0 (/opt/codex)", "0.169.0 (/opt/codex)"),
+        ("codex", "0.169.0"),
+    ],
+)
 def test_a_version_stands_with_the_build_that_the_key_names(key: str, shown: str) -> None:
     """The build in a release's key is shown, since two builds may report the same version."""
     (release,) = samples.of([j.planned(), j.failed()]).releases
@@ -57,11 +70,14 @@ def test_a_clause_of_another_turngate_is_not_known() -> None:
 STATIC = [j.clause(name) for name in ("version.readable", "help.surface")]
 
 
-@pytest.mark.parametrize("fields, events", [
-    ({"level": "static"}, STATIC),
-    ({"clauses": ("help.surface", "version.readable")}, STATIC),
-    ({}, [j.failed()]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields, events",
+    [
+        ({"level": "static"}, STATIC),
+        ({"clauses": ("help.surface", "version.readable")}, STATIC),
+        ({}, [j.failed()]),
+    ],
+)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_no_format_judges_a_resume_that_was_not_tested(
     suffix: str, fields: dict[str, Any], events: list[Event]

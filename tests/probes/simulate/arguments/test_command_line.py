@@ -49,9 +49,11 @@ def test_several_values_end_with_the_next_option() -> None:
 def test_what_is_wrong_is_told(argv: list[str], kind: str) -> None:
     """The first mistake is named by its kind."""
     syntax = ArgumentSyntax(
-        repeated="refused", choices={"--output-format": ("json",)}, patterns={"--model": r"\w+"},
+        repeated="refused",
+        choices={"--output-format": ("json",)},
+        patterns={"--model": r"\w+"},
         not_after={"exec": ("--image",)},
-    )  # fmt: skip
+    )
     with pytest.raises(UsageProblem) as refused:
         _read(argv, syntax)
     assert refused.value.kind == kind

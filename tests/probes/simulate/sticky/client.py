@@ -78,9 +78,15 @@ class RawClient:
 
         env = {"HOME": str(self.root / "home"), **self._stance.env}
         world = EngineContext(
-            env=env, cwd=str(self.work), stdin=_Input(self._script()), write=self._hear, hang=hang,
-            clock=lambda: 0.0, backend=backend, faults=frozenset(self.faults),
-        )  # fmt: skip
+            env=env,
+            cwd=str(self.work),
+            stdin=_Input(self._script()),
+            write=self._hear,
+            hang=hang,
+            clock=lambda: 0.0,
+            backend=backend,
+            faults=frozenset(self.faults),
+        )
         built = build.sticky(self.contract, Mode.INTERACTIVE)
         plain = self.contract.sticky.interactive or PermissionMode()
         rest = built[: len(built) - len(plain.options)] if plain.options else built
@@ -172,9 +178,10 @@ class RawClient:
         for number, prompt in enumerate(self.prompts, 3):
             params = {"sessionId": session["sessionId"]}
             yield {
-                "id": number, "method": "session/prompt",
+                "id": number,
+                "method": "session/prompt",
                 "params": {**params, "prompt": [{"type": "text", "text": prompt}]},
-            }  # fmt: skip
+            }
 
     def _app_server(self) -> Iterator[Message]:
         yield {"id": 0, "method": "initialize", "params": {}}

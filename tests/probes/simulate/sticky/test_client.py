@@ -25,10 +25,15 @@ class _Reading:
 def _client(*messages: Message, fault: str | None = None) -> tuple[Client, list[bytes]]:
     sent: list[bytes] = []
     world = EngineContext(
-        env={}, cwd=str(Path.cwd()), stdin=io.BytesIO(b"".join(json.dumps(one).encode() + b"\n" for one in messages)),
-        write=lambda _, data: sent.append(data), hang=hang, clock=lambda: 0.0, backend=lambda _: "ok",
+        env={},
+        cwd=str(Path.cwd()),
+        stdin=io.BytesIO(b"".join(json.dumps(one).encode() + b"\n" for one in messages)),
+        write=lambda _, data: sent.append(data),
+        hang=hang,
+        clock=lambda: 0.0,
+        backend=lambda _: "ok",
         faults=frozenset({fault} if fault else ()),
-    )  # fmt: skip
+    )
     return Client(world, _Reading()), sent
 
 

@@ -19,9 +19,13 @@ def test_unknown_messages_leave_it_going(engine: str, tmp_path: Path) -> None:
     """An unknown request is answered with an error; an invalid line is ignored."""
     client = RawClient(at_known_release(engine), tmp_path, prompts=("first",))
     client.lines = (
-        b"{broken", b"[]", b'{"id": 7, "method": "no/such"}', b'{"id": 8, "result": {}}', b'{"method": 9}',
+        b"{broken",
+        b"[]",
+        b'{"id": 7, "method": "no/such"}',
+        b'{"id": 8, "result": {}}',
+        b'{"method": 9}',
         b'{"method": "no/such"}',
-    )  # fmt: skip
+    )
     assert client.run() == 0
     assert [message["error"]["code"] for message in client.said if "error" in message] == [-32601]
     assert client.stderr.count(b"not a JSON object") == 2

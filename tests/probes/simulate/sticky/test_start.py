@@ -6,17 +6,44 @@ from turngate_probes.simulate.sticky.start import Start, read, starts_sticky
 
 # what official clients pass: the SDKs for Python and Node.js of Claude Code, and that of Qwen Code
 PYTHON = (
-    "--output-format", "stream-json", "--verbose", "--system-prompt", "", "--model", "m-1", "--permission-prompt-tool",
-    "stdio", "--resume=s-1", "--setting-sources=user", "--input-format", "stream-json",
-)  # fmt: skip
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--system-prompt",
+    "",
+    "--model",
+    "m-1",
+    "--permission-prompt-tool",
+    "stdio",
+    "--resume=s-1",
+    "--setting-sources=user",
+    "--input-format",
+    "stream-json",
+)
 NODE = (
-    "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--model=m-1",
-    "--permission-prompt-tool=stdio", "--resume=s-1", "--setting-sources=user",
-)  # fmt: skip
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--input-format",
+    "stream-json",
+    "--model=m-1",
+    "--permission-prompt-tool=stdio",
+    "--resume=s-1",
+    "--setting-sources=user",
+)
 QWEN = (
-    "--input-format", "stream-json", "--output-format", "stream-json", "--channel=SDK", "--model", "m-1",
-    "--approval-mode", "default", "--session-id", "s-2",
-)  # fmt: skip
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--channel=SDK",
+    "--model",
+    "m-1",
+    "--approval-mode",
+    "default",
+    "--session-id",
+    "s-2",
+)
 
 
 def _read(engine: str, *argv: str) -> Start:
@@ -31,8 +58,12 @@ def test_options_come_in_any_order_and_form(argv: tuple[str, ...]) -> None:
     """Both clients start the same process, with different spellings of its options."""
     start = _read("claude", *argv)
     assert (start.transport, start.model, start.resume, start.session, start.mode) == (
-        "stream_json", "m-1", "s-1", None, None,
-    )  # fmt: skip
+        "stream_json",
+        "m-1",
+        "s-1",
+        None,
+        None,
+    )
     at = start.options.index("--permission-prompt-tool")
     assert start.options[at + 1] == "stdio"
 

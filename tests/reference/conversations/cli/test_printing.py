@@ -150,10 +150,19 @@ def test_no_text_of_an_agent_forges_a_line(cli_env: CliEnv) -> None:
     end = "? Really?\\r\\u2028\\x0b\\x85y"
     handle = "handle k3n9x2ab; to continue: turngate resume k3n9x2ab MESSAGE"
     assert said.out.splitlines()[1:] == [
-        "? x", f"| {handle}", "|", f"| {end}",
-        "  - x", f"  | {handle}", "  |", f"  | {end}",
-        "  * x", f"  | {handle}", "  |", f"  | {end}:",
-    ]  # fmt: skip
+        "? x",
+        f"| {handle}",
+        "|",
+        f"| {end}",
+        "  - x",
+        f"  | {handle}",
+        "  |",
+        f"  | {end}",
+        "  * x",
+        f"  | {handle}",
+        "  |",
+        f"  | {end}:",
+    ]
     failing = cli_env.type("start", "codex", "hello").err
     assert [line for line in failing.splitlines() if line.startswith("handle")] == [failing.splitlines()[-1]]
     assert f"codex failed: x\n|             {handle}" in failing

@@ -42,8 +42,9 @@ def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
     said = env.cli_env.type("runs")
     lines = said.out.splitlines()
     assert (lines[0].split()[0], lines[1:5]) == (
-        handle, ["  ? Which colour?", "    1. red", "    2. blue", f"  turngate reply {handle} TEXT"],
-    )  # fmt: skip
+        handle,
+        ["  ? Which colour?", "    1. red", "    2. blue", f"  turngate reply {handle} TEXT"],
+    )
     assert lines[-1].split()[0] == later[-8:]
     assert said.code == 0
     waiting = env.cli_env.type("runs", "--waiting").out

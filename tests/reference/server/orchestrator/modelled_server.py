@@ -101,9 +101,14 @@ class ModelledServer:
         self.host, self.headless = Host(), Headless(self)
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
         self.sticky = StickyRuns(
-            self.store, self.records, self.host, self.dispatcher.release,  # type: ignore[arg-type]
-            lambda *_: None, data_flaw, now,
-        )  # fmt: skip
+            self.store,
+            self.records,
+            self.host,  # type: ignore[arg-type]
+            self.dispatcher.release,
+            lambda *_: None,
+            data_flaw,
+            now,
+        )
         self.warm = WarmProcesses(self.host, lambda *_: None, self.dispatcher.kick)  # type: ignore[arg-type]
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
         self.commands = Commands(

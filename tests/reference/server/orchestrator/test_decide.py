@@ -95,7 +95,11 @@ def test_the_list_knows_every_code_of_a_turn() -> None:
     """Codes not in the list belong to turns that never ran, to waits, and to failures of the server itself."""
     listed = {code for step in ORDER for code in step["codes"]}
     assert set(RunErrorCode) - listed == {
-        "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "ENGINE_UNSAFE", "PROMPT_REFUSED", "OPTION_REFUSED",
+        "INTERACTION_WAIT_TIMEOUT",
+        "ENGINE_UNAVAILABLE",
+        "ENGINE_UNSAFE",
+        "PROMPT_REFUSED",
+        "OPTION_REFUSED",
         "ORCHESTRATOR_ERROR",
-    }  # fmt: skip
+    }
     assert all(step["when"] for step in ORDER)

@@ -174,23 +174,38 @@ def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) ->
     for listed in rows:
         contract = load.contract(listed["engine"]).at()
         assert listed == {
-            "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "sticky": listed["sticky"], "warm_wait": listed["warm_wait"],
-            "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
-            "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
-            "tools_lost": [
-                {"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools
-            ],
-        }  # fmt: skip
+            "engine": contract.engine,
+            "title": contract.title,
+            "contract_version": contract.contract_version,
+            "lifecycle": contract.lifecycle.status,
+            "sticky": listed["sticky"],
+            "warm_wait": listed["warm_wait"],
+            "executable": None,
+            "simulated": False,
+            "version": None,
+            "capability": None,
+            "profile": None,
+            "help_missing": [],
+            "last_probe": None,
+            "verified": None,
+            "verified_detail": None,
+            "verified_at": None,
+            "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
+        }
 
 
 def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """The list shows the contract's sticky process for each engine, and whether it was seen working."""
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["sticky"] == {
-        "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
-        "own_store": False, "detail": "uses app_server; verified with this release",
-    }  # fmt: skip
+        "supported": True,
+        "transport": "app_server",
+        "verified": True,
+        "asks": True,
+        "same_id": True,
+        "own_store": False,
+        "detail": "uses app_server; verified with this release",
+    }
     for listed in engines.every():
         contract = load.contract(listed["engine"]).at(listed["version"])
         shown, verified = listed["sticky"], "sticky" not in contract.unverified
@@ -315,18 +330,29 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     able = EngineResumeCapability(supported=True, probe_method="command", detail="")
     save_result(
         ProbeResult(
-            engine="codex", executable=os.path.realpath(path), identity=identity(path), version="0.169.0",
-            verdict=Verdict.DEGRADED, capability=able, profile="resumable",
-            at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
+            engine="codex",
+            executable=os.path.realpath(path),
+            identity=identity(path),
+            version="0.169.0",
+            verdict=Verdict.DEGRADED,
+            capability=able,
+            profile="resumable",
+            at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC),
+            turngate="0.1.0",
         ),
         default_cache(),
-    )  # fmt: skip
+    )
     assert row(engines)["last_probe"] == {
-        "verdict": "degraded", "version": "0.169.0", "at": "2026-11-22T01:02:03Z", "supported": True,
-    }  # fmt: skip
+        "verdict": "degraded",
+        "version": "0.169.0",
+        "at": "2026-11-22T01:02:03Z",
+        "supported": True,
+    }
     listed = {key: value for key, value in row(engines).items() if key.startswith("verified")}
     assert listed == {
-        "verified": "proven", "verified_detail": "turngate probe: ", "verified_at": "2026-11-22T01:02:03Z"
-    }  # fmt: skip
+        "verified": "proven",
+        "verified_detail": "turngate probe: ",
+        "verified_at": "2026-11-22T01:02:03Z",
+    }
     path.touch()
     assert (row(engines)["last_probe"], row(engines)["verified"]) == (None, "unproven")

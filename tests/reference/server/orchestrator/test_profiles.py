@@ -65,10 +65,16 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
     """Save the result of a verification of an executable."""
     result = Verification(
-        engine=engine.contract.engine, executable=os.path.realpath(engine.executable), identity=engine.identity,
-        version=engine.version, contract_version=engine.contract.contract_version, status=status,  # type: ignore[arg-type]
-        detail="as seen", at=datetime(2026, 11, 23, tzinfo=UTC), turngate="0.1.0",
-    )  # fmt: skip
+        engine=engine.contract.engine,
+        executable=os.path.realpath(engine.executable),
+        identity=engine.identity,
+        version=engine.version,
+        contract_version=engine.contract.contract_version,
+        status=status,  # type: ignore[arg-type]
+        detail="as seen",
+        at=datetime(2026, 11, 23, tzinfo=UTC),
+        turngate="0.1.0",
+    )
     save_result(structs.replace(result, **changes), default_cache())
 
 
@@ -76,10 +82,16 @@ def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> No
     """Save the result of a probe of an executable."""
     able = EngineResumeCapability(supported, "command", "resume.accepted: as seen")
     result = ProbeResult(
-        engine=engine.contract.engine, executable=os.path.realpath(engine.executable),
-        identity=identity(engine.executable), version=engine.version, verdict=Verdict.COMPATIBLE,
-        capability=able, profile="resumable", at=datetime(2026, 11, 22, tzinfo=UTC), turngate="0.1.0",
-    )  # fmt: skip
+        engine=engine.contract.engine,
+        executable=os.path.realpath(engine.executable),
+        identity=identity(engine.executable),
+        version=engine.version,
+        verdict=Verdict.COMPATIBLE,
+        capability=able,
+        profile="resumable",
+        at=datetime(2026, 11, 22, tzinfo=UTC),
+        turngate="0.1.0",
+    )
     save_result(structs.replace(result, **changes), default_cache())
 
 

@@ -8,8 +8,11 @@ CODEX = load.contract("codex").at("0.169.0")
 def test_a_session_is_stored_with_its_turn() -> None:
     """An id as the contract knows it is stored without a note."""
     assert stored_session(CODEX, SESSION, 2) == {
-        "engine": "codex", "handle_type": "session_id", "handle_value": SESSION, "created_at_turn": 2
-    }  # fmt: skip
+        "engine": "codex",
+        "handle_type": "session_id",
+        "handle_value": SESSION,
+        "created_at_turn": 2,
+    }
 
 
 def test_an_unfamiliar_id_is_stored_with_a_note() -> None:

@@ -151,10 +151,14 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
     assert slots_are_free(server_env)
 
 
-@pytest.mark.parametrize("do,first,later", [
-    ("exit 3", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"), ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
-    ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "do,first,later",
+    [
+        ("exit 3", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
+        ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
+        ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
+    ],
+)
 def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: str, later: str) -> None:
     """On turn 1, the engine is blamed for dying; later, the lost process is the reason."""
     assert server_env.failed(create(server_env, do))["code"] == first
@@ -337,9 +341,13 @@ def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
     assert not server_env.cli_env.calls()
 
 
-@pytest.mark.parametrize("do,code", [
-    (f"say {ASK}", "INTERACTION_PROCESS_LOST"), ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "do,code",
+    [
+        (f"say {ASK}", "INTERACTION_PROCESS_LOST"),
+        ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED"),
+    ],
+)
 def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, code: str) -> None:
     """The orphan is ended; a waiting run fails as having lost its process, a running one as interrupted."""
     server_env = closed_server_env

@@ -270,13 +270,24 @@ def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
 @pytest.mark.parametrize(
     "options",
     [
-        ["-c", 'mcp_servers.x.command="touch"'], ["-c", 'mcp_servers={x={command="touch"}}'],
-        ["--config=notify=['touch']"], ['-cnotify=["touch"]'], ["-c", 'model_provider="other"'],
-        ["-c", 'model_providers.x.base_url="http://a"'], ["-c", "shell_environment_policy.inherit=all"],
-        ["--output-last-message=/any/path"], ["--output-last-message", "here"], ["--cd", "/"], ["--add-dir=/"],
-        ["--output-schema", "/etc/passwd"], ["--image", "x"], ["--oss"], ["--"], ["--no-color"],
+        ["-c", 'mcp_servers.x.command="touch"'],
+        ["-c", 'mcp_servers={x={command="touch"}}'],
+        ["--config=notify=['touch']"],
+        ['-cnotify=["touch"]'],
+        ["-c", 'model_provider="other"'],
+        ["-c", 'model_providers.x.base_url="http://a"'],
+        ["-c", "shell_environment_policy.inherit=all"],
+        ["--output-last-message=/any/path"],
+        ["--output-last-message", "here"],
+        ["--cd", "/"],
+        ["--add-dir=/"],
+        ["--output-schema", "/etc/passwd"],
+        ["--image", "x"],
+        ["--oss"],
+        ["--"],
+        ["--no-color"],
     ],
-)  # fmt: skip
+)
 def test_interactive_refuses_what_is_not_allowed(server_env: ServerEnv, options: list[str]) -> None:
     """The error names the option and lists the allowed ones, and nothing is created."""
     server_env.cli_env.engine("codex", d.codex(ASK))

@@ -336,8 +336,10 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
         closed_server_env.ask()
         told = codex(closed_server_env)
     assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
-        "unproven", "verification is turned off", None
-    )  # fmt: skip
+        "unproven",
+        "verification is turned off",
+        None,
+    )
 
 
 def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,13 @@ class Pool:
         self.now, self.host, self.forgotten, self.freed = 0.0, Host(), list[str](), 0
         self.replied: set[str] = set()
         self.warm = WarmProcesses(
-            self.host, self._forget, self._free, memory, lambda: self.now,  # type: ignore[arg-type]
+            self.host,  # type: ignore[arg-type]
+            self._forget,
+            self._free,
+            memory,
+            lambda: self.now,
             has_reply=self.replied.__contains__,
-        )  # fmt: skip
+        )
 
     def _forget(self, run_id: str, _tag: str) -> None:
         self.forgotten.append(run_id)

@@ -5,32 +5,41 @@ import pytest
 from turngate_reference.server.output_schema.flaws import data_flaw, schema_flaw
 
 
-@pytest.mark.parametrize("schema,said", [
-    ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "external"),
-    ({"items": {"$ref": "#/nowhere"}}, "can't be resolved"),
-    ({"$defs": {"unused": {"$dynamicRef": "#nowhere"}}}, "can't be resolved"),
-    ({"properties": {"a": {"$ref": "#/properties/a"}}}, "endlessly"),
-    ({"properties": {"a": {"$ref": "#/properties/b"}, "b": {"anyOf": [{"$ref": "#/properties/a"}]}}}, "endlessly"),
-    ({"properties": {"a": {"$id": "b", "$ref": "#/properties/a"}}}, "can't be resolved"),
-    ({"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]}, "not of type"),
-    ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "no such"}}, "$.type"),
-    ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"not": {"$ref": "#/nowhere"}}}, "can't be resolved"),
-    ({"properties": {"a": {"$ref": "http://[::1"}}}, "can't be resolved"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "schema,said",
+    [
+        ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "external"),
+        ({"items": {"$ref": "#/nowhere"}}, "can't be resolved"),
+        ({"$defs": {"unused": {"$dynamicRef": "#nowhere"}}}, "can't be resolved"),
+        ({"properties": {"a": {"$ref": "#/properties/a"}}}, "endlessly"),
+        ({"properties": {"a": {"$ref": "#/properties/b"}, "b": {"anyOf": [{"$ref": "#/properties/a"}]}}}, "endlessly"),
+        ({"properties": {"a": {"$id": "b", "$ref": "#/properties/a"}}}, "can't be resolved"),
+        ({"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]}, "not of type"),
+        ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "no such"}}, "$.type"),
+        (
+            {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"not": {"$ref": "#/nowhere"}}},
+            "can't be resolved",
+        ),
+        ({"properties": {"a": {"$ref": "http://[::1"}}}, "can't be resolved"),
+    ],
+)
 def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], said: str) -> None:
     """A reference at any depth must lead to a schema inside the document, and never back to itself."""
     assert said in (schema_flaw(schema) or "")
 
 
-@pytest.mark.parametrize("schema", [
-    {"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"next": {"$ref": "#/$defs/list"}}}}},
-    {"$id": "http://a/b", "$defs": {"x": {"$id": "c", "$anchor": "y"}}, "properties": {"p": {"$ref": "c#y"}}},
-    {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}},
-    {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "string"}},
-    {"properties": {"$ref": {"type": "string"}}},
-    {"enum": [{"$ref": "#/nowhere"}]},
-    {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"next": {"$ref": "#/$defs/list"}}}}},
+        {"$id": "http://a/b", "$defs": {"x": {"$id": "c", "$anchor": "y"}}, "properties": {"p": {"$ref": "c#y"}}},
+        {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}},
+        {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "string"}},
+        {"properties": {"$ref": {"type": "string"}}},
+        {"enum": [{"$ref": "#/nowhere"}]},
+        {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]},
+    ],
+)
 def test_references_that_come_to_an_end_are_taken(schema: dict[str, Any]) -> None:
     """Lists and trees are allowed, and so is data that only looks like a reference."""
     assert schema_flaw(schema) is None

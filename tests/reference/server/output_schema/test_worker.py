@@ -45,15 +45,18 @@ def _running() -> Iterator[Worker]:
     assert running.process.returncode == 0
 
 
-@pytest.mark.parametrize("check,said", [
-    (SchemaCheck(hostile.doubling(), 0.1, ROOMY), "it took more than 0.1 s of CPU time"),
-    (SchemaCheck(hostile.BACKTRACKING, 0.1, ROOMY, applies=True, final_data=hostile.BACKTRACKED), "CPU time"),
-    pytest.param(
-        SchemaCheck(hostile.BLOATING, ENDLESS, 2**28, applies=True, final_data=hostile.BLOATED),
-        "it took more than 256 MiB of memory",
-        marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
-    ),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "check,said",
+    [
+        (SchemaCheck(hostile.doubling(), 0.1, ROOMY), "it took more than 0.1 s of CPU time"),
+        (SchemaCheck(hostile.BACKTRACKING, 0.1, ROOMY, applies=True, final_data=hostile.BACKTRACKED), "CPU time"),
+        pytest.param(
+            SchemaCheck(hostile.BLOATING, ENDLESS, 2**28, applies=True, final_data=hostile.BLOATED),
+            "it took more than 256 MiB of memory",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
+        ),
+    ],
+)
 def test_a_check_that_exceeds_its_limits_is_ended_alone(running: Worker, check: SchemaCheck, said: str) -> None:
     """Whatever the interpreter is doing, the check is ended, and the same process runs the next one."""
     assert said in (running.ask(check).died or "")

@@ -155,6 +155,4 @@ def _rows(store: Store, page: Sequence[Summary]) -> list[Row]:
 
 
 def _turn(run: Run, turn: StoredTurn) -> TurnView:
-    return TurnView(
-        turn, command_line(turn.argv or (), MAX_WORD), outputs(traces(run.run_directory, turn.turn_index))
-    )  # fmt: skip
+    return TurnView(turn, command_line(turn.argv or (), MAX_WORD), outputs(traces(run.run_directory, turn.turn_index)))

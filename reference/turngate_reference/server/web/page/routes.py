@@ -230,10 +230,13 @@ class Pages(Struct, frozen=True):
             told, run_id = problems.document(refused.code, refused.detail, refused.hint), request.view_args or {}
             response = make_response(
                 render_template(
-                    "problem.html", told=told, is_closed=refused.code in _CLOSED, run_id=run_id.get("run_id"),
+                    "problem.html",
+                    told=told,
+                    is_closed=refused.code in _CLOSED,
+                    run_id=run_id.get("run_id"),
                     text=request.form.get("text", "") if request.method == "POST" and told["status"] != 413 else "",  # noqa: PLR2004
                 )
-            )  # fmt: skip
+            )
         response.status_code = _status(refused)
         return response
 

@@ -26,15 +26,20 @@ def sticky(contract: EngineContract, session: dict[str, Any] | None, told: str) 
     )
 
 
-@pytest.mark.parametrize("session_id,before,is_kept", [
-    (ID, None, True),
-    ("--yolo", None, False),
-    ("", None, False),
-    (ID, {"handle_value": ID}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "session_id,before,is_kept",
+    [
+        (ID, None, True),
+        ("--yolo", None, False),
+        ("", None, False),
+        (ID, {"handle_value": ID}, False),
+    ],
+)
 def test_a_session_id_is_kept_once(session_id: str, before: dict[str, Any] | None, *, is_kept: bool) -> None:
     """An id is kept only if it can be passed on and the run has none yet."""
-    expected = {
-        "engine": "codex", "handle_type": CODEX.handle.handle_type, "handle_value": ID, "created_at_turn": 1
-    } if is_kept else None  # fmt: skip
+    expected = (
+        {"engine": "codex", "handle_type": CODEX.handle.handle_type, "handle_value": ID, "created_at_turn": 1}
+        if is_kept
+        else None
+    )
     assert sticky(CODEX, before, session_id).session() == expected

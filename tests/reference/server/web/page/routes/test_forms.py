@@ -23,14 +23,28 @@ def reply(asked: StoredQuestion | None, **form: str) -> str:
 def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
     """Empty fields are left out, numbers and JSON are parsed, and each line of options is one option."""
     form = {
-        "engine": "codex", "prompt": "a\r\nb", "execution_mode": "auto", "model": " ", "workspace": "door",
-        "session_timeout_sec": "60", "warm_wait_sec": " 0 ", "engine_options": "--add-dir\r\n../my docs\r\n",
-        "output_schema": '{"type": "object"}', "interactive_profile": "", "form_id": "x",
-    }  # fmt: skip
+        "engine": "codex",
+        "prompt": "a\r\nb",
+        "execution_mode": "auto",
+        "model": " ",
+        "workspace": "door",
+        "session_timeout_sec": "60",
+        "warm_wait_sec": " 0 ",
+        "engine_options": "--add-dir\r\n../my docs\r\n",
+        "output_schema": '{"type": "object"}',
+        "interactive_profile": "",
+        "form_id": "x",
+    }
     assert run_request(form) == {
-        "engine": "codex", "prompt": "a\nb", "execution_mode": "auto", "workspace": "door", "session_timeout_sec": 60,
-        "warm_wait_sec": 0, "engine_options": ["--add-dir", "../my docs"], "output_schema": {"type": "object"},
-    }  # fmt: skip
+        "engine": "codex",
+        "prompt": "a\nb",
+        "execution_mode": "auto",
+        "workspace": "door",
+        "session_timeout_sec": 60,
+        "warm_wait_sec": 0,
+        "engine_options": ["--add-dir", "../my docs"],
+        "output_schema": {"type": "object"},
+    }
 
 
 @pytest.mark.parametrize(
