@@ -1,7 +1,7 @@
 """Handle records: what is needed to continue a conversation, one JSON file a handle.
 
-Schema: `schema/handle-record.json`. Records are written atomically.
-An unreadable record is never changed.
+Schema: `schema/handle-record.json`. Records are written atomically. Those of format 1 had other words for the states;
+they are converted when they are read. An unreadable record is never changed.
 """
 
 import json
@@ -20,9 +20,10 @@ from turngate.decoding import convert
 from turngate.files import read_regular, write_atomically
 from turngate.formats import NewerFormatError, version_of
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
+from turngate_reference.states import State
 
-SCHEMA = "turngate.handle-record/1"
-STATES = ("queued", "unfinished", "asked", "answered", "failed", "canceled")
+SCHEMA = "turngate.handle-record/2"
+_STATES_OF_1 = {"unfinished": State.RUNNING, "asked": State.WAITING_USER, "answered": State.SUCCEEDED}
 _PROMPT_LENGTH = 80
 _TIME = Meta(extra_json_schema={"format": "date-time"})
 
@@ -77,7 +78,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     handle: The last eight characters of the run id.
     runId: <timestamp>-<agent>-<handle>
     agentName: The engine, by its contract's name.
-    state: The result of the last attempt; unfinished: it runs, or turngate was killed in it.
+    state: The state after the last attempt, in the words of the server; running: it runs, or turngate was killed in it.
     turns: The number of attempts.
     prompt: The beginning of the first prompt.
     served: Whether turngate serve made the run; its database then decides who may continue it.
@@ -108,7 +109,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     engine: Annotated[str, Meta(min_length=1)] = field(name="agentName")
     session: SessionReference = NO_SESSION
     launch: LaunchSettings
-    state: Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
+    state: State
     turns: Annotated[int, Meta(ge=0)]
     prompt: str
     created_at: Annotated[str, _TIME]
@@ -217,7 +218,8 @@ def read(path: Path) -> HandleRecord:
     """Read one record without unknown fields; UnreadableRecordError if that fails."""
     try:
         data = json.loads(read_regular(path))
-        version_of(data["schema"], SCHEMA)
+        if version_of(data["schema"], SCHEMA) == 1:
+            data |= {"schema": SCHEMA, "state": _STATES_OF_1.get(data["state"], data["state"])}
         return _checked(convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
         raise UnreadableRecordError(path, error.strerror or "it can't be opened") from error

@@ -119,7 +119,7 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
     assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
     (line,) = table.type("handles").stdout.splitlines()
     assert line.split()[0] == handle
-    assert "answered" in line
+    assert "succeeded" in line
 
 
 def final(**data: str) -> Rule:
@@ -136,7 +136,7 @@ def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) ->
         path = table.ask(url, f"Ask me {marks[0]}")
         handle = path[-8:]
         (line,) = table.type("handles").stdout.splitlines()
-        assert (line.split()[0], line.split()[4]) == (handle, "asked")
+        assert (line.split()[0], line.split()[4]) == (handle, "waiting_user")
         session = call(url + path)["engine_session_handle"]
         backend.script(final(colour="blue"))
         table.type("resume", handle, f"blue {marks[1]}")

@@ -13,7 +13,7 @@ from tests.reference import server_env
 from tests.reference.cli_env import CliEnv
 from tests.reference.server import warm_env
 from tests.reference.server.warm_env import ENDS, LIVING, NEW
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 pytestmark = pytest.mark.engines
 

@@ -13,9 +13,9 @@ from typing import Any
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.served import CREATE, Served, make_home, reply, serving
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import State
 
 RUNS = Tally(full=20, short=2)
 MANY, FEW = Tally(full=10_000, short=50), 10

@@ -13,7 +13,7 @@ import psutil
 
 from tests.chaos.caller import CallerRun
 from tests.chaos.plan import Round
-from turngate_reference.server.states import TRANSITIONS, State
+from turngate_reference.states import TRANSITIONS, State
 
 LOST = {"ORCHESTRATOR_RESTART_INTERRUPTED", "INTERACTION_PROCESS_LOST"}
 SHORTAGE = {

@@ -13,9 +13,9 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
-from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
+from turngate_reference.states import ENDED, State
 
 ASK = json.dumps(
     {

@@ -140,7 +140,7 @@ class Person:
         kept = [(traces / stream).read_bytes() for stream in ("stdout", "stderr")]
         assert kept == [turn.stdout, turn.stderr], turn.name
         assert json.loads((traces / "command.json").read_text())["argv"][1:] == self.started(turn.argv[1:])
-        if record["state"] == "asked":
+        if record["state"] == "waiting_user":
             asked = read_envelope(turn.reading.final_text or "")
             assert isinstance(asked, Envelope)
             assert asked.interaction
@@ -190,7 +190,7 @@ def state_of(turn: Turn) -> str:
     if not well or reading.final_text is None or is_another_session(turn):
         return "failed"
     envelope = read_envelope(reading.final_text)
-    return "asked" if isinstance(envelope, Envelope) and envelope.interaction else "answered"
+    return "waiting_user" if isinstance(envelope, Envelope) and envelope.interaction else "succeeded"
 
 
 HEAVY = {
@@ -261,7 +261,7 @@ def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str
     holder.kill()
     holder.communicate(timeout=PATIENCE)
     record = cli_env.record(handle)
-    assert (record["state"], record["session"]["value"]) == ("unfinished", d.SESSION)
+    assert (record["state"], record["session"]["value"]) == ("running", d.SESSION)
     assert is_alive(engine)
     assert cli_env.type("resume", handle, "two").out == "Next.\n"
     assert not is_alive(engine)
@@ -313,7 +313,7 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
     engine = cli_env.meet()
     process.kill()
     process.communicate(timeout=PATIENCE)
-    assert "codex      unfinished hello" in cli_env.type("handles").out
+    assert "codex      running      hello" in cli_env.type("handles").out
     assert "removed" in cli_env.type("handles", "prune", "--older-than", "0h").out
     assert list((cli_env.data / "runs").iterdir()) == []
     os.kill(engine, signal.SIGKILL)

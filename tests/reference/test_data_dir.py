@@ -25,7 +25,7 @@ from turngate_reference.data_dir import (
     new_handle,
     running_server,
 )
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
 

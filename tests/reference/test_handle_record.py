@@ -22,10 +22,11 @@ import os, signal, sys
 from pathlib import Path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
+from turngate_reference.states import State
 data = DataDir(Path(sys.argv[1]))
 record = handle_record.find(data, sys.argv[2])
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-handle_record.write(data.record(record.handle), record.updated(state="answered", turns=99))
+handle_record.write(data.record(record.handle), record.updated(state=State.SUCCEEDED, turns=99))
 """
 
 
@@ -90,30 +91,50 @@ def test_fields_of_a_record_that_are_not_known_are_passed_over(cli_env: CliEnv, 
     assert cli_env.type("resume", handle, "go on").code == 0
 
 
-def test_the_format_of_this_version_is_read(cli_env: CliEnv, handle: str) -> None:
-    """A record written by version 0.1.0 can be read; this text must never change."""
+FIRST_FORMAT = """{
+  "schema": "turngate.handle-record/1",
+  "handle": "k3n9x2ab",
+  "runId": "20260101T000000Z-codex-k3n9x2ab",
+  "runDirectory": "ROOT",
+  "agentName": "codex",
+  "session": {"field": "thread_id", "value": "SESSION"},
+  "launch": {"args": ["--model", "x"], "mode": "auto", "model": null, "cwd": "ROOT"},
+  "state": "STATE",
+  "turns": 3,
+  "prompt": "hello",
+  "createdAt": "2026-01-01T00:00:00.000+00:00",
+  "updatedAt": "2026-01-01T00:00:00.000+00:00"
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "word, state",
+    [
+        ("queued", "queued"),
+        ("unfinished", "running"),
+        ("asked", "waiting_user"),
+        ("answered", "succeeded"),
+        ("failed", "failed"),
+        ("canceled", "canceled"),
+    ],
+)
+def test_a_record_of_format_1_is_read_and_continued(cli_env: CliEnv, handle: str, word: str, state: str) -> None:
+    """It is shown in today's words, stays as it is until its next turn, and has the new format after it."""
     (cli_env.data / "handles" / f"{handle}.json").unlink()
-    record = {
-        "schema": "turngate.handle-record/1",
-        "handle": "k3n9x2ab",
-        "runId": "20260101T000000Z-codex-k3n9x2ab",
-        "runDirectory": str(cli_env.root),
-        "agentName": "codex",
-        "session": {"field": "thread_id", "value": d.SESSION},
-        "launch": {"args": ["--model", "x"], "mode": "auto", "model": None, "cwd": str(cli_env.root)},
-        "state": "answered",
-        "turns": 3,
-        "prompt": "hello",
-        "createdAt": "2026-01-01T00:00:00.000+00:00",
-        "updatedAt": "2026-01-01T00:00:00.000+00:00",
-    }
-    (cli_env.data / "handles" / "k3n9x2ab.json").write_text(json.dumps(record))
+    path = cli_env.data / "handles" / "k3n9x2ab.json"
+    first = FIRST_FORMAT.replace("ROOT", str(cli_env.root)).replace("SESSION", d.SESSION).replace("STATE", word)
+    path.write_text(first)
+    shown = json.loads(cli_env.type("handles", "show", "k3n").out)
+    assert (shown["schema"], shown["state"]) == ("turngate.handle-record/2", state)
+    assert path.read_text() == first
     assert cli_env.type("resume", "k3n", "go on").code == 0
-    assert cli_env.record("k3n9x2ab")["turns"] == 4
+    record = cli_env.record("k3n9x2ab")
+    assert (record["schema"], record["state"], record["turns"]) == ("turngate.handle-record/2", "succeeded", 4)
 
 
 BROKEN: dict[str, Any] = {
-    "newer": {"schema": "turngate.handle-record/2"},
+    "newer": {"schema": "turngate.handle-record/3"},
     "foreign": {"schema": "other/1"},
     "untold": {"schema": None},
     "other-handle": {"handle": "aaaaaaaa"},
@@ -125,6 +146,8 @@ BROKEN: dict[str, Any] = {
     "no-time": {"updatedAt": "yesterday"},
     "time-without-offset": {"updatedAt": "2026-01-01T00:00:00"},
     "no-number": {"turns": "many"},
+    "word-of-format-1": {"state": "answered"},
+    "no-word-of-format-1": {"schema": "turngate.handle-record/1", "state": ["asked"]},
 }
 
 
@@ -157,7 +180,7 @@ def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> No
     other = cli_env.begin()
     said = cli_env.type("handles")
     assert (said.code, said.out[:8]) == (2, other)
-    assert "turngate.handle-record/99, and this version reads up to turngate.handle-record/1" in said.err
+    assert "turngate.handle-record/99, and this version reads up to turngate.handle-record/2" in said.err
 
 
 def test_a_whole_handle_is_found_without_a_list(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from tests.reference.server.test_cli import ServeProcess
 from tests.reference.server_env import server_env
 from turngate.contract import load
 from turngate_probes.simulate.process import install
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs, upgrade
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="saved")
@@ -68,7 +68,7 @@ def test_runs_in_every_state_survive_an_upgrade(saved: CliEnv, later: int) -> No
         # an answer to a request with a key is kept, too
         key = server.server.store.read("SELECT scope, key FROM idempotency")
         assert [(row["key"], run(saved_data.SUCCEEDED).run_id in row["scope"]) for row in key] == [("key-1", True)]
-    assert saved.record(saved_data.WAITING)["state"] == "answered"
+    assert saved.record(saved_data.WAITING)["state"] == "succeeded"
 
 
 def test_conversations_continue_after_an_upgrade(saved: CliEnv, later: int) -> None:
@@ -78,14 +78,14 @@ def test_conversations_continue_after_an_upgrade(saved: CliEnv, later: int) -> N
     states = {record["handle"]: record["state"] for record in json.loads(said.out)}
     assert states == {
         saved_data.QUEUED: "queued",
-        saved_data.RUNNING: "unfinished",
-        saved_data.STICKY: "asked",
-        saved_data.WAITING: "asked",
-        saved_data.ALSO_WAITING: "asked",
-        saved_data.SUCCEEDED: "answered",
+        saved_data.RUNNING: "running",
+        saved_data.STICKY: "waiting_user",
+        saved_data.WAITING: "waiting_user",
+        saved_data.ALSO_WAITING: "waiting_user",
+        saved_data.SUCCEEDED: "succeeded",
         saved_data.FAILED: "failed",
         saved_data.CANCELED: "canceled",
-        saved_data.STARTED: "asked",
+        saved_data.STARTED: "waiting_user",
     }
     assert version(saved.data / "turngate.db") == later
     for handle in (saved_data.STARTED, saved_data.WAITING, saved_data.SUCCEEDED):

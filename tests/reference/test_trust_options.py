@@ -18,7 +18,7 @@ from turngate_reference.engine import lookup
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 REQUEST = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
 MARK = FileMark(r"(?<!\S)@(?P<path>\S+)")

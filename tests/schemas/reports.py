@@ -43,7 +43,7 @@ def gate_baseline() -> Schema:
 
 def handle_record() -> Schema:
     """Return the schema of a handle record."""
-    return schema(HandleRecord, id="turngate.handle-record/1", title="Handle record")
+    return schema(HandleRecord, id="turngate.handle-record/2", title="Handle record")
 
 
 def recording() -> Schema:

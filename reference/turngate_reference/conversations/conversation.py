@@ -34,6 +34,7 @@ from turngate_reference.handle_record import (
     LaunchSettings,
     SessionReference,
 )
+from turngate_reference.states import State
 
 
 class Attempted(Struct, frozen=True):
@@ -83,7 +84,7 @@ class Conversations(Struct, frozen=True):
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
                 unsafe_allowed=engine in self.trust.unsafe_engines,
             )
-            record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
+            record = handle_record.new(directory, engine, launch, prompt, state=State.RUNNING, turns=1)
             return self._attempt(record, installed, built)
 
     def resume(self, prefix: str, message: str) -> Attempted:
@@ -135,7 +136,7 @@ class Conversations(Struct, frozen=True):
             if not directory.is_dir():
                 hint = f"restore it, or start again: {self._start(record)}"
                 raise EnvironmentFailed(f"directory {directory} of {handle} doesn't exist any more", hint)
-        if record.state == "unfinished":  # turngate was killed in the last attempt
+        if record.state is State.RUNNING:  # turngate was killed in the last attempt
             from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
 
             record = killed.settled(record, find_engine(record.engine, self.data, self.stop).contract)
@@ -160,7 +161,7 @@ class Conversations(Struct, frozen=True):
         if record.session.value is not None:
             return record.session.value
         killed = "turngate was killed before the engine reported a session id"
-        why = killed if record.state == "unfinished" else "no attempt reported a session id"
+        why = killed if record.state is State.RUNNING else "no attempt reported a session id"
         what = f"{record.handle} has no session to resume: {why}"
         raise EnvironmentFailed(what, f"see {record.run_directory}, then start again: {self._start(record)}")
 
@@ -168,8 +169,8 @@ class Conversations(Struct, frozen=True):
         return f"{self.data.command(f'start {record.engine}')} …"
 
     def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
-        """Run one attempt; its record says `unfinished` until it has the result."""
-        path, record = self.data.record(record.handle), record.updated(state="unfinished")
+        """Run one attempt; its record says `running` until it has the result."""
+        path, record = self.data.record(record.handle), record.updated(state=State.RUNNING)
         handle_record.write(path, record)
         # read as in mode auto: what the user sees doesn't depend on an envelope, and ids are compared below
         reader = TurnReader(
@@ -181,13 +182,13 @@ class Conversations(Struct, frozen=True):
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
             with suppress(EnvironmentFailed):
-                handle_record.rewrite(path, record.updated(state="failed"))
+                handle_record.rewrite(path, record.updated(state=State.FAILED))
             raise
         other_session = _is_other_session(done, built.resumed)
         session = built.resumed or _reported(done)
         record = record.updated(
             session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
-            state="failed" if other_session else _state(done),
+            state=State.FAILED if other_session else _state(done),
         )
         tried = Attempted(record, done, other_session)
         try:
@@ -224,7 +225,8 @@ def _is_other_session(done: Attempt, resumed: str | None) -> bool:
     return reported is not None or ((done.exit_code == 0 or done.lingered) and not done.interrupted)
 
 
-def _state(done: Attempt) -> str:
+def _state(done: Attempt) -> State:
     if done.interrupted or not done.went_well:
-        return "failed"
-    return "asked" if isinstance(done.envelope, Envelope) and done.envelope.interaction else "answered"
+        return State.FAILED
+    asks = isinstance(done.envelope, Envelope) and done.envelope.interaction
+    return State.WAITING_USER if asks else State.SUCCEEDED

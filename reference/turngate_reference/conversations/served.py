@@ -26,10 +26,10 @@ from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFa
 from turngate_reference.server.orchestrator.recovery import noted_processes, settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
-from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import ENDED, RunErrorCode, State
 
 # the contract for a turn: of the engine, for the mode and the text, in a chosen workspace or else the run's own
 Safe = Callable[[EngineContract, Mode, str, Path | None, Path, Mapping[str, str | None]], EngineContract]

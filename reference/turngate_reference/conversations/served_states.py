@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from turngate import EnvironmentFailed
 from turngate_reference.data_dir import DataDir
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.server.orchestrator.run_files import STATES
-from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Summary
+from turngate_reference.states import ENDED
 
 
 @contextmanager
@@ -37,7 +36,7 @@ class ServedStates(dict[str, Summary]):
         # an ended run continues only at a terminal, which does not update the database
         if run is None or (run.state in ENDED and record.turns > run.turn_index):
             return record
-        return replace(record, state=STATES[run.state], turns=run.turn_index, updated_at=run.updated_at)
+        return replace(record, state=run.state, turns=run.turn_index, updated_at=run.updated_at)
 
     def is_unfinished(self, record: HandleRecord) -> bool:
         """Whether the record belongs to a run that has not ended."""

@@ -23,10 +23,10 @@ from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
-from turngate_reference.server.states import State
 from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import State
 
 SLOTS = 4
 # limits for schema checks: how many requests may wait (far fewer than there are threads), and for how many seconds

@@ -359,7 +359,7 @@ def test_a_result_that_can_not_be_saved_is_told_after_the_answer(
     assert "could not be saved: " in said.err
     assert "No space left on device" in said.err
     record = cli_env.only_record()
-    assert record["state"] == "unfinished"
+    assert record["state"] == "running"
     assert f"to continue: turngate resume {record['handle']}" in said.err
     assert cli_env.type("resume", record["handle"], "go on").out == "again\n"
 

@@ -13,7 +13,7 @@ def _handle(cli_env: CliEnv) -> str:
     """Provide a conversation of which nothing was recorded but the output of its first turn."""
     cli_env.engine("codex", d.codex("hi"), d.codex("Next."))
     handle = cli_env.begin()
-    cli_env.change(handle, {"state": "unfinished", "session": {"field": None, "value": None}})
+    cli_env.change(handle, {"state": "running", "session": {"field": None, "value": None}})
     return handle
 
 
@@ -31,7 +31,7 @@ def test_the_session_of_a_killed_first_turn_is_resumed(cli_env: CliEnv, handle: 
     assert d.SESSION in cli_env.calls()[1]["argv"]
     record = cli_env.record(handle)
     assert record["session"] == {"field": "thread_id", "value": d.SESSION}
-    assert (record["state"], record["turns"]) == ("answered", 2)
+    assert (record["state"], record["turns"]) == ("succeeded", 2)
 
 
 @pytest.mark.parametrize("removed", [False, True])

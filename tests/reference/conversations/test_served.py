@@ -18,8 +18,8 @@ from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
+from turngate_reference.states import State
 
 AUTO = {"--yolo", "--full-auto", "--dangerously-bypass-approvals-and-sandbox"}
 
@@ -85,7 +85,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
     assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", *own, "resume", d.SESSION, "-"]
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
-    assert server_env.cli_env.record(handle_of(run_id))["state"] == "answered"
+    assert server_env.cli_env.record(handle_of(run_id))["state"] == "succeeded"
     with pytest.raises(ApiError, match="NOT_WAITING"):
         server_env.reply(run_id, question)
 
@@ -145,7 +145,7 @@ def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerE
     *_, call = server_env.cli_env.calls()
     assert (call["stdin"], call["cwd"]) == ("Is it dry?", str(run.cwd))
     record = server_env.cli_env.record(handle_of(run_id))
-    assert (record["state"], record["turns"]) == ("answered", run.turn_index + 1)
+    assert (record["state"], record["turns"]) == ("succeeded", run.turn_index + 1)
     traces = run.run_directory / ".turngate" / f"attempt-{run.turn_index + 1:03}"
     assert (traces / "stderr").read_text() == f"HOME={server_env.settings.env['HOME']}\n"
     assert resumed(server_env.cli_env, run_id, "Now?").out == "Dry.\n"

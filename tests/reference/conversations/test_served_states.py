@@ -18,10 +18,10 @@ def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
     running = server_env.create(execution_mode="interactive")
     server_env.cli_env.meet()
-    assert listed(server_env.cli_env) == {handle_of(running): "unfinished"}
+    assert listed(server_env.cli_env) == {handle_of(running): "running"}
     server_env.cli_env.release()
     question = server_env.question(running)
-    assert listed(server_env.cli_env) == {handle_of(running): "asked"}
+    assert listed(server_env.cli_env) == {handle_of(running): "waiting_user"}
     server_env.server.dispatcher.close()
     queued = server_env.create()
     server_env.reply(running, question)

@@ -14,8 +14,8 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.server.orchestrator import sticky_runs, transitions
-from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="server_env")

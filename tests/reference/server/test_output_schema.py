@@ -25,7 +25,7 @@ from tests.reference.server_env import ServerEnv, final
 from tests.reference.wire import served
 from turngate_reference.server import app
 from turngate_reference.server.output_schema import worker
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 HOSTILE = {"engine": "codex", "prompt": "x", "output_schema": hostile.doubling()}
 GOOD = {"engine": "codex", "prompt": "x", "output_schema": {"type": "object"}}

@@ -27,9 +27,9 @@ from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.api_tables import FILE, with_tables
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
-from turngate_reference.server.states import State
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.security import Guard
+from turngate_reference.states import State
 
 TEXT = FILE.read_text("utf-8")
 PORT = "8321"

@@ -17,10 +17,10 @@ from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text
-from turngate_reference.server.states import Delivery
 from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
+from turngate_reference.states import Delivery
 
 ANSWER = final(done=True)
 ENDS = "that is all"

@@ -16,6 +16,7 @@ from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import row
 from turngate_reference.data_dir import DataDir, data_dir, locked
 from turngate_reference.handle_record import HandleRecord
+from turngate_reference.states import State
 
 if TYPE_CHECKING:
     from turngate_reference.conversations.served_states import ServedStates
@@ -101,7 +102,7 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
         with locked(lock, record.handle):
             if handle_record.read(path) != record:
                 return  # it has been used meanwhile
-            if record.state == "unfinished":
+            if record.state is State.RUNNING:
                 end_engine(record)
             # a record may name any directory, by any path; only ours are removed
             ours = data.runs / record.run_id

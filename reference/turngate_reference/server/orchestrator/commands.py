@@ -26,11 +26,11 @@ from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
-from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 from turngate_reference.server.store.runs import Run, StoredQuestion, own_cwd
+from turngate_reference.states import ENDED, State
 
 BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}

@@ -9,8 +9,8 @@ from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
-from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store.runs import ProcessNote, Run
+from turngate_reference.states import RunErrorCode, State
 
 MAX_FINAL_DATA = 4 * 2**20
 # returns what in the data violates a schema, like `SchemaChecker.data_flaw`

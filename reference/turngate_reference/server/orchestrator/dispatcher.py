@@ -9,10 +9,10 @@ from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import RunErrorCode
 
 log = logging.getLogger(__name__)
 

@@ -35,10 +35,10 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.orchestrator.sessions import stored_session
-from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
 from turngate_reference.server.store.runs import ProcessNote, Run
+from turngate_reference.states import Delivery, RunErrorCode, State
 
 
 def first_prompt(request: Mapping[str, Any], artifacts: Path) -> str:

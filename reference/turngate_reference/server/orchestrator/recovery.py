@@ -13,10 +13,10 @@ from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import ProcessNote, Run, Summary
+from turngate_reference.states import RunErrorCode, State
 
 log = logging.getLogger(__name__)
 

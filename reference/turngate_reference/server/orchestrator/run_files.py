@@ -20,19 +20,10 @@ from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.states import State
 from turngate_reference.server.store.runs import Run, own_cwd
+from turngate_reference.states import State
 
 log = logging.getLogger(__name__)
-
-STATES = {
-    State.QUEUED: "queued",
-    State.RUNNING: "unfinished",
-    State.WAITING_USER: "asked",
-    State.SUCCEEDED: "answered",
-    State.FAILED: "failed",
-    State.CANCELED: "canceled",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ class Records:
         path = self.data.record(handle)
         if path.exists():
             record = handle_record.read(path)
-            if not record.served or record.turns or record.state != STATES[State.QUEUED]:
+            if not record.served or record.turns or record.state is not State.QUEUED:
                 return
         if directory is not None:
             directory.rmdir()  # OSError: something has run in it
@@ -100,7 +91,7 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
         record,
         session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
-        state=STATES[state],
+        state=state,
         turns=run.turn_index,
         created_at=run.created_at,
     )
@@ -115,8 +106,9 @@ def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
         trusted_workspace=request.get("trusted_workspace", False),
         unsafe_allowed=request.get("unsafe_allowed", False),
     )
-    state = STATES[State.QUEUED]
-    return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
+    return handle_record.new(
+        directory, request["engine"], launch, request["prompt"], state=State.QUEUED, turns=0, served=True
+    )
 
 
 def resolved_workspace(asked: str, root: Path | None) -> Path:

@@ -34,12 +34,12 @@ from turngate_reference.server.orchestrator.headless import first_prompt, reply_
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
 from turngate_reference.server.orchestrator.sessions import stored_session
-from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import ProcessNote, Run, StoredQuestion
+from turngate_reference.states import Delivery, RunErrorCode, State
 
 
 @dataclass(slots=True)

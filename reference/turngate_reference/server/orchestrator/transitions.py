@@ -18,10 +18,10 @@ from turngate import Interaction, Mode
 from turngate_reference.handle_record import now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.states import ENDED, Delivery, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import ProcessNote, Run, add_event
+from turngate_reference.states import ENDED, Delivery, State
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -22,10 +22,10 @@ from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.orchestrator.warm_turn import WarmTurn
 from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
-from turngate_reference.server.states import ENDED, RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import ENDED, RunErrorCode
 
 T = TypeVar("T")
 

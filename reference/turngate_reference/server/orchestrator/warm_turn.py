@@ -17,9 +17,9 @@ from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision,
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.orchestrator.warm_processes import WarmProcess, WarmProcesses
-from turngate_reference.server.states import Delivery, RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.store import runs
+from turngate_reference.states import Delivery, RunErrorCode, State
 
 log = logging.getLogger(__name__)
 

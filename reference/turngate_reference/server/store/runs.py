@@ -15,8 +15,8 @@ from msgspec import Struct
 from turngate import Mode
 from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
-from turngate_reference.server.states import ENDED, TRANSITIONS, State
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import ENDED, TRANSITIONS, State
 
 
 class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": "session_timeout_sec"}):

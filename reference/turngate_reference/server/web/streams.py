@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import StoredEvent
+from turngate_reference.states import ENDED
 
 PAGE = 100
 PAUSE = 0.2  # seconds between two pieces of news: an engine may say much at once

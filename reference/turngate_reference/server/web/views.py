@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, Summary
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.states import ENDED, State
 
 _API_NAMES = {"profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"}
 _UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})

@@ -20,7 +20,7 @@ def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
     said = cli_env.type("handles")
     top, second = said.out.splitlines()
     assert top.split()[0] == first
-    assert top.split()[3:7] == ["codex", "answered", "paint", "the"]
+    assert top.split()[3:7] == ["codex", "succeeded", "paint", "the"]
     assert len(top) <= 110
     assert second.split()[3:] == ["gemini", "failed", "hello"]
     assert said.code == 0

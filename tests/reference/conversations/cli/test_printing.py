@@ -101,11 +101,11 @@ def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
 
 
 def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:
-    """A question of the agent is printed as text instead of JSON, and the conversation's state is `asked`."""
+    """A question of the agent is printed as text instead of JSON, and the conversation's state is `waiting_user`."""
     cli_env.engine("codex", d.codex("Let me see.", json.dumps(QUESTION)))
     said = cli_env.type("start", "codex", "hello")
     assert said.out == "Let me see.\n\n? Which colour?\n  - red\n  - blue\n"
-    assert cli_env.only_record()["state"] == "asked"
+    assert cli_env.only_record()["state"] == "waiting_user"
 
 
 def test_nothing_that_the_agent_says_is_lost(cli_env: CliEnv) -> None:
@@ -119,10 +119,10 @@ def test_nothing_that_the_agent_says_is_lost(cli_env: CliEnv) -> None:
 
 
 def test_a_final_envelope_is_shown_as_its_data(cli_env: CliEnv) -> None:
-    """The result is printed without its envelope, and the conversation's state is `answered`."""
+    """The result is printed without its envelope, and the conversation's state is `succeeded`."""
     cli_env.engine("codex", d.codex(json.dumps(FINAL)))
     assert json.loads(cli_env.type("start", "codex", "hello").out) == {"colour": "blue"}
-    assert cli_env.only_record()["state"] == "answered"
+    assert cli_env.only_record()["state"] == "succeeded"
 
 
 def test_hostile_text_is_neutral_on_the_screen(cli_env: CliEnv) -> None:

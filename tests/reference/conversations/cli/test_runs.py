@@ -12,8 +12,8 @@ from tests.reference.caller import Caller
 from tests.reference.cli_env import CliResult
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="env")

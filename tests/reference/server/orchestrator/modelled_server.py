@@ -21,11 +21,11 @@ from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.output_schema.flaws import data_flaw
-from turngate_reference.server.states import State
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import State
 
 SLOTS, TIMEOUT = 2, 100
 STICKY = "sticky_process"

@@ -13,8 +13,8 @@ from tests.reference import cli_env as d
 from tests.reference.server.warm_env import HeldEnd, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
+from turngate_reference.states import State
 
 
 def test_a_repeated_create_is_one_run(server_env: ServerEnv) -> None:

@@ -12,8 +12,8 @@ from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode,
 from turngate.turn.read import TurnReader
 from turngate_reference.server.orchestrator.decide import decide
 from turngate_reference.server.output_schema.flaws import data_flaw
-from turngate_reference.server.states import TRANSITIONS, RunErrorCode, State
 from turngate_reference.server.web import openapi
+from turngate_reference.states import TRANSITIONS, RunErrorCode, State
 
 ASKED = AdapterTurnResult(Outcome.ASK_USER, interaction=Interaction("confirm", "Sure?"))
 DONE = AdapterTurnResult(Outcome.FINAL, final_data={"x": 1})

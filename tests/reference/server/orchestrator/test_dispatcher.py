@@ -15,7 +15,7 @@ from tests.reference.server.warm_env import is_running, warm_env
 from tests.reference.server_env import ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.orchestrator import dispatcher, transitions
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="impatient", autouse=True)

@@ -14,8 +14,8 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
-from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="pids")

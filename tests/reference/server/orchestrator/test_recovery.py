@@ -12,10 +12,10 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.process import is_alive
 from turngate_reference.server.orchestrator.recovery import recover
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import State
 
 
 def only(server_env: ServerEnv, state: State) -> Run:

@@ -14,7 +14,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import read
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 
 @pytest.fixture(name="root")

@@ -25,9 +25,9 @@ from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import commands, profiles
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion, StoredTurn
+from turngate_reference.states import State
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
@@ -84,7 +84,7 @@ def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
     server_env.question(run_id)
     folder = server_env.run(run_id).run_directory
     record = server_env.cli_env.record(server_env.run(run_id).handle)
-    assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
+    assert (record["session"]["value"], record["state"]) == (SESSION, "waiting_user")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
     assert command == {"argv": [str(server_env.cli_env.path / "codex"), *SERVING], "version": "0.169.0"}
 

@@ -19,9 +19,9 @@ from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import turns
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
-from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.runs import Run
+from turngate_reference.states import State
 
 
 def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None:
@@ -183,7 +183,7 @@ def test_the_record_lies_where_those_of_the_terminal_do(server_env: ServerEnv) -
     server_env.cli_env.release()
     question = server_env.question(run_id)
     first = record(server_env, run_id)
-    assert (first["state"], first["session"]) == ("asked", {"field": "thread_id", "value": d.SESSION})
+    assert (first["state"], first["session"]) == ("waiting_user", {"field": "thread_id", "value": d.SESSION})
     assert first["launch"]["locations"] == server_env.run(run_id).locations
     server_env.reply(run_id, question)
     server_env.failed(run_id)

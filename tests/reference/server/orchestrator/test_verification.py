@@ -26,7 +26,7 @@ from turngate.process.executable import MARKER, identity
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import engines, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 PROVEN = '{"status": "proven", "detail": "seen"}'
 REFUTED = '{"status": "refuted", "detail": "forgot"}'

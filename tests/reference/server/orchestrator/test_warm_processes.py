@@ -14,9 +14,9 @@ from turngate.contract import load
 from turngate.model import Mode
 from turngate_reference.server.orchestrator import warm_processes
 from turngate_reference.server.orchestrator.warm_processes import MEMORY_SECONDS, WarmProcesses
-from turngate_reference.server.states import State
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened, StickyEvent, StickyRequest
 from turngate_reference.server.store.runs import ProcessNote
+from turngate_reference.states import State
 
 REQUEST = StickyRequest(Path("codex"), load.contract("codex").at(), Path("/"), {}, Mode.INTERACTIVE, "tag", Path("/"))
 

@@ -21,9 +21,9 @@ from turngate_probes.stub_model import Hang, Rule, Text, ToolCall
 from turngate_reference.server.orchestrator import warm_turn
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import SchemaChecker
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import State
 
 ENGINES = ("codex", "gemini", "opencode")
 

@@ -13,9 +13,9 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import EnvironmentFailed
 from turngate.process import ProcessRequest, run
 from turngate_reference.server.app import Server
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import State
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:

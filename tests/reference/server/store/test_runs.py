@@ -7,9 +7,9 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.model import Mode
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.states import State
 
 
 def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: ServerEnv) -> None:

@@ -1,7 +1,7 @@
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.server_env import ServerEnv
-from turngate_reference.server.states import State
+from turngate_reference.states import State
 
 
 def test_metrics_tell_what_there_is(server_env: ServerEnv) -> None:

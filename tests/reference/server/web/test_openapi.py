@@ -18,8 +18,8 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
 from turngate.contract import load
 from turngate.model import Mode, Outcome, Repair
-from turngate_reference.server.states import TRANSITIONS, Delivery, RunErrorCode, State
 from turngate_reference.server.web import openapi
+from turngate_reference.states import TRANSITIONS, Delivery, RunErrorCode, State
 
 OURS = openapi.document()["x-turngate"]
 SCHEMAS = openapi.document()["components"]["schemas"]

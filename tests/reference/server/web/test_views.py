@@ -14,10 +14,10 @@ from tests.reference.wire import exchange, served
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.states import State
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.security import PAGE, Guard
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.states import State
 
 ASKS = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
 BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "response": "red"}}

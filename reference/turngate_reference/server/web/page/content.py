@@ -9,11 +9,11 @@ from turngate.sanitize import command_line
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 from turngate_reference.server.web.page.text import Output, outputs
+from turngate_reference.states import ENDED, State
 
 PAGE = 25
 MAX_TURNS = 25

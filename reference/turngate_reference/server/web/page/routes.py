@@ -26,7 +26,6 @@ from turngate_reference.access import LoginCodes
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems
@@ -34,6 +33,7 @@ from turngate_reference.server.web.openapi import event_id
 from turngate_reference.server.web.page import content, text
 from turngate_reference.server.web.security import PAGE, Guard
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.states import State
 
 _TEXTS = ("engine", "prompt", "execution_mode", "model", "workspace", "interactive_profile", "skill")
 _SECONDS = frozenset({"session_timeout_sec", "warm_wait_sec"})

@@ -8,10 +8,10 @@ from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.server_env import ASK, ServerEnv
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.page import content
 from turngate_reference.server.web.page.content import Question, Row
+from turngate_reference.states import State
 
 
 def test_lists_are_paged(caller: Caller) -> None:

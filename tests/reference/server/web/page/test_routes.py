@@ -12,10 +12,10 @@ from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.access import new_code
-from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.security import Guard
 from turngate_reference.server.web.streams import EventStreams
+from turngate_reference.states import State
 
 PAGES = ("/", "/runs", "/new")
 
