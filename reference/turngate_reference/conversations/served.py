@@ -15,7 +15,6 @@ from msgspec import structs
 from turngate import EngineContract, EnvironmentFailed, Mode, Stop
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
-from turngate_reference.conversations.served_states import opened_store
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
 from turngate_reference.engine.lookup import contract_for, find_engine
@@ -26,7 +25,7 @@ from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFa
 from turngate_reference.server.orchestrator.recovery import noted_processes, settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import ENDED, RunErrorCode, State
@@ -127,7 +126,7 @@ class ServedRun:
 @contextmanager
 def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
     """Open the run of a record; EnvironmentFailed says why it can't be continued. The caller holds its lock."""
-    with opened_store(data) as store:
+    with database.opened(data.database) as store:
         records = Records(data)
         # nobody else holds the lock, so a terminal that ran it is dead
         settle_terminal_turn(store, records, record.run_id)

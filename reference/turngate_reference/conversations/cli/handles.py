@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from turngate import EnvironmentFailed
 from turngate.files import real_path
@@ -16,10 +18,10 @@ from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import row
 from turngate_reference.data_dir import DataDir, data_dir, locked
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.states import State
+from turngate_reference.states import ENDED, State
 
 if TYPE_CHECKING:
-    from turngate_reference.conversations.served_states import ServedStates
+    from turngate_reference.server.store.runs import Summary
 
 
 @click.group(invoke_without_command=True)
@@ -33,9 +35,9 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
     if ctx.invoked_subcommand:
         return 0
     records, unreadable = _records(ctx.obj)
-    states = _served_states(ctx.obj, records)
-    if states:
-        records = sorted(map(states.updated, records), key=lambda record: record.touched, reverse=True)
+    if stored := _stored(ctx.obj, records):
+        records = [_updated(record, stored) for record in records]
+        records.sort(key=lambda record: record.touched, reverse=True)
     if as_json:
         click.echo(json.dumps([record.to_json() for record in records], indent=2))
     else:
@@ -50,8 +52,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
 def show(data: DataDir, handle: str) -> None:
     """Print one handle record."""
     record = handle_record.find(data, handle)
-    states = _served_states(data, [record])
-    click.echo(handle_record.as_text(states.updated(record) if states else record))
+    click.echo(handle_record.as_text(_updated(record, _stored(data, [record]) or {})))
 
 
 @handles.command()
@@ -64,12 +65,13 @@ def prune(data: DataDir, older_than: str) -> None:
     """
     before = datetime.now(UTC) - _age(older_than)
     records, _ = _records(data)
-    states = _served_states(data, records)
+    stored = _stored(data, records)
     for record in records:
-        if record.served and (states is None or states.is_unfinished(record)):
+        run = stored.get(record.handle) if stored else None
+        if record.served and (stored is None or (run and run.state not in ENDED)):
             if record.touched < before:
                 click.echo(f"kept: {record.handle}: its run has not ended", err=True)
-        elif (states.updated(record) if states else record).touched < before:
+        elif _updated(record, stored or {}).touched < before:
             _remove(data, record)
 
 
@@ -81,17 +83,27 @@ def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
     return records, bool(unreadable)
 
 
-def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates | None":
-    """Read the states of served runs from the server's database; None: no run is served, or it can't be read."""
+def _stored(data: DataDir, records: list[HandleRecord]) -> "Mapping[str, Summary] | None":
+    """Read all served runs, by handle, from the server's database; None: no record is served, or it can't be read."""
     if not any(record.served for record in records):
         return None
-    from turngate_reference.conversations import served_states  # noqa: PLC0415 - it needs a database
+    from turngate_reference.server.store import database, runs  # noqa: PLC0415 - most lists need no database
 
     try:
-        return served_states.read(data)
+        with database.opened(data.database) as store:
+            return {run.handle: run for run in runs.summaries(store)}
     except EnvironmentFailed as lacking:
         click.echo(f"the states of served runs may be outdated: {lacking}", err=True)
         return None
+
+
+def _updated(record: HandleRecord, stored: "Mapping[str, Summary]") -> HandleRecord:
+    """Return the record of a conversation or run as the database has it."""
+    run = stored.get(record.handle)
+    # an ended run continues only at a terminal, which does not update the database
+    if run is None or (run.state in ENDED and record.turns > run.turn_index):
+        return record
+    return replace(record, state=run.state, turns=run.turn_index, updated_at=run.updated_at)
 
 
 def _remove(data: DataDir, record: HandleRecord) -> None:

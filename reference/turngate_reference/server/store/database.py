@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,18 @@ class Store:
         with self._write_lock, self._read_lock:
             self._writer.close()
             self._reader.close()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Store]:
+    """Open the database that a server has made; EnvironmentFailed if it is missing, can't be used, or fails later."""
+    if not path.exists():
+        raise EnvironmentFailed(f"the server's database {path} is missing", "restore it")
+    try:
+        with closing(Store(path)) as store:
+            yield store
+    except sqlite3.Error as error:
+        raise EnvironmentFailed(f"the database {path} can't be used: {error}", "retry later") from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:
