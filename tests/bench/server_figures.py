@@ -15,7 +15,7 @@ from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.served import CREATE, Served, make_home, reply, serving
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import State
+from turngate_reference.states import Cause, State
 
 RUNS = Tally(full=20, short=2)
 MANY, FEW = Tally(full=10_000, short=50), 10
@@ -114,8 +114,8 @@ def _fill(file: Path, count: int) -> None:
                 "turn_index": 1,
                 "engine_version": "0.169.0",
             }
-            runs.transition(connection, run_id, State.QUEUED, State.RUNNING, **settled)
-            runs.transition(connection, run_id, State.RUNNING, State.WAITING_USER, pending_interaction_id=f"q-{number}")
+            runs.transition(connection, run_id, State.QUEUED, Cause.CLAIMED, **settled)
+            runs.transition(connection, run_id, State.RUNNING, Cause.ASKED, pending_interaction_id=f"q-{number}")
     store.close()
 
 

@@ -58,6 +58,7 @@ READ_BY = {
     ("completion.md", "fish"): "tests/probes/cli/test_completion.py",
     ("gate.md", "yaml"): "tests/probes/gate/test_command.py",
     ("handles.md", "sh"): "tests/reference/test_server.py",
+    ("how-it-works.md", "text"): "tests/docs/test_run_states.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
     ("protocol.md", "json"): "tests/packaging/test_protocol.py",
     ("protocol.md", "text"): "tests/packaging/test_protocol.py",

@@ -30,7 +30,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 from turngate_reference.server.store.runs import Run, StoredQuestion, own_cwd
-from turngate_reference.states import ENDED, State
+from turngate_reference.states import ENDED, Cause, State
 
 BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
@@ -119,7 +119,7 @@ class Commands:
             if run.state in ENDED and run.state is not State.CANCELED:
                 raise ApiError("RUN_ENDED", f"the run has already {run.state}", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
-                canceled = Decision(State.CANCELED)
+                canceled = Decision(Cause.CANCELED)
                 turn_ended = transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
             elif run.state is State.RUNNING and not run.cancel_requested:
                 runs.change(connection, run_id, cancel_requested=1)

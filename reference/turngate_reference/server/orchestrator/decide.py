@@ -10,7 +10,7 @@ from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.store.runs import ProcessNote, Run
-from turngate_reference.states import RunErrorCode, State
+from turngate_reference.states import TARGETS, Cause, RunErrorCode, State
 
 MAX_FINAL_DATA = 4 * 2**20
 # returns what in the data violates a schema, like `SchemaChecker.data_flaw`
@@ -22,12 +22,17 @@ _AFTER_REFUSAL = Interaction(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state of a run after a turn, with its details (`error`: {code, detail})."""
+    """What moves a run after a turn, or ends it outside of one, with the details (`error`: {code, detail})."""
 
-    state: State
+    cause: Cause
     error: dict[str, str] | None = None
     final_data: Any = None
     interaction: Interaction | None = None
+
+    @property
+    def state(self) -> State:
+        """The state of the run after it."""
+        return TARGETS[self.cause]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ def decide(
             return failed(
                 RunErrorCode.INTERACTION_PROCESS_LOST, "the agent asked, but no process is left to wait for the reply"
             )
-        return Decision(State.WAITING_USER, interaction=result.interaction)
+        return Decision(Cause.ASKED, interaction=result.interaction)
     return _decide_final(result.final_data, output_schema, data_flaw)
 
 
@@ -88,7 +93,7 @@ def _decide_final(final_data: Any, output_schema: dict[str, Any] | None, data_fl
         return INTERRUPTED
     if flaw:
         return failed(RunErrorCode.FINAL_DATA_INVALID, flaw)
-    return Decision(State.SUCCEEDED, final_data=final_data)
+    return Decision(Cause.FINISHED, final_data=final_data)
 
 
 def decide_sticky(
@@ -110,7 +115,7 @@ def decide_sticky(
 
 def failed(code: RunErrorCode, detail: str) -> Decision:
     """Fail a run."""
-    return Decision(State.FAILED, error={"code": code.value, "detail": detail})
+    return Decision(code.cause, error={"code": code.value, "detail": detail})
 
 
 INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server stopped during the turn")

@@ -16,7 +16,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import ProcessNote, Run, Summary
-from turngate_reference.states import RunErrorCode, State
+from turngate_reference.states import Cause, RunErrorCode, State
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def _lost(run: Summary) -> Decision | None:
 def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:
     """End a run, and its turn if that had not ended."""
     if run.cancel_requested:
-        decision = Decision(State.CANCELED)
+        decision = Decision(Cause.CANCELED)
     records.keep(run, decision.state, run.session)
     with store.writing() as connection:
         transitions.end_run(connection, run, decision, **columns)

@@ -1,6 +1,6 @@
 """The transactions that move runs and their turns: claims, replies, questions, and how turns and runs end.
 
-Each is one compare-and-set on the run's state in the store, so the later of two competing changes fails.
+`states` explains how a run moves.
 """
 
 import json
@@ -21,7 +21,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import ProcessNote, Run, add_event
-from turngate_reference.states import ENDED, Delivery, State
+from turngate_reference.states import ENDED, Cause, Delivery, State
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,6 +63,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
         return _begin_turn(
             connection,
             row["run_id"],
+            Cause.CLAIMED,
             State.QUEUED,
             row["turn_index"] + 1,
             process=_note(tag, row["process_json"]),
@@ -83,6 +84,7 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
         return _begin_turn(
             connection,
             run.run_id,
+            Cause.REPLIED_AT_TERMINAL,
             State.WAITING_USER,
             run.turn_index + 1,
             pending_interaction_id=None,
@@ -98,11 +100,11 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
     _close_question(connection, run, response)
     columns: dict[str, Any] = {"pending_interaction_id": None, "wait_deadline_at": None}
     if not run.needs_process:
-        runs.transition(connection, run.run_id, run.state, State.QUEUED, **columns)
+        runs.transition(connection, run.run_id, run.state, Cause.REPLIED, **columns)
     elif permission:
-        runs.transition(connection, run.run_id, run.state, State.RUNNING, **columns)
+        runs.transition(connection, run.run_id, run.state, Cause.PERMISSION_REPLIED, **columns)
     else:
-        _begin_turn(connection, run.run_id, run.state, run.turn_index + 1, **columns)
+        _begin_turn(connection, run.run_id, Cause.REPLIED_TO_PROCESS, run.state, run.turn_index + 1, **columns)
         connection.execute(
             "UPDATE turns SET argv_json = (SELECT argv_json FROM turns WHERE run_id = ? AND turn_index = ?)"
             " WHERE run_id = ? AND turn_index = ?",
@@ -134,7 +136,7 @@ def end_turn(
         if current.cancel_requested:
             if result.process is not None:
                 return None
-            decision = Decision(State.CANCELED)
+            decision = Decision(Cause.CANCELED)
             records.keep(current, decision.state, result.session or current.session)
         if result.session_seen is not None:
             columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
@@ -149,7 +151,7 @@ def end_turn(
         }
         _end_turn(connection, run, decision, result)
         columns["process"] = result.process
-        if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **columns):
+        if not runs.transition(connection, run.run_id, State.RUNNING, decision.cause, **columns):
             raise RuntimeError(f"{run.run_id} is not running any more")
     return decision.state
 
@@ -202,7 +204,7 @@ def ask_permission(store: Store, run: Run, interaction: Interaction, request_id:
             interaction = replace(interaction, context={"excerpt": text[:MAX_CONTEXT]})
         pending = _ask(connection, run, interaction, request_id)
         return runs.transition(
-            connection, run.run_id, State.RUNNING, State.WAITING_USER, pending_interaction_id=pending, **columns
+            connection, run.run_id, State.RUNNING, Cause.PERMISSION_ASKED, pending_interaction_id=pending, **columns
         )
 
 
@@ -216,7 +218,7 @@ def drop_permission(store: Store, run_id: str) -> None:
                 connection,
                 run_id,
                 State.WAITING_USER,
-                State.RUNNING,
+                Cause.PERMISSION_DROPPED,
                 pending_interaction_id=None,
                 wait_deadline_at=None,
             )
@@ -235,7 +237,7 @@ def end_run(
         connection,
         run.run_id,
         run.state,
-        decision.state,
+        decision.cause,
         error=decision.error,
         pending_interaction_id=None,
         wait_deadline_at=None,
@@ -275,8 +277,10 @@ def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int
     return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back]), limit
 
 
-def _begin_turn(connection: sqlite3.Connection, run_id: str, source: State, turn_index: int, **columns: Any) -> Run:
-    runs.transition(connection, run_id, source, State.RUNNING, turn_index=turn_index, **columns)
+def _begin_turn(
+    connection: sqlite3.Connection, run_id: str, cause: Cause, source: State, turn_index: int, **columns: Any
+) -> Run:
+    runs.transition(connection, run_id, source, cause, turn_index=turn_index, **columns)
     connection.execute(
         "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn_index, now())
     )

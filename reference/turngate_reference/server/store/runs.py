@@ -16,7 +16,7 @@ from turngate import Mode
 from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import ENDED, TRANSITIONS, State
+from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
 
 
 class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": "session_timeout_sec"}):
@@ -186,13 +186,13 @@ def insert(
     return get(connection, directory.name)
 
 
-def transition(connection: sqlite3.Connection, run_id: str, source: State, to: State, **columns: Any) -> bool:
-    """Move a run from one state to another, with other columns; False if it is not in that state.
+def transition(connection: sqlite3.Connection, run_id: str, source: State, cause: Cause, **columns: Any) -> bool:
+    """Move a run that is in `source`, with other columns; False, and nothing has changed, if it is in another state.
 
-    A run that returns to the queue goes to its end.
+    ValueError if nothing of this cause can happen in `source`. A run that returns to the queue goes to its end.
     """
-    if (source, to) not in TRANSITIONS:
-        raise ValueError(f"no run goes from {source} to {to}")
+    if (to := TRANSITIONS[source].get(cause)) is None:
+        raise ValueError(f"no run is {source} when this happens: {cause}")
     if to is State.QUEUED:
         columns["queue_place"] = _next_place(connection)
     changed = _update(connection, run_id, {**columns, "state": to}, source)

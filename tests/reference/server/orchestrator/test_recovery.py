@@ -15,7 +15,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run
-from turngate_reference.states import State
+from turngate_reference.states import Cause, State
 
 
 def only(server_env: ServerEnv, state: State) -> Run:
@@ -178,8 +178,8 @@ def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> N
                 copy = f"{number:08}"
                 runs.insert(connection, copy, like.run_directory / copy, like.request | {"prompt": "x" * 100_000})
                 settled: dict[str, Any] = {"profile": like.profile, "session": like.session, "turn_index": 1}
-                runs.transition(connection, copy, State.QUEUED, State.RUNNING, **settled)
-                runs.transition(connection, copy, State.RUNNING, State.WAITING_USER)
+                runs.transition(connection, copy, State.QUEUED, Cause.CLAIMED, **settled)
+                runs.transition(connection, copy, State.RUNNING, Cause.ASKED)
     store = Store(server_env.settings.data.root / "turngate.db")
     tracemalloc.start()
     try:

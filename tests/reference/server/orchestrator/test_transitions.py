@@ -23,12 +23,12 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult, 
 from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run
-from turngate_reference.states import ENDED, TRANSITIONS, RunErrorCode, State
+from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunErrorCode, State
 
 QUESTION = Interaction("open_text", "?")
 ENDS = {
-    "ask": Decision(State.WAITING_USER, interaction=QUESTION),
-    "final": Decision(State.SUCCEEDED, final_data={}),
+    "ask": Decision(Cause.ASKED, interaction=QUESTION),
+    "final": Decision(Cause.FINISHED, final_data={}),
     "fail": failed(RunErrorCode.ENGINE_FAILED, ""),
     "cancel": failed(RunErrorCode.TERMINAL_INTERRUPTED, ""),
 }
@@ -269,7 +269,7 @@ class Interleavings(RuleBasedStateMachine):
             told = [e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"]
             path = [State(state) for state in told]
             assert path[-1] is run.state
-            assert all(step in TRANSITIONS for step in pairwise(path))
+            assert all(to in TRANSITIONS[source].values() for source, to in pairwise(path))
 
     @invariant()
     def ended_runs_say_why(self) -> None:

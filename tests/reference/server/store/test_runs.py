@@ -9,13 +9,13 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate.model import Mode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import State
+from turngate_reference.states import Cause, State
 
 
 def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: ServerEnv) -> None:
-    """A transition that the table doesn't allow raises ValueError."""
-    with server_env.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
-        runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
+    """A cause that the table doesn't list for a state raises ValueError."""
+    with server_env.server.store.writing() as connection, pytest.raises(ValueError, match="no run is queued when"):
+        runs.transition(connection, "x", State.QUEUED, Cause.REPLIED)
 
 
 def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
