@@ -1,4 +1,5 @@
 import os
+import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,7 +36,7 @@ def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 @pytest.fixture(name="closed_server_env")
 def _closed_server_env(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> ServerEnv:
     """Provide a server that is not started yet, and that waits for its schema checks on a busy machine, too."""
-    monkeypatch.setattr(app, "SCHEMA_PATIENCE", None)
+    monkeypatch.setattr(app, "SCHEMA_PATIENCE", threading.TIMEOUT_MAX)
     cli_env.fifos()
     return server_env(cli_env)
 

@@ -20,7 +20,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import SchemaChecker
-from turngate_reference.server.output_schema.flaws import data_flaw
+from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -11,7 +11,7 @@ from tests.contracts.transcripts import lines
 from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
 from turngate.turn.read import TurnReader
 from turngate_reference.server.orchestrator.decide import decide
-from turngate_reference.server.output_schema.flaws import data_flaw
+from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.web import openapi
 from turngate_reference.states import TRANSITIONS, RunErrorCode, State
 

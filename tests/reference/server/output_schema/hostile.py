@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from tests.patience import PATIENCE
 
 ENDLESS = 1e6  # CPU seconds
@@ -24,13 +22,9 @@ def doubling(levels: int = 24) -> dict[str, Any]:
     return {"$ref": "#/$defs/level0", "$defs": definitions | {f"level{levels}": True}}
 
 
-def check_in_progress(pid: Callable[[], int | None]) -> tuple[psutil.Process, psutil.Process]:
-    """Wait until the checking process `pid` runs a check; return the process and its fork."""
+def until(happened: Callable[[], bool]) -> None:
+    """Wait until something has happened."""
     deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if (number := pid()) is not None:
-            process = psutil.Process(number)
-            if forks := process.children():
-                return process, forks[0]
+    while not happened():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    raise AssertionError("no check has begun")

@@ -1,17 +1,25 @@
+import logging
 import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
-from tests.reference.server.output_schema.hostile import ENDLESS
+from tests.reference.server.output_schema.hostile import ENDLESS, until
 from turngate.errors import EnvironmentFailed
+from turngate.process import TAG
 from turngate.process.launch import critical
 from turngate_reference.server.output_schema import checker as module
+from turngate_reference.server.output_schema import worker
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 
 STUCK = hostile.doubling(64)
@@ -29,7 +37,7 @@ class Asking:
     def _run(self) -> None:
         try:
             self.outcome = self._ask()
-        except (ChecksBusyError, EnvironmentFailed) as error:
+        except (ChecksBusyError, EnvironmentFailed, SchemaTooCostlyError) as error:
             self.outcome = error
 
     def ended(self) -> object:
@@ -46,32 +54,62 @@ def _checker() -> Iterator[SchemaChecker]:
         yield checker
 
 
-def test_one_process_does_every_check() -> None:
-    """The process starts with the first check, and survives a check that costs too much."""
-    with closing(SchemaChecker(0.2)) as checker:
-        assert checker.pid is None
-        assert checker.schema_flaw({"type": "object"}) is None
-        pid = checker.pid
-        with pytest.raises(SchemaTooCostlyError, match=r"more than 0\.2 s of CPU time"):
-            checker.schema_flaw(STUCK)
-        with pytest.raises(SchemaTooCostlyError):
-            checker.data_flaw(hostile.BACKTRACKED, hostile.BACKTRACKING)
-        assert "required" in (checker.data_flaw({}, {"required": ["x"]}) or "")
-        assert "external" in (checker.schema_flaw({"$ref": "http://127.0.0.1:9/x"}) or "")
-        assert checker.pid == pid is not None
+def test_one_process_does_every_check(checker: SchemaChecker) -> None:
+    """The process starts with the first check and stays; every value reaches it whole."""
+    assert checker.pid is None
+    assert checker.schema_flaw({"pattern": "\ud800"}) is None
+    pid = checker.pid
+    assert "required" in (checker.data_flaw({}, {"required": ["x"]}) or "")
+    assert "external" in (checker.schema_flaw({"$ref": "http://127.0.0.1:9/x"}) or "")
+    assert checker.data_flaw([10**100, "a" * 2**20], {"contains": {"const": 10**100}}) is None
+    assert checker.pid == pid is not None
 
 
-def test_a_process_that_is_killed_in_a_check_is_replaced(checker: SchemaChecker) -> None:
+@pytest.mark.parametrize(
+    "schema,data,limits,said",
+    [
+        (hostile.doubling(), {}, {"cpu_seconds": 0.1}, r"it took more than 0\.1 s of CPU time"),
+        (hostile.BACKTRACKING, hostile.BACKTRACKED, {"cpu_seconds": 0.1}, "CPU time"),
+        pytest.param(
+            hostile.BLOATING,
+            hostile.BLOATED,
+            {"cpu_seconds": ENDLESS, "memory": 2**28},
+            "it took more than 256 MiB of memory",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
+        ),
+    ],
+)
+def test_a_check_that_exceeds_its_limits_is_ended_alone(
+    schema: dict[str, Any], data: object, limits: dict[str, Any], said: str
+) -> None:
+    """Whatever the interpreter is doing, the check is ended, and the next one works."""
+    with closing(SchemaChecker(**limits)) as checker:
+        with pytest.raises(SchemaTooCostlyError, match=said):
+            checker.data_flaw(data, schema)
+        assert checker.data_flaw({"x": 1}, {"required": ["y"]}) == "$: 'y' is a required property"
+
+
+@pytest.mark.parametrize("number,error", [(signal.SIGKILL, EnvironmentFailed), (signal.SIGSEGV, SchemaTooCostlyError)])
+def test_a_process_that_dies_in_a_check_is_replaced(checker: SchemaChecker, number: int, error: type) -> None:
     """The next process repeats the check; if that one dies too, the check fails, and the next check works."""
     asking = Asking(lambda: checker.schema_flaw(STUCK))
-    first, _ = hostile.check_in_progress(lambda: checker.pid)
-    os.kill(first.pid, signal.SIGKILL)
-    second, fork = hostile.check_in_progress(lambda: None if checker.pid == first.pid else checker.pid)
-    os.kill(second.pid, signal.SIGKILL)
-    assert isinstance(asking.ended(), EnvironmentFailed)
-    fork.wait(PATIENCE)
+    seen: set[int | None] = {None}
+    for _ in range(2):
+        until(lambda: checker.pid not in seen)
+        seen.add(pid := checker.pid)
+        assert pid
+        os.kill(pid, number)
+    assert isinstance(asking.ended(), error)
     assert checker.schema_flaw({"type": 7})
-    assert checker.pid not in (None, first.pid, second.pid)
+    assert checker.pid not in seen
+
+
+def test_a_process_that_died_between_checks_is_replaced(checker: SchemaChecker) -> None:
+    """The next check does not notice."""
+    assert checker.schema_flaw({}) is None
+    assert checker.pid
+    os.kill(checker.pid, signal.SIGKILL)
+    assert checker.schema_flaw({}) is None
 
 
 def test_a_process_that_stands_still_is_replaced(checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,11 +127,10 @@ def test_a_process_that_stands_still_is_replaced(checker: SchemaChecker, monkeyp
 def test_only_so_many_wait_and_close_fails_them_all(checker: SchemaChecker) -> None:
     """With one check running and one waiting, a third caller is rejected at once; `close` fails the other two."""
     waiting = [Asking(lambda: checker.schema_flaw(STUCK))]
-    process, fork = hostile.check_in_progress(lambda: checker.pid)
-    queued, submit = threading.Event(), checker._queue.submit
-    checker._queue.submit = lambda *check: (submit(*check), queued.set())[0]  # type: ignore[method-assign, assignment, func-returns-value]
+    until(lambda: checker.pid is not None)
+    process = psutil.Process(checker.pid)
     waiting.append(Asking(lambda: checker.schema_flaw({})))
-    assert queued.wait(PATIENCE)
+    until(lambda: checker._callers == 2)
     with pytest.raises(ChecksBusyError, match="2 output schemas are being checked already"):
         checker.schema_flaw({})
     checker.close()
@@ -101,19 +138,44 @@ def test_only_so_many_wait_and_close_fails_them_all(checker: SchemaChecker) -> N
     with pytest.raises(ChecksBusyError, match="the server is stopping"):
         checker.schema_flaw({})
     assert not process.is_running()
-    fork.wait(PATIENCE)
 
 
 def test_a_caller_waits_no_longer_than_its_patience() -> None:
-    """The caller gets an error, and its place is freed once its check has ended."""
-    with closing(SchemaChecker(ENDLESS, places=1, patience=0.1)) as checker:
-        with pytest.raises(ChecksBusyError, match=r"took longer than 0\.1 s"):
-            checker.schema_flaw(STUCK)
-        with pytest.raises(ChecksBusyError, match="1 output schemas"):
-            checker.schema_flaw({})
+    """A check that runs and one that waits both get an error, and their places are free."""
+    with closing(SchemaChecker(ENDLESS, places=2, patience=0.1)) as checker:
+        waiting = [Asking(lambda: checker.schema_flaw(STUCK)) for _ in range(2)]
+        assert [str(asking.ended()) for asking in waiting] == ["checking the output schema took longer than 0.1 s"] * 2
+        assert checker._callers == 0
 
 
 def test_no_check_is_done_where_others_wait(checker: SchemaChecker) -> None:
     """Requesting a check inside a transaction raises an error."""
     with critical("a transaction"), pytest.raises(RuntimeError, match="an output schema is checked in a transaction"):
         checker.schema_flaw({})
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to see into another process")
+def test_the_process_gets_neither_secrets_nor_descriptors(
+    checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets only the environment that an interpreter needs, the tags of outer runs, and three pipes."""
+    monkeypatch.setenv("OPENAI_API_KEY", "a secret")
+    monkeypatch.setenv(TAG, "/outer")
+    with socket.create_server(("127.0.0.1", 0)):
+        assert checker.schema_flaw({}) is None
+    seen = psutil.Process(checker.pid)
+    environ = seen.environ()
+    assert environ.pop(TAG) == "/outer"
+    assert environ.keys() <= {"PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LC_CTYPE"}
+    assert seen.num_fds() == 3
+    assert not seen.net_connections()
+
+
+def test_an_interpreter_that_can_not_run_the_worker_says_why(
+    checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has what it wrote to standard error."""
+    monkeypatch.setattr(worker, "__name__", "turngate_reference.nowhere")
+    with caplog.at_level(logging.WARNING), pytest.raises(EnvironmentFailed, match="died twice"):
+        checker.schema_flaw({})
+    assert "No module named turngate_reference.nowhere" in caplog.text

@@ -1,81 +1,66 @@
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import IO, cast
+from typing import Any
 
 import pytest
 
 from tests.patience import PATIENCE
-from tests.reference.server.output_schema import hostile
-from tests.reference.server.output_schema.hostile import ENDLESS
 from turngate_reference.server.output_schema import worker
-from turngate_reference.server.output_schema.protocol import (
-    SchemaCheck,
-    SchemaVerdict,
-    decoded_verdict,
-    encoded,
-    read_frame,
-    write_frame,
-)
-
-ROOMY = 2**40
-GOOD = SchemaCheck({"required": ["y"]}, ENDLESS, ROOMY, applies=True, final_data={"x": 1})
-
-
-class Worker:
-    """A running worker process."""
-
-    def __init__(self) -> None:
-        argv = (sys.executable, "-m", worker.__name__)
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.stdin = cast(IO[bytes], self.process.stdin)
-
-    def ask(self, check: SchemaCheck) -> SchemaVerdict:
-        """Run a check."""
-        write_frame(self.stdin, encoded(check))
-        return decoded_verdict(read_frame(cast(IO[bytes], self.process.stdout)))
-
-
-@pytest.fixture(name="running", scope="module")
-def _running() -> Iterator[Worker]:
-    """Start a worker for the tests of this module."""
-    running = Worker()
-    yield running
-    running.process.communicate(timeout=PATIENCE)
-    assert running.process.returncode == 0
+from turngate_reference.server.output_schema.worker import data_flaw, schema_flaw
 
 
 @pytest.mark.parametrize(
-    "check,said",
+    "schema,said",
     [
-        (SchemaCheck(hostile.doubling(), 0.1, ROOMY), "it took more than 0.1 s of CPU time"),
-        (SchemaCheck(hostile.BACKTRACKING, 0.1, ROOMY, applies=True, final_data=hostile.BACKTRACKED), "CPU time"),
-        pytest.param(
-            SchemaCheck(hostile.BLOATING, ENDLESS, 2**28, applies=True, final_data=hostile.BLOATED),
-            "it took more than 256 MiB of memory",
-            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
+        ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "external"),
+        ({"items": {"$ref": "#/nowhere"}}, "can't be resolved"),
+        ({"$defs": {"unused": {"$dynamicRef": "#nowhere"}}}, "can't be resolved"),
+        ({"properties": {"a": {"$ref": "#/properties/a"}}}, "endlessly"),
+        ({"properties": {"a": {"$ref": "#/properties/b"}, "b": {"anyOf": [{"$ref": "#/properties/a"}]}}}, "endlessly"),
+        ({"properties": {"a": {"$id": "b", "$ref": "#/properties/a"}}}, "can't be resolved"),
+        ({"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]}, "not of type"),
+        ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "no such"}}, "$.type"),
+        (
+            {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"not": {"$ref": "#/nowhere"}}},
+            "can't be resolved",
         ),
+        ({"properties": {"a": {"$ref": "http://[::1"}}}, "can't be resolved"),
     ],
 )
-def test_a_check_that_exceeds_its_limits_is_ended_alone(running: Worker, check: SchemaCheck, said: str) -> None:
-    """Whatever the interpreter is doing, the check is ended, and the same process runs the next one."""
-    assert said in (running.ask(check).died or "")
-    assert running.ask(GOOD) == SchemaVerdict("$: 'y' is a required property")
+def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], said: str) -> None:
+    """A reference at any depth must lead to a schema inside the document, and never back to itself."""
+    assert said in (schema_flaw(schema) or "")
 
 
-def test_schemas_are_checked_and_applied(running: Worker) -> None:
-    """A verdict names what is wrong with the schema or the data."""
-    assert running.ask(SchemaCheck({"type": 7}, ENDLESS, ROOMY)).flaw
-    assert running.ask(SchemaCheck({"type": "object"}, ENDLESS, ROOMY)) == SchemaVerdict()
-    assert running.ask(SchemaCheck({}, ENDLESS, ROOMY, applies=True, final_data=[])) == SchemaVerdict()
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"next": {"$ref": "#/$defs/list"}}}}},
+        {"$id": "http://a/b", "$defs": {"x": {"$id": "c", "$anchor": "y"}}, "properties": {"p": {"$ref": "c#y"}}},
+        {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}},
+        {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "string"}},
+        {"properties": {"$ref": {"type": "string"}}},
+        {"enum": [{"$ref": "#/nowhere"}]},
+        {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]},
+    ],
+)
+def test_references_that_come_to_an_end_are_taken(schema: dict[str, Any]) -> None:
+    """Lists and trees are allowed, and so is data that only looks like a reference."""
+    assert schema_flaw(schema) is None
 
 
-def test_the_end_of_its_input_ends_it_in_the_middle_of_a_check() -> None:
-    """If the server is killed, neither the worker nor its fork survives."""
-    running = Worker()
-    check = SchemaCheck(hostile.BACKTRACKING, ENDLESS, ROOMY, applies=True, final_data=hostile.BACKTRACKED)
-    write_frame(running.stdin, encoded(check))
-    _, fork = hostile.check_in_progress(lambda: running.process.pid)
-    running.process.communicate(timeout=PATIENCE)
-    assert running.process.returncode == 0
-    fork.wait(PATIENCE)
+def test_a_schema_that_breaks_the_library_is_a_flaw_of_the_data() -> None:
+    """If the validator raises any error, that error is the reason why the data is rejected."""
+    flaw = data_flaw({"x": 10**400}, {"properties": {"x": {"multipleOf": 0.5}}})
+    assert "the output schema can't be applied: OverflowError" in (flaw or "")
+
+
+def test_the_program_answers_each_line_until_its_input_ends() -> None:
+    """It keeps no warning and no flaw of one line for the next, and exits with 0."""
+    lines = b'[{"pattern": "[[a]"}]\n[{"type": 7}]\n[{"required": ["x"]}, {}]\n'
+    argv = (sys.executable, "-m", worker.__name__, "1000", str(2**40))
+    ran = subprocess.run(argv, input=lines, capture_output=True, timeout=PATIENCE, check=False)
+    good, schema, data = ran.stdout.splitlines()
+    assert (ran.returncode, good, ran.stderr) == (0, b"null", b"")
+    assert b"$.type" in schema
+    assert b"required property" in data
