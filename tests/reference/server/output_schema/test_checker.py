@@ -146,6 +146,8 @@ def test_a_caller_waits_no_longer_than_its_patience() -> None:
         waiting = [Asking(lambda: checker.schema_flaw(STUCK)) for _ in range(2)]
         assert [str(asking.ended()) for asking in waiting] == ["checking the output schema took longer than 0.1 s"] * 2
         assert checker._callers == 0
+        with checker._turn, pytest.raises(ChecksBusyError, match=r"took longer than 0\.1 s"):
+            checker.schema_flaw({})
 
 
 def test_no_check_is_done_where_others_wait(checker: SchemaChecker) -> None:
