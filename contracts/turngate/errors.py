@@ -7,11 +7,21 @@ from collections.abc import Iterable
 
 
 class TurngateError(Exception):
-    """The base class of every error that turngate shows to users.
+    """The base class of every error that turngate shows to users: `what` is wrong, and the `hint` says what to do.
+
+    `str` has both. The hint may be empty.
 
     >>> issubclass(turngate.EnvironmentFailed, turngate.TurngateError)
     True
     """
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.what, self.hint = what, hint
+
+    def __str__(self) -> str:
+        """Render as `what (hint)`."""
+        return f"{self.what} ({self.hint})" if self.hint else self.what
 
 
 class ContractError(TurngateError):
@@ -25,15 +35,16 @@ class ContractError(TurngateError):
     """
 
     def __init__(
-        self, message: str, file: str = "", line: int = 0, column: int = 0, path: str = "", hint: str = ""
+        self, what: str, file: str = "", line: int = 0, column: int = 0, path: str = "", hint: str = ""
     ) -> None:
-        super().__init__(message, file, line, column, path, hint)
-        self.message, self.file, self.line, self.column, self.path, self.hint = message, file, line, column, path, hint
+        super().__init__(what, hint)
+        self.args = (what, file, line, column, path, hint)
+        self.file, self.line, self.column, self.path = file, line, column, path
 
     def __str__(self) -> str:
-        """Render as `file:line:column: path: message (hint)`, without the unknown parts."""
+        """Render as `file:line:column: path: what (hint)`, without the unknown parts."""
         place = self.file + (f":{self.line}:{self.column}" if self.line else "")
-        text = ": ".join(part for part in (place, self.path, self.message) if part)
+        text = ": ".join(part for part in (place, self.path, self.what) if part)
         return f"{text} ({self.hint})" if self.hint else text
 
 
@@ -55,17 +66,7 @@ class NoVersionError(NotCoveredError):
     """
 
 
-class _HintedError(TurngateError):
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint)
-        self.what, self.hint = what, hint
-
-    def __str__(self) -> str:
-        """Render as `what (hint)`."""
-        return f"{self.what} ({self.hint})" if self.hint else self.what
-
-
-class RefusedError(_HintedError):
+class RefusedError(TurngateError):
     """The request can't be carried out safely; `subject` is the token or value at fault, if any.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -81,7 +82,7 @@ class RefusedError(_HintedError):
         self.subject = subject
 
 
-class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
+class EnvironmentFailed(TurngateError):  # noqa: N818 - the design's word
     """Something outside engine and contract failed: no executable, no disk; `hint` says how to fix it.
 
     >>> print(turngate.EnvironmentFailed("Codex CLI is not installed", "put it on PATH"))

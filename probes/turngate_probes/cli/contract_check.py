@@ -59,7 +59,7 @@ def _contradicted(
             contract = Contract(document).at(version)
             seen = replay.replay(contract, folder)
         except NotCoveredError as gap:
-            yield document.error((), f"{gap.message}, but there are recordings of it", "extend a range")
+            yield document.error((), f"{gap.what}, but there are recordings of it", "extend a range")
             continue
         except ContractError as unreadable:
             yield unreadable

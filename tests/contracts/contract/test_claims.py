@@ -21,7 +21,7 @@ def document(**sections: Any) -> Document:
 
 def wrong(**sections: Any) -> list[str]:
     """Return every error, as `path: message`."""
-    return [f"{error.path}: {error.message}" for error in claim_errors(document(**sections))]
+    return [f"{error.path}: {error.what}" for error in claim_errors(document(**sections))]
 
 
 @pytest.mark.parametrize("engine", load.engine_names())

@@ -33,7 +33,7 @@ def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
 def test_a_resume_without_the_session_id_is_reported_and_never_built(engine: str, template: list[str]) -> None:
     """A resume template without a session id is reported by the lint, and building a turn from it fails."""
     wrong = launched(engine, "resume", template)
-    reported = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
+    reported = {(error.path.rpartition(".")[2], error.what) for error in lint.problems(wrong.document)}
     assert reported == {("resume", "has no slot for the session id")}
     with pytest.raises(ContractError, match=r"the resume template of \w+ has no slot for the session id"):
         resumed_turn(wrong.at(), "hello", Mode.AUTO, IDS[engine])
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: s
     assert SMALL.count(old) == 1
     (error,) = mistakes_in(SMALL.replace(old, new))
     assert error.path == f"$.launch[0].{path}"
-    assert message in error.message
+    assert message in error.what
     assert error.hint
     assert 14 <= error.line <= 20
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: s
 def test_text_of_a_prompt_that_goes_by_standard_input_is_no_token() -> None:
     """If the prompt goes to stdin, its tokens must not hold it too, else it would be sent twice."""
     (error,) = mistakes_in(SMALL.replace('tokens: ["-"]', 'tokens: ["{text}"]'))
-    assert (error.path, error.message) == ("$.launch[1].prompt[0].tokens[0]", "can't hold the prompt")
+    assert (error.path, error.what) == ("$.launch[1].prompt[0].tokens[0]", "can't hold the prompt")
 
 
 def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_kept_engine_is_reported(old: str, new: str, path: 
     assert KEPT.count(old) == 1
     (error, *_) = mistakes_in(SMALL.replace(NONE, KEPT.replace(old, new)))
     assert error.path == path
-    assert message in error.message
+    assert message in error.what
 
 
 def test_small_contract_is_valid() -> None:
@@ -230,7 +230,7 @@ def test_what_a_schema_can_not_say_is_reported(old: str, new: str, path: str, me
     assert SMALL.count(old) == 1
     error = mistakes_in(SMALL.replace(old, new))[0]
     assert error.path == path
-    assert message in error.message
+    assert message in error.what
     assert error.line > 1
     assert error.hint
 
@@ -238,9 +238,7 @@ def test_what_a_schema_can_not_say_is_reported(old: str, new: str, path: str, me
 def test_shape_that_admits_a_flag_is_reported() -> None:
     """A shape that matches `--x` is an error."""
     broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
-    assert any(
-        error.path == "$.handle[0].shape" and "look like flags" in error.message for error in mistakes_in(broken)
-    )
+    assert any(error.path == "$.handle[0].shape" and "look like flags" in error.what for error in mistakes_in(broken))
 
 
 STORE = """\
@@ -278,7 +276,7 @@ def test_a_store_that_nothing_else_agrees_with_is_reported(old: str, new: str, p
     assert WITH_STORE.count(old) == 1
     error = only_mistake(WITH_STORE.replace(old, new))
     assert (error.path, bool(error.hint)) == (path, True)
-    assert message in error.message
+    assert message in error.what
 
 
 @pytest.mark.parametrize("key", ["auto", "interactive", "model"])
@@ -289,7 +287,7 @@ def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
         assert mistakes_in(declared.replace("    model: []", f"    {key}: [{token}]", 1).replace(*_twice(key))) == []
     broken = declared.replace("    model: []", f"    {key}: [--late, --latest=1]", 1).replace(*_twice(key))
     error = only_mistake(broken)
-    assert (error.path, error.message) == (f"$.launch[0].{key}[1]", "--latest=1 isn't a declared option")
+    assert (error.path, error.what) == (f"$.launch[0].{key}[1]", "--latest=1 isn't a declared option")
 
 
 def _twice(key: str) -> tuple[str, str, int]:
@@ -302,7 +300,7 @@ def _twice(key: str) -> tuple[str, str, int]:
 def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
     """A nonexistent id needs six zeros in a row, which recordings replace by a number; else it is reported."""
     errors = mistakes_in(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
-    said = [(error.path, error.message, bool(error.hint)) for error in errors]
+    said = [(error.path, error.what, bool(error.hint)) for error in errors]
     assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "has no room for a number", True)])
 
 
@@ -317,7 +315,7 @@ def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
 def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: str | None) -> None:
     """The shape of session ids must match a numbered id, and must not match a flag in lower case."""
     errors = mistakes_in(SMALL.replace("shape: 's[0-9]{8}'", f"shape: '{shape}'"))
-    assert [error.message for error in errors] == ([message] if message else [])
+    assert [error.what for error in errors] == ([message] if message else [])
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) 
     with pytest.raises(ContractError) as raised:
         Contract(document).at()
     assert (raised.value.file, raised.value.path, bool(raised.value.hint)) == ("small.yaml", "$", True)
-    assert raised.value.message == f"{section!r} is a required property"
+    assert raised.value.what == f"{section!r} is a required property"
 
 
 def test_a_release_that_no_claim_covers_has_no_contract(monkeypatch: pytest.MonkeyPatch) -> None:

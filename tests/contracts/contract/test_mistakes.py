@@ -79,7 +79,7 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
         assert old in text
         errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml")))
         assert all(error.line and error.hint for error in errors)
-        reported.append([f"{error.path}: {error.message}"[:70] for error in errors])
+        reported.append([f"{error.path}: {error.what}"[:70] for error in errors])
     assert [messages[0].partition(": ")[0] for messages in reported] == [
         "$.changes[1].since",
         "$.changes[0].set.hang",
@@ -94,7 +94,7 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     """An empty file, or one with a list, is a schema error at its start."""
     error = only_mistake(text)
     assert (error.line, error.path) == (2 if text.startswith("#") and error.line == 2 else 1, "$")
-    assert "is not of type 'object'" in error.message
+    assert "is not of type 'object'" in error.what
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_schema_error_points_at_its_place(old: str, new: str, line: int, column:
     """A value that violates the schema is reported with file, line, column and path (line 0: any)."""
     assert SMALL.count(old) == 1
     errors = mistakes_in(SMALL.replace(old, new))
-    at = [error for error in errors if error.path.startswith(path) and message in error.message]
+    at = [error for error in errors if error.path.startswith(path) and message in error.what]
     assert at, [str(error) for error in errors]
     assert at[0].file == "small.yaml"
     assert not line or (at[0].line, at[0].column) == (line, column)
@@ -177,7 +177,7 @@ def test_pattern_that_is_none_is_reported(section: str, path: str) -> None:
     """An invalid regular expression is reported at its place."""
     (error,) = mistakes_in(f"{SMALL}{section}\n")
     assert error.path == f"$.{path}"
-    assert "is not a 'regex'" in error.message
+    assert "is not a 'regex'" in error.what
 
 
 def test_schema_error_says_what_is_meant() -> None:

@@ -158,7 +158,7 @@ def test_what_is_wrong_with_a_change_is_reported_where_it_stands(old: str, new: 
     assert CHANGED.count(old) == 1
     error = mistakes_in(SMALL.replace(LISTED, CHANGED.replace(old, new)))[0]
     assert (error.path, bool(error.hint)) == (f"$.sticky.{path}", True)
-    assert message in error.message
+    assert message in error.what
     assert error.line > line_of(LISTED)
 
 

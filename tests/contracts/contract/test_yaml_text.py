@@ -138,5 +138,5 @@ def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: 
     with pytest.raises(ContractError) as raised:
         parse(text, "f")
     assert str(raised.value).startswith(f"{place}: ")
-    assert message in raised.value.message
+    assert message in raised.value.what
     assert raised.value.hint or "key" in message

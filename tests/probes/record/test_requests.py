@@ -144,7 +144,7 @@ def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str
     with pytest.raises(ContractError) as told:
         read_requests(file.parent)
     assert (told.value.file, told.value.line) == (str(file), 1)
-    assert message in told.value.message
+    assert message in told.value.what
 
 
 @given(st.text(max_size=50), st.integers(0, 6000), st.text(max_size=50))

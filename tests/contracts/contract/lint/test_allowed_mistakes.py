@@ -55,7 +55,7 @@ def test_what_is_allowed_in_interactive_is_checked(option: str, at: str, message
         assert mistakes == []
         return
     assert [mistake.path for mistake in mistakes] == [f"$.options[0].interactive{at}"]
-    assert message in mistakes[0].message
+    assert message in mistakes[0].what
     assert mistakes[0].hint
 
 

@@ -54,13 +54,13 @@ def test_commands_that_can_not_work_are_reported(old: str, new: str, path: str, 
     assert COMMANDS.count(old) == 1
     (error, *_) = mistakes_in(SMALL.replace(NONE, COMMANDS.replace(old, new)))
     assert (error.path, bool(error.hint)) == (f"$.sticky[0].{path}", True)
-    assert message in error.message
+    assert message in error.what
 
 
 def test_an_unknown_final_event_and_missing_questions_are_reported() -> None:
     """The event that ends a turn must be known, and permission can be asked only by a question."""
     unasked = COMMANDS[: COMMANDS.index("      questions:")] + COMMANDS[COMMANDS.index("    evidence:") :]
     (error, *_) = mistakes_in(SMALL.replace(NONE, unasked))
-    assert (error.path, error.message) == ("$.sticky[0].permission_requests", "the commands define no questions")
+    assert (error.path, error.what) == ("$.sticky[0].permission_requests", "the commands define no questions")
     without = mistakes_in(SMALL.replace(NONE, COMMANDS.replace("    commands:", "    orders:")))
-    assert any("'commands' is a required property" in error.message for error in without)
+    assert any("'commands' is a required property" in error.what for error in without)

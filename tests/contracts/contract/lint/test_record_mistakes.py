@@ -23,7 +23,7 @@ def test_a_rule_that_no_record_can_meet_is_reported(old: str, new: str, path: st
     assert SMALL.count(old) == 1
     error = only_mistake(SMALL.replace(old, new))
     assert (error.path, error.line > 1, bool(error.hint)) == (path, True, True)
-    assert message in error.message
+    assert message in error.what
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_a_path_with_an_empty_step_is_reported(path: str, old: str, new: str) ->
     """A path without a name between its dots can lead nowhere, in any section."""
     assert SMALL.count(old) == 1
     (error, *_) = mistakes_in(SMALL.replace(old, new.replace("@", path)))
-    assert "does not match" in error.message
+    assert "does not match" in error.what
     assert "path" in error.hint.lower()

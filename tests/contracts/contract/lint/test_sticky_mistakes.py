@@ -57,7 +57,7 @@ def test_a_transport_that_can_not_work_is_reported(sticky: str, path: str, messa
     """A process that can't start, a setting that nothing sends, and a model that nothing chooses are reported."""
     error = only_mistake(changed(sticky))
     assert (error.path, bool(error.hint)) == (f"$.sticky[0].{path}".rstrip("."), True)
-    assert message in error.message
+    assert message in error.what
 
 
 def test_a_model_that_no_option_chooses_needs_no_slot() -> None:
@@ -85,18 +85,18 @@ def test_a_process_that_can_not_be_kept_for_a_resumable_run_is_reported(
     assert WARM.count(old) == 1
     errors = mistakes_in(changed(WARM.replace(old, new)))
     wanted = f"$.sticky[0].{path}".rstrip(".")
-    assert [error.message for error in errors if error.path == wanted and message in error.message], errors
+    assert [error.what for error in errors if error.path == wanted and message in error.what], errors
 
 
 def test_a_kept_process_with_options_needs_a_slot_for_them() -> None:
     """Its options would be dropped without one."""
     sticky = WARM.replace("warm: {mode: default}", "warm: {options: [--ask]}").replace(', "{options}"]', "]")
     errors = mistakes_in(changed(f"{sticky}, model: session"))
-    assert [(error.path, error.message) for error in errors] == [("$.sticky[0].argv", "has no slot for options")]
+    assert [(error.path, error.what) for error in errors] == [("$.sticky[0].argv", "has no slot for options")]
 
 
 def test_each_change_of_a_process_that_can_be_kept_needs_its_own_proof() -> None:
     """A change that takes back the evidence, or the transport's check, is reported where the claim is written."""
     unproven = f"{WARM}, changes: [{{since: 0.140.0, set: {{argv: [x, '{{options}}']}}, unverified: true}}]"
     (error,) = mistakes_in(changed(unproven))
-    assert (error.path, error.message) == ("$.sticky[0].warm", "is claimed without proof")
+    assert (error.path, error.what) == ("$.sticky[0].warm", "is claimed without proof")
