@@ -23,7 +23,7 @@ from turngate.sanitize import visible
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# the module and summary of each of our subcommands: reading entry points or docstrings would dominate the startup time
+# each of our subcommands, with its summary: reading entry points or docstrings would dominate the startup time
 COMMANDS = {
     "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
     "conform": ("turngate_probes.cli.conform:conform", "Test an orchestrator against engines that misbehave."),
@@ -45,7 +45,7 @@ COMMANDS = {
     "token": ("turngate_reference.conversations.cli.token:token", "Print the token of a running server."),
     "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
 }
-GROUP = "turngate.commands"  # entry points of turngate and of other distributions
+GROUP = "turngate.commands"  # the entry points with which other distributions add commands
 
 UNANSWERED = 2
 CRASHED = 3
