@@ -6,13 +6,25 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.browser.chromium import Browser
 from turngate.files import default_cache, write_atomically
 
+RUN = (
+    "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
+    ".then(done => done.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join()))"
+)
 VERSION = "4.14.1"
 SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
 
 
-def source() -> str:
+def violations(tab: Browser) -> list[str]:
+    """Return what the checker finds on the page that is open."""
+    tab.ask(_source())
+    found: list[str] = tab.ask(RUN)
+    return found
+
+
+def _source() -> str:
     """Return the script; the package is downloaded once and its checksum verified."""
     kept = default_cache() / f"axe-core-{VERSION}.js"
     if not kept.exists():

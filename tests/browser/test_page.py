@@ -4,11 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
+from tests.probes.conform.reports import MILD, REPORT, row
 from tests.probes.gate import views
 from tests.probes.report import samples
+from turngate_probes.conform import view as conform
+from turngate_probes.conform.report import ConformReport, Result
 from turngate_probes.report.page import page
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import GateReport, ProbeReport
 
 CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
@@ -29,14 +35,26 @@ CONTRAST = """(selector => {
 Opened = Callable[..., Browser]
 
 
+def orchestrator() -> ConformReport:
+    """Return a report with every result, for two engines, of an orchestrator whose output is hostile."""
+    mild = replace(MILD, detail=samples.HOSTILE)
+    other = replace(row("banner", Result.FAIL, mild), engine="gemini", version="0.61.0")
+    return replace(REPORT, results=(*REPORT.results, other))
+
+
 @pytest.fixture(name="opened")
 def _opened(tab: Browser, tmp_path: Path) -> Opened:
     """Open the page of a report in a window of this size."""
 
     def opened(
-        report: ProbeReport | GateReport, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
+        report: ProbeReport | GateReport | ConformReport,
+        size: tuple[int, int] = DESKTOP,
+        *,
+        dark: bool = False,
+        script: bool = True,
     ) -> Browser:
-        (tmp_path / "page.html").write_text(page(report), "utf-8")
+        shown = conform.view(report) if isinstance(report, ConformReport) else view(report)
+        (tmp_path / "page.html").write_text(page(shown), "utf-8")
         tab.open(tmp_path / "page.html", size, dark=dark, script=script)
         return tab
 
@@ -44,7 +62,10 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of, views.green_by_baseline, views.hostile])
+@pytest.mark.parametrize(
+    "make",
+    [samples.mixed, samples.hostile, samples.of, views.green_by_baseline, views.hostile, orchestrator],
+)
 def test_the_page_needs_nothing_and_complains_of_nothing(
     opened: Opened, make: Callable[[], ProbeReport], size: tuple[int, int]
 ) -> None:
@@ -251,3 +272,30 @@ def test_nothing_shows_through_the_header_that_stays(opened: Opened, make: Calla
         tab.ask(f"new Promise(done => {{ document.querySelector('.scroll').scrollTop = {top}; {NEXT_FRAME} }})")
         seen.add(tab.send("Page.captureScreenshot", format="png", clip=box)["data"])
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("make", [samples.mixed, views.green_by_baseline, orchestrator])
+def test_the_accessibility_checker_is_content(
+    opened: Opened,
+    make: Callable[[], ProbeReport],
+    size: tuple[int, int],
+    dark: bool,  # noqa: FBT001
+) -> None:
+    """axe-core finds no violation, neither on the page as it opens nor with a cell open."""
+    tab = opened(make(), size, dark=dark)
+    assert violations(tab) == []
+    tab.ask("document.querySelector('a.cell.fail[data-state]').click()")
+    assert violations(tab) == []
+
+
+def test_the_page_of_an_orchestrator_shows_what_it_broke_and_its_calls(opened: Opened) -> None:
+    """A problem opens its cell: the rule, what shows that it is broken, and each call of the engine."""
+    tab = opened(orchestrator())
+    tab.click(".problems a")
+    for shown in ("it was still running", "A turn that hangs ends within its deadline.", "exec -", "call 1"):
+        assert shown in tab.ask(OPEN)
+    tab.press("Escape")
+    tab.click("input[value=unanswered]")
+    assert tab.ask(SHOWN) == 1

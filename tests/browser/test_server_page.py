@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.axe import source
+from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, page_server, simulated
 from turngate_reference.server.store import runs
@@ -17,10 +17,6 @@ TOKEN = "a-token-of-26-characters.."
 CARDS = "document.querySelectorAll('article.card').length"
 STATUS = "document.getElementById('status').textContent"
 PATHS = ("/", "/runs", "/new", "/runs/{}", "/runs/nothing")
-AXE = (
-    "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
-    ".then(done => done.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join()))"
-)
 FIELDS = {
     "kind": "fill_fields",
     "prompt": "Which account?",
@@ -175,8 +171,7 @@ def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[in
         run_id = asked(server)
         first = server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"]
         tab.open(server.url, size)
-        tab.ask(source())
-        assert tab.ask(AXE) == []
+        assert violations(tab) == []
         tab.click(".fields button")
         assert tab.ask("document.querySelector('.fields').checkValidity()") is False
         assert server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"] == first
@@ -255,9 +250,7 @@ def test_it_is_accessible(
     for path in PATHS:
         tab.open(server.url + path.format(waiting), size, dark=dark)
         tab.ask("document.querySelectorAll('details').forEach(e => e.open = true)")
-        tab.ask(source())
-        violations = tab.ask(AXE)
-        assert violations == [], path
+        assert violations(tab) == [], path
         assert tab.ask("document.documentElement.scrollWidth") == size[0], path
         ground = tab.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
         assert (ground < 64) is dark

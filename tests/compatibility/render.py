@@ -8,7 +8,7 @@ from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagre
 from tests.compatibility.recorded import RecordedRelease, withdrawn
 from turngate.contract import load
 from turngate.contract.clauses import Severity
-from turngate_probes.report.view import label
+from turngate_probes.report.release_view import label
 
 BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = ("compatible", "degraded", "broken", "unanswered")

@@ -8,12 +8,11 @@ from msgspec import Struct
 
 from tests.acceptance.clients import install
 from turngate import load_contract
-from turngate_probes.conform import baseline
-from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.catalogue import scenarios
-from turngate_probes.conform.report import ConformReport
+from turngate_probes.conform.report import ConformReport, expected_breaches
 from turngate_probes.conform.session import Session
 from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.report.baseline import ExpectedBreach
 
 FOLDER = Path(__file__).parent
 
@@ -36,7 +35,7 @@ class Orchestrator(Struct, frozen=True):
     def expected(self) -> tuple[ExpectedBreach, ...]:
         """Return its expected breaches."""
         file = FOLDER / "baselines" / f"{self.name}.yaml"
-        return baseline.read(file) if file.exists() else ()
+        return expected_breaches(file) if file.exists() else ()
 
     def command(self, folder: Path) -> tuple[str, ...]:
         """Install the package, put the driver into a folder, and return the command that runs it."""

@@ -14,7 +14,7 @@ from turngate.contract import load
 from turngate.contract.verdict import FailOn, Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.publish import FORMATS
-from turngate_probes.report.view import MEANING
+from turngate_probes.report.release_view import MEANING
 from turngate_reference.conversations.cli.turns import NO_ANSWER, OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]

@@ -61,7 +61,7 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 @click.option("--baseline", type=file(exists=True), metavar="FILE", help="Expected breaches, in YAML.")
 @click.option("--strict", is_flag=True, help="Fail for rules that aren't essential and for stale entries, too.")
 @click.option("--keep", type=folder(), metavar="DIR", help="Keep every home, workspace and record of calls in DIR.")
-@output_options(".json", ".xml", ".md")
+@output_options(".json", ".xml", ".md", ".html")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def conform(  # noqa: PLR0913 - as it has options
     command: tuple[str, ...],
@@ -117,11 +117,12 @@ def conform(  # noqa: PLR0913 - as it has options
     from contextlib import ExitStack
 
     from turngate.process.sessions import adopting_orphans
-    from turngate_probes.conform import baseline as baselines
     from turngate_probes.conform.catalogue import scenarios
-    from turngate_probes.conform.publish import Told, publish
+    from turngate_probes.conform.report import expected_breaches
     from turngate_probes.conform.session import Session, observed
+    from turngate_probes.conform.view import Progress, view
     from turngate_probes.harness.interrupt import Interrupt, interrupting
+    from turngate_probes.report.publish import publish
 
     with ExitStack() as stack:
         root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turngate-conform-")))
@@ -130,19 +131,19 @@ def conform(  # noqa: PLR0913 - as it has options
         stack.enter_context(interrupting(interrupt.set))
         releases = [stack.enter_context(_release(one, interrupt)) for one in engines or ("codex",)] if real else []
         contracts = tuple(one.contract for one in releases) or tuple(map(_contract, engines or ("codex",)))
-        told = Told(output, len(contracts) * len(chosen or scenarios()))
+        progress = Progress(output, len(contracts) * len(chosen or scenarios()))
         if observe:
             report = observed(command, contracts, root, interrupt, interactive=interactive, strict=strict)
             for row in report.results:
-                told(row)
+                progress(row)
         else:
-            expected = baselines.read(baseline) if baseline else ()
+            expected = expected_breaches(baseline) if baseline else ()
             played = chosen or tuple(scenarios().values())
             executables = {one.engine: one.executable for one in releases if one.executable}
-            told.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
+            progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
             session = Session(command, contracts, played, root, jobs, expected, strict, executables)
-            report = session.run(interrupt, told)
-    return publish(report, output)
+            report = session.run(interrupt, progress)
+    return publish(view(report), output)
 
 
 @contextmanager

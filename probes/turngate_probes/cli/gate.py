@@ -65,13 +65,14 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
     from turngate_probes.report.publish import publish
+    from turngate_probes.report.release_view import view
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
     question = command.question(new, asked.pop("old"), **asked)
     with adopting_orphans(), interruptible() as interrupt:
         report = command.answer(question, output.progress, interrupt)
     with adopting_orphans(), interrupting(interrupt.set):
-        code = publish(report, output)
+        code = publish(view(report), output)
         if into is not None:
             accept(report, into, question.new, question.settings.probe, interrupt, output.console)
     return code

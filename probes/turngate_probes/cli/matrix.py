@@ -48,11 +48,12 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     from turngate_probes.matrix.run import matrix_settings
     from turngate_probes.releases.selection import known_clauses
     from turngate_probes.report.publish import publish
+    from turngate_probes.report.release_view import view
 
     if asked["merge"]:
         folders = [Path(folder) for folder in subjects]
         answers = command.merged(folders, fail_on=asked["fail_on"])
-        return publish(answers, asked["output"], folders[0])
+        return publish(view(answers), asked["output"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("pass one ENGINE with --versions, or --merge with the folders of all shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])

@@ -85,7 +85,8 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         def with_output(
             *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any
         ) -> Any:
-            from turngate_probes.report.problems import Detail, Output
+            from turngate_probes.report.publish import Output
+            from turngate_probes.report.text import Detail
 
             output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             return command(*arguments, output=output, **more)

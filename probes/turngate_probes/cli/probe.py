@@ -83,6 +83,7 @@ def probe(
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
     from turngate_probes.report.publish import publish
+    from turngate_probes.report.release_view import view
 
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
@@ -107,7 +108,7 @@ def probe(
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects, skipped)
-    return publish(build(read(path)), output, path)
+    return publish(view(build(read(path))), output, path)
 
 
 def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":

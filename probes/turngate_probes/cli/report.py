@@ -28,9 +28,10 @@ def report(sources: tuple[Path, ...], output: Any) -> int:
     from turngate_probes.gate.report import load_gate
     from turngate_probes.report.build import joined, load_report
     from turngate_probes.report.publish import publish
+    from turngate_probes.report.release_view import view
 
     gates = [gate for gate in map(load_gate, sources) if gate]
     if gates and len(sources) > 1:
         raise EnvironmentFailed("a gate report can't be merged with other reports", "pass only this file")
     whole = gates[0] if gates else joined([load_report(source) for source in sources], sources)
-    return publish(whole, output, sources[0])
+    return publish(view(whole), output, sources[0])

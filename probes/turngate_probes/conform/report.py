@@ -1,15 +1,18 @@
-"""The report of `turngate conform`: the result of each scenario with each engine, and the verdict."""
+"""The report of `turngate conform`: each scenario with each engine, the verdict, and the breaches of a baseline."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from turngate.contract.clauses import Severity
 from turngate.contract.verdict import Count, Seconds, Text
+from turngate.contract.versions import Range
 from turngate_probes.conform.calls import Call
-from turngate_probes.conform.catalogue import rules
+from turngate_probes.conform.catalogue import rules, scenarios
+from turngate_probes.report.baseline import ExpectedBreach, read
 
 Mode: TypeAlias = Literal["simulated", "real", "observed"]
 MAX_ARGUMENT = 200
@@ -82,6 +85,11 @@ class ScenarioRow(Struct, frozen=True, forbid_unknown_fields=True):
     breaches: tuple[BreachRow, ...]
     calls: tuple[CallRow, ...]
 
+    @property
+    def subject(self) -> str:
+        """The engine and its version."""
+        return f"{self.engine} {self.version}"
+
 
 class ConformReport(
     Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.conform-report/1"
@@ -147,3 +155,21 @@ def exit_code(found: Conformance, *, strict: bool, stale: Sequence[str], interru
 def severity_of(rule: str) -> Severity:
     """Return the severity of a rule."""
     return rules()[rule].severity
+
+
+def expected_breaches(path: Path) -> tuple[ExpectedBreach, ...]:
+    """Read a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
+    known: dict[str, Collection[str]] = {"rule": rules(), "scenario": scenarios()}
+    return tuple(entry for entry, _ in read(path, ExpectedBreach, known, "see turngate conform --list"))
+
+
+def excuses(entry: ExpectedBreach, engine: str, version: str, scenario: str, rule: str) -> bool:
+    """Return whether an entry of a baseline excuses a breach."""
+    here = entry.engine in (None, engine) and entry.scenario in (None, scenario) and entry.rule == rule
+    return here and Range(entry.since, entry.until).covers(version)
+
+
+def stale(entries: Sequence[ExpectedBreach], used: Iterable[ExpectedBreach]) -> tuple[str, ...]:
+    """Return the names of the entries that excused nothing."""
+    needed = set(used)
+    return tuple(entry.name for entry in entries if entry not in needed)

@@ -23,7 +23,6 @@ from turngate import EngineContract, ProcessRequest, Stop
 from turngate.process import run
 from turngate.process import run as run_process
 from turngate_probes.conform import executable
-from turngate_probes.conform.baseline import ExpectedBreach, stale
 from turngate_probes.conform.calls import Call, calls
 from turngate_probes.conform.catalogue import Scenario, in_process, obstacle
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls, last_words
@@ -37,11 +36,14 @@ from turngate_probes.conform.report import (
     Result,
     ScenarioRow,
     call_row,
+    excuses,
     exit_code,
     severity_of,
+    stale,
     verdict,
 )
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.report.baseline import ExpectedBreach
 
 GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
 LONG_PROMPT = 200_000
@@ -225,13 +227,10 @@ class Session(Struct, frozen=True):
     def _breach(
         self, contract: EngineContract, scenario: Scenario, breach: Breach, used: list[ExpectedBreach]
     ) -> BreachRow:
-        excuses = [
-            entry
-            for entry in self.expected
-            if entry.covers(contract.engine, contract.version or "", scenario.id, breach)
-        ]
-        used.extend(excuses)
-        reason = excuses[0].reason if excuses else None
+        engine, version = contract.engine, contract.version or ""
+        fitting = [entry for entry in self.expected if excuses(entry, engine, version, scenario.id, breach.rule)]
+        used.extend(fitting)
+        reason = fitting[0].reason if fitting else None
         return BreachRow(breach.rule, severity_of(breach.rule), breach.detail, breach.call, reason)
 
 
@@ -289,10 +288,10 @@ def _too_soon(seen: Evidence) -> bool:
 
 
 def _result(rows: Iterable[BreachRow]) -> Result:
-    excuses = [row.excused for row in rows]
-    if None in excuses:
+    reasons = [row.excused for row in rows]
+    if None in reasons:
         return Result.FAIL
-    return Result.EXCUSED if excuses else Result.PASS
+    return Result.EXCUSED if reasons else Result.PASS
 
 
 DAYS = 7 * 86_400.0

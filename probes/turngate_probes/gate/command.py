@@ -9,9 +9,8 @@ from semver import Version
 
 from turngate import EnvironmentFailed
 from turngate.contract.verdict import FailOn
-from turngate_probes.gate import baseline as baselines
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
-from turngate_probes.gate.report import gate_report
+from turngate_probes.gate.report import expected_failures, gate_report
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.pins import pinned_version
@@ -62,7 +61,7 @@ def question(  # noqa: PLR0913 - as it has options
         newer,
         settings,
         crossed if clauses else CROSSED,
-        baselines.read(baseline, engine) if baseline else (),
+        expected_failures(baseline, engine) if baseline else (),
         str(baseline) if baseline else None,
     )
 

@@ -16,11 +16,12 @@ from turngate.contract.clauses import Result, Severity
 from turngate.contract.launch import Stream
 from turngate.contract.verdict import ClauseResult, fallen_needs
 from turngate.sanitize import bounded, command_line
-from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
 from turngate_probes.report.structs import Difference, Impact, ReleaseReport
 
+# a tool that runs without approval in mode interactive: what a baseline can name apart from clauses
+UNASKED = "interactive.tool-call"
 # a change from or to a clause that was not run counts only against a pass
 WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
 

@@ -6,6 +6,7 @@ newer release's caveats, and for its changes.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import UNSET, structs
 from msgspec.structs import replace
@@ -15,11 +16,11 @@ from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import FALLEN, FailOn, Verdict, decode_hook, verdict
+from turngate.contract.versions import Range
 from turngate.decoding import convert
-from turngate_probes.gate import baseline
-from turngate_probes.gate.baseline import UNASKED, concerning
 from turngate_probes.gate.collect import Collected
-from turngate_probes.gate.compare import Results, Side, claim_differences, differences, surface, unasked
+from turngate_probes.gate.compare import UNASKED, Results, Side, claim_differences, differences, surface, unasked
+from turngate_probes.report.baseline import ExpectedFailure, read
 from turngate_probes.report.build import (
     BUG,
     CRASHED_CODE,
@@ -57,6 +58,31 @@ CODES: Mapping[GateOutcome, ExitCode] = {
 }
 
 
+def expected_failures(path: Path, engine: str) -> tuple[Entry, ...]:
+    """Read an engine's entries in a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
+    entries = read(path, ExpectedFailure, {"clause": catalogue().keys() | {UNASKED}}, "see clauses.yaml")
+    return tuple(
+        Entry(entry.clause, entry.since, entry.until, entry.reason, at)
+        for entry, at in entries
+        if entry.engine == engine
+    )
+
+
+def within(entries: Iterable[Entry], version: str | None) -> list[Entry]:
+    """Return the entries whose range covers a release."""
+    return [entry for entry in entries if Range(entry.since, entry.until).covers(version)]
+
+
+def state(result: Result, *, named: bool) -> Literal["excuses", "passes", "not_asked"]:
+    """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
+
+    `named`: something else that would fail the gate is about the clause of the entry.
+    """
+    if result in (Result.FAIL, Result.UNSUPPORTED) or named:
+        return "excuses"
+    return "passes" if result in (Result.PASS, Result.DEVIATES) else "not_asked"
+
+
 def rule(
     old: ReleaseReport,
     new: ReleaseReport,
@@ -71,7 +97,7 @@ def rule(
     against = list(_against(new, list(differences), fail_on))
     named = {reason.clause for reason in against}
     entries = tuple(
-        structs.replace(entry, state=baseline.state(_result(entry.clause, results, new), named=entry.clause in named))
+        structs.replace(entry, state=state(_result(entry.clause, results, new), named=entry.clause in named))
         for entry in expected
     )
     excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}
@@ -253,7 +279,7 @@ def gate_report(
         after = Side(new, surface(collected.new.events, collected.new.release.release))
         compared = [*differences(before, after, was), *claim_differences(was, now)]
     compared.sort(key=lambda row: list(Impact).index(row.impact))
-    fail_on, expected = collected.new.report.fail_on, concerning(expected, new.version)
+    fail_on, expected = collected.new.report.fail_on, within(expected, new.version)
     ruling, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
     required = actions(old, new, compared)

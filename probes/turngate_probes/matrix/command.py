@@ -26,11 +26,11 @@ from turngate_probes.releases.registries import published
 from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, nearest, parse_shard
 from turngate_probes.releases.target import parse_target
-from turngate_probes.report.problems import Detail, Output, evidence_lines, style_of
 from turngate_probes.report.progress import live
-from turngate_probes.report.publish import publish, write_reports
+from turngate_probes.report.publish import Output, publish, write_json
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.text import print_line
+from turngate_probes.report.text import Detail, evidence_lines, print_line, style_of
 
 
 class ClauseAnswer(Struct, frozen=True):
@@ -276,7 +276,7 @@ def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, out
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
         with live(output.progress, interrupt) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
-    return publish(answers, output, settings.folder)
+    return publish(view(answers), output, settings.folder)
 
 
 def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
@@ -304,7 +304,7 @@ def run_bisection(
         search = Bisection(covered, ask)
         change = search.search(good, bad)
     outcome = describe(engine, clause, search, change)
-    write_reports(outcome, output)
+    write_json(outcome, output)
     print_bisection(output, outcome)
     return 0 if change else 2
 

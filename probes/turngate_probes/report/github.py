@@ -12,9 +12,9 @@ from rich.text import Text
 from turngate import EnvironmentFailed
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.markdown import MOST_BYTES, markdown
+from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.source_locations import Place, place_of
-from turngate_probes.report.structs import GateReport, ProbeReport
-from turngate_probes.report.view import view
+from turngate_probes.report.view import View
 
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000
@@ -42,20 +42,19 @@ def commands_off(console: Console) -> Iterator[None]:
         _print(console, f"::{token}::")
 
 
-def announce(report: ProbeReport | GateReport, console: Console) -> None:
+def announce(shown: View, console: Console) -> None:
     """Print the annotations of a report and append its summary; does nothing outside GitHub."""
     if not runs_here():
         return
-    for line in annotations(report):
+    for line in annotations(shown):
         _print(console, line)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _append(Path(summary), markdown(report))
+        _append(Path(summary), markdown(shown))
 
 
-def annotations(report: ProbeReport | GateReport) -> list[str]:
+def annotations(shown: View) -> list[str]:
     """Write a command for each remark and each action, at most ten of a kind."""
-    shown = view(report)
-    releases = {release.release: release for release in shown.probe.releases}
+    releases = {each.release: each for each in shown.probe.releases} if isinstance(shown, ReleaseView) else {}
     commands: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
     for remark in shown.remarks:
         kind = KINDS[remark.level]

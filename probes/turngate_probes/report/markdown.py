@@ -7,9 +7,10 @@ from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.problems import evidence_text, named
-from turngate_probes.report.structs import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, Remark, View, counted, duration, known, profile_of, verdict_of, view
+from turngate_probes.report.release_view import ReleaseView, counted, known, profile_of, verdict_of
+from turngate_probes.report.structs import Difference, GateReport, Impact, ReleaseReport
+from turngate_probes.report.text import evidence_text, named
+from turngate_probes.report.view import ACTIONS, Block, Cell, Remark, Suite, View, duration
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
@@ -18,6 +19,7 @@ MOST_DIFFERENCES = 200
 # by judgement, worst first
 SIGNS = {"failed": "❌", "open": "❔", "warned": "🟡", "passed": "✅"}
 OUTCOMES = {"pass": "✅", "fail": "❌", "unanswered": "❔", "crashed": "💥", "interrupted": "❔"}
+SUBJECTS = {"probe": "releases", "gate": "releases", "conform": "results"}
 MARKS_OF = {"error": "❌", "warning": "🟡", "note": "🔵"}
 MOST_PROBLEMS = 20
 MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
@@ -25,19 +27,12 @@ MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
 
 
-def markdown(report: ProbeReport | GateReport) -> str:
+def markdown(shown: View) -> str:
     """Render a report in at most 1 MiB; it says how much is left out."""
-    shown = view(report)
-    parts = list(_head_of_gate(shown.gate, shown) if shown.gate else _head(shown.probe, shown))
-    sections = [("lines", list(_tool_access(shown)))]
-    if shown.gate:
-        sections.insert(0, ("differences", list(_differences(shown, shown.gate))))
-    else:
-        failed = [_failure(remark, remark.result) for remark in shown.remarks if remark.result]
-        caveats, releases = list(_actions(shown)), list(_releases(shown))
-        sections = [("caveats", caveats), ("releases", releases), *sections, ("failures", failed)]
+    gate = shown.gate if isinstance(shown, ReleaseView) else None
+    parts = list(_head_of_gate(gate, shown) if isinstance(shown, ReleaseView) and gate else _head(shown))
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
-    for what, section in sections:
+    for what, section in _sections(shown).items():
         fitting = sum(1 for total in accumulate(map(_size, section)) if total <= room)
         room -= sum(map(_size, section[:fitting]))
         parts += section[:fitting]
@@ -46,20 +41,36 @@ def markdown(report: ProbeReport | GateReport) -> str:
     return "\n".join(parts)
 
 
+def _sections(shown: View) -> dict[str, list[str]]:
+    """Return what follows the head, by what its lines are called."""
+    if not isinstance(shown, ReleaseView):
+        return {"scenarios": list(_scenarios(shown))}
+    lines = list(_tool_access(shown))
+    if shown.gate:
+        return {"differences": list(_differences(shown, shown.gate)), "lines": lines}
+    return {
+        "caveats": list(_actions(shown)),
+        "releases": list(_releases(shown)),
+        "lines": lines,
+        "failures": [_failure(remark, remark.result) for remark in shown.remarks if remark.result],
+    }
+
+
 def escaped(text: str) -> str:
     """Escape text so that nothing in it is Markdown, HTML or a new line, even in a table cell."""
     return _SPECIAL.sub(lambda special: f"&#{ord(special[0])};", visible(bounded(text, LONGEST)))
 
 
-def _head(report: ProbeReport, shown: View) -> Iterator[str]:
-    signs = {_sign(shown, release) for release in report.releases}
+def _head(shown: View) -> Iterator[str]:
+    signs = set(map(_sign, shown.suites))
     sign = next((f"{sign} " for sign in SIGNS.values() if sign in signs), "")
     yield f"## {sign}{escaped(shown.headline)}\n"
-    ended = "interrupted, so the results are incomplete; " if report.interrupted else ""
-    counted_verdicts = ", ".join(f"{count} {verdict}" for verdict, count in shown.verdicts.items() if count)
-    releases = counted_verdicts or ("selected clauses only" if report.releases else "no releases")
-    how = f"level {report.level}, {duration(report.seconds)}, exit code {report.exit_code} ({shown.meaning})"
-    yield f"{ended}{releases}; {how}, turngate {escaped(report.turngate)}\n"
+    ended = "interrupted, so the results are incomplete; " if shown.interrupted else ""
+    counts = ", ".join(f"{each.count} {each.word}" for each in shown.counts if each.count)
+    listed = counts or ("selected clauses only" if shown.columns else f"no {SUBJECTS[shown.kind]}")
+    level = f"level {shown.probe.level}, " if isinstance(shown, ReleaseView) else ""
+    how = f"{level}{duration(shown.seconds)}, exit code {shown.exit_code} ({shown.meaning})"
+    yield f"{ended}{listed}; {how}, turngate {escaped(shown.turngate)}\n"
     yield from (
         f"- {MARKS_OF[remark.level]} {escaped(remark.title)}: {escaped(remark.text)}"
         for remark in shown.remarks[:MOST_PROBLEMS]
@@ -68,13 +79,13 @@ def _head(report: ProbeReport, shown: View) -> Iterator[str]:
         yield f"- and {more} more"
 
 
-def _sign(shown: View, release: ReleaseReport) -> str:
-    """Return the sign of the worst judgement of a release."""
-    judgements = {case.judgement for case in shown.cases(release)}
+def _sign(suite: Suite) -> str:
+    """Return the sign of the worst judgement in a suite."""
+    judgements = {case.judgement for case in suite.cases}
     return next(sign for judgement, sign in SIGNS.items() if judgement in judgements or judgement == "passed")
 
 
-def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
+def _head_of_gate(report: GateReport, shown: ReleaseView) -> Iterator[str]:
     yield f"## {OUTCOMES[report.outcome]} {escaped(shown.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
     yield from _actions(shown)
@@ -82,7 +93,7 @@ def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
 
 
-def _actions(shown: View) -> Iterator[str]:
+def _actions(shown: ReleaseView) -> Iterator[str]:
     """Write what an orchestrator must do: one line for each caveat or change."""
     if shown.actions or shown.remaining:
         yield f"\n### {ACTIONS}\n"
@@ -103,21 +114,39 @@ def _table(head: str, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
         yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _releases(shown: View) -> Iterator[str]:
+def _releases(shown: ReleaseView) -> Iterator[str]:
     head = "\n| release | verdict | clauses | profile |\n|---|---|---|---|"
-    return _table(head, (_release(shown, release) for release in shown.probe.releases))
+    return _table(head, (_release(*pair) for pair in zip(shown.probe.releases, shown.suites, strict=True)))
 
 
-def _release(shown: View, release: ReleaseReport) -> tuple[object, ...]:
+def _release(release: ReleaseReport, suite: Suite) -> tuple[object, ...]:
     return (
         escaped(release.release),
-        f"{_sign(shown, release)} {verdict_of(release)}",
+        f"{_sign(suite)} {verdict_of(release)}",
         escaped(release.failed.what) if release.failed else counted(release).partition(": ")[2],
         profile_of(release).replace("_", " "),
     )
 
 
-def _differences(shown: View, gate: GateReport) -> Iterator[str]:
+def _scenarios(shown: View) -> Iterator[str]:
+    """Write a table of what an orchestrator did in each scenario."""
+    head = "\n| engine | scenario | result | broken rules |\n|---|---|---|---|"
+    rows = {row.id: row for family in shown.families for row in family.rows}
+    listed = [
+        (escaped(column.title), escaped(case.name), cell.mark.label, _broken(cell) or escaped(cell.detail))
+        for column, suite in zip(shown.columns, shown.suites, strict=True)
+        for case in suite.cases
+        if (cell := rows[case.name].cells[column.n])
+    ]
+    return _table(head, listed)
+
+
+def _broken(cell: Cell) -> str:
+    broken = (block for block in cell.evidence if isinstance(block, Block) and block.text)
+    return "; ".join(f"`{block.title}`: {escaped(block.text[0])}" for block in broken)
+
+
+def _differences(shown: ReleaseView, gate: GateReport) -> Iterator[str]:
     listed = shown.differences
     yield from _table(
         "\n| impact | what | before | after | |\n|---|---|---|---|---|", map(_difference, listed[:MOST_DIFFERENCES])
@@ -137,7 +166,7 @@ def _difference(row: Difference) -> tuple[object, ...]:
     return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.detail)
 
 
-def _tool_access(shown: View) -> Iterator[str]:
+def _tool_access(shown: ReleaseView) -> Iterator[str]:
     head = "| release | mode | tools offered | only in this mode | tool call | exit code |\n|---|---|---:|---|---|---:|"
     rows = (
         (escaped(release.release), row.mode, row.offered, escaped(row.alone), escaped(row.call), row.code)
@@ -151,7 +180,7 @@ def _failure(remark: Remark, clause: ClauseResult) -> str:
     why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
     # the blank lines make <pre> a separate block, which ends only at </pre>
     return (
-        f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.release.release)}: {escaped(clause.id)} "
+        f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.subject)}: {escaped(clause.id)} "
         f"({clause.severity}): {escaped(clause.detail)}</summary>\n\n{why}"
         f"<pre>\n{html.escape(evidence_text(clause.evidence))}\n</pre>\n\n</details>"
     )

@@ -29,8 +29,8 @@ from turngate_probes.journal.events import (
     TurnEvent,
 )
 from turngate_probes.report.github import commands_off
-from turngate_probes.report.problems import style_of
-from turngate_probes.report.view import label
+from turngate_probes.report.release_view import label
+from turngate_probes.report.text import style_of
 
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4

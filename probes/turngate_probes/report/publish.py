@@ -4,14 +4,19 @@ A command probes inside `live(output.progress)`, whose listener follows the jour
 returns the exit code.
 """
 
+import errno
+import io
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Never
 
-from msgspec import ValidationError, to_builtins
+from msgspec import Struct, ValidationError, to_builtins
+from rich.console import Console
 from rich.text import Text
 
 from turngate import EnvironmentFailed
@@ -19,16 +24,14 @@ from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
 from turngate_probes.report import github
-from turngate_probes.report.problems import Output
 from turngate_probes.report.source_locations import fallback_of, unplaced
-from turngate_probes.report.structs import GateReport, ProbeReport
-from turngate_probes.report.text import print_line, report_lines
-from turngate_probes.report.view import view
+from turngate_probes.report.text import Detail, print_line, report_lines
+from turngate_probes.report.view import View
 
 SARIF = ".sarif"
 # by module and function, because a run without --report needs none of them
 FORMATS = {
-    ".json": "turngate_probes.report.publish:json_text",
+    ".json": "turngate_probes.report.publish:as_json",
     ".xml": "turngate_probes.report.junit:junit",
     SARIF: "turngate_probes.report.sarif:sarif",
     ".md": "turngate_probes.report.markdown:markdown",
@@ -36,36 +39,69 @@ FORMATS = {
 }
 
 
-def publish(report: ProbeReport | GateReport, output: Output, journal: Path | None = None) -> int:
+class Output:
+    """The output options of a command. With JSON, standard output has only JSON, and text goes to standard error.
+
+    Progress has a separate console, which `--quiet` silences.
+    """
+
+    def __init__(
+        self, *, as_json: bool = False, reports: tuple[Path, ...] = (), detail: Detail = Detail.NORMAL
+    ) -> None:
+        self.as_json, self.reports, self.detail = as_json, reports, detail
+        stream = sys.stderr if as_json else sys.stdout
+        if isinstance(stream, io.TextIOWrapper):
+            # this terminal's encoding may lack characters that an engine wrote
+            stream.reconfigure(errors="backslashreplace")
+        self.console: Console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        self.progress = Console(quiet=True) if detail is Detail.QUIET else self.console
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> Never:
+        """Leave the exit code to the command; rich would exit with 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def publish(shown: View, output: Output, journal: Path | None = None) -> int:
     """Write a report as `write_reports` does, print its text, and return its exit code.
 
     `journal` is the path of the probe's events.
     """
-    write_reports(report, output)
+    write_reports(shown, output)
     with github.commands_off(output.console):
-        for depth, line in report_lines(report, journal, output.detail):
+        for depth, line in report_lines(shown, journal, output.detail):
             print_line(output.console, depth, line)
-        for note in _unplaced(report, output.reports):
+        for note in _unplaced(shown, output.reports):
             print_line(output.console, 0, Text(note))
-    github.announce(report, output.console)
-    return report.exit_code
+    github.announce(shown, output.console)
+    return shown.exit_code
 
 
-def write_reports(report: Any, output: Output) -> None:
+def write_reports(shown: View, output: Output) -> None:
     """Print a report as JSON if requested, and write it to each file by its suffix, completely or not at all.
 
     Raises ValueError if the report breaks its schema or a suffix is unknown, EnvironmentFailed if a file can't be
     written.
     """
+    _put(shown.report, output, lambda path: renderer(path)(shown))
+
+
+def write_json(report: Struct, output: Output) -> None:
+    """Do what `write_reports` does, with a report that has no format but JSON."""
+    _put(report, output, lambda _: json_text(report))
+
+
+def _put(report: Struct, output: Output, render: Callable[[Path], str]) -> None:
     if output.as_json or output.reports:
         checked(report)
     if output.as_json:
         print(json_text(report), end="", flush=True)  # noqa: T201 - also where standard output is closed
     for path in output.reports:
-        _write(path, renderer(path)(report))
+        _write(path, render(path))
 
 
-def checked(report: Any) -> None:
+def checked(report: Struct) -> None:
     """Raise ValueError if a report breaks its schema, which is a bug in turngate.
 
     Reads it back into its structs, from which the schema is generated: a hundred times as fast as the schema itself.
@@ -76,12 +112,17 @@ def checked(report: Any) -> None:
         raise ValueError(f"the report breaks its schema: {wrong}") from wrong
 
 
-def json_text(report: Any) -> str:
+def json_text(report: Struct) -> str:
     """Write a report as JSON."""
     return json.dumps(to_builtins(report), indent=2, allow_nan=False) + "\n"
 
 
-def renderer(path: Path) -> Callable[[ProbeReport | GateReport], str]:
+def as_json(shown: View) -> str:
+    """Render a report as JSON."""
+    return json_text(shown.report)
+
+
+def renderer(path: Path) -> Callable[[View], str]:
     """Return the function that renders the format of this file name; ValueError if its suffix is unknown."""
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{str(path)!r} has an unknown suffix; use one of {', '.join(FORMATS)}")
@@ -90,10 +131,10 @@ def renderer(path: Path) -> Callable[[ProbeReport | GateReport], str]:
     return partial(render, fallback=fallback_of(path)) if path.suffix.lower() == SARIF else render
 
 
-def _unplaced(report: ProbeReport | GateReport, paths: Iterable[Path]) -> list[str]:
+def _unplaced(shown: View, paths: Iterable[Path]) -> list[str]:
     """Tell the user where the results of a SARIF report point if they have no file in the user's repository."""
     written = [path for path in paths if path.suffix.lower() == SARIF]
-    if not written or not any(remark.rule and not remark.place for remark in view(report).remarks):
+    if not written or not any(remark.rule and not remark.place for remark in shown.remarks):
         return []
     return [unplaced(fallback_of(path)) for path in written]
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
+from turngate_probes.report.release_view import REMARK_LEVELS, ReleaseView, known
 from turngate_probes.report.source_locations import Place, unplaced
-from turngate_probes.report.structs import GateReport, ProbeReport
-from turngate_probes.report.view import REMARK_LEVELS, Remark, known, name_of, view
+from turngate_probes.report.view import Remark, View
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000
@@ -40,13 +40,12 @@ GATE_RULES = {
 Json = dict[str, Any]
 
 
-def sarif(report: ProbeReport | GateReport, fallback: str = UNPLACED) -> str:
+def sarif(shown: ReleaseView, fallback: str = UNPLACED) -> str:
     """Render a report; untested releases and excused failures are notifications, not results.
 
     Results without a known file in the user's repository point at the file `fallback`, and a notification says so.
     """
-    shown = view(report)
-    probe, what = shown.probe, "gate" if shown.gate else shown.probe.level
+    scope = "gate" if shown.gate else shown.probe.level
     results = [remark for remark in shown.remarks if remark.rule]
     notes = [_notification(remark) for remark in shown.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
@@ -55,20 +54,20 @@ def sarif(report: ProbeReport | GateReport, fallback: str = UNPLACED) -> str:
     if any(remark.place is None for remark in results):
         notes.append(_note("warning", unplaced(fallback)))
     run = {
-        "tool": {"driver": _driver(probe, [remark.rule for remark in results if remark.rule])},
-        "automationDetails": {"id": f"turngate/{what}/"},  # tells alerts apart from those of other runs
-        "invocations": [{"executionSuccessful": not probe.interrupted, "toolExecutionNotifications": notes}],
+        "tool": {"driver": _driver(shown, [remark.rule for remark in results if remark.rule])},
+        "automationDetails": {"id": f"turngate/{scope}/"},  # tells alerts apart from those of other runs
+        "invocations": [{"executionSuccessful": not shown.interrupted, "toolExecutionNotifications": notes}],
         "results": [_result(remark, remark.place or (fallback, 1)) for remark in results],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 
-def _driver(report: ProbeReport, rules: Iterable[str]) -> Json:
+def _driver(shown: View, rules: Iterable[str]) -> Json:
     ids = dict.fromkeys([*catalogue(), *rules])
     return {
         "name": "turngate",
-        "semanticVersion": visible(report.turngate),
+        "semanticVersion": visible(shown.turngate),
         "informationUri": INFORMATION,
         "rules": [_rule(name) for name in ids],
     }
@@ -91,9 +90,11 @@ def _rule(clause_id: str) -> Json:
 
 
 def _result(remark: Remark, place: Place) -> Json:
-    release, name = remark.release, name_of(remark.release)
+    release, name = remark.release, remark.subject
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
-    severity = {"severity": remark.result.severity} if remark.result else {}
+    properties = {"release": name} | ({"verdict": release.verdict, "source": release.source} if release else {})
+    if remark.result:
+        properties["severity"] = remark.result.severity
     return {
         "ruleId": visible(remark.rule or ""),
         "level": remark.level,
@@ -101,7 +102,7 @@ def _result(remark: Remark, place: Place) -> Json:
         "locations": [_location(*place)],
         # GitHub identifies an alert by the first
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
-        "properties": {"release": name, "verdict": release.verdict, "source": release.source, **severity},
+        "properties": properties,
     }
 
 
@@ -111,7 +112,7 @@ def _location(file: str, line: int) -> Json:
 
 def _notification(remark: Remark) -> Json:
     text = visible(bounded(remark.text, LONGEST_MESSAGE))
-    whole = text if remark.level == "note" else f"{name_of(remark.release)} {text}"
+    whole = text if remark.level == "note" else f"{remark.subject} {text}"
     return _note(remark.level, whole)
 
 

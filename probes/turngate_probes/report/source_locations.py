@@ -30,13 +30,18 @@ def use_anchor(file: Path | None) -> None:
     _anchors[:] = [path] if path else []
 
 
-def place_of(release: ReleaseReport, entry: str = "") -> Place | None:
-    """Return where a finding about a release belongs, or the baseline's `entry` itself; None if unknown."""
+def place_of(release: ReleaseReport | None, entry: str = "") -> Place | None:
+    """Return where a finding about a release belongs, or the baseline's `entry` itself; None if unknown.
+
+    `release` None: the finding is about an orchestrator, so the pin of an engine is not its place.
+    """
     if _anchors:
         return _anchors[0], 1
     file, _, line = entry.rpartition(":")
     named = below(file) if line.isdecimal() else None
-    return (named, int(line)) if named else _pin(root(), release.engine, release.version) or _workflow()
+    if named:
+        return named, int(line)
+    return (_pin(root(), release.engine, release.version) if release else None) or _workflow()
 
 
 def below(file: Path | str) -> str | None:

@@ -1,6 +1,12 @@
-"""The text of a report: a line for each release or the outcome of a gate, problems, actions, evidence, a summary."""
+"""The text of a report: releases or the outcome, problems, what to do, evidence, a summary.
 
-from collections.abc import Iterable, Iterator
+Problems are failures and open clauses, then stale, missing and not run ones. Each has its evidence: what turns and
+calls showed, as long as the command's output may be.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
@@ -8,20 +14,220 @@ from rich.padding import Padding
 from rich.text import Text
 
 from turngate.contract.clauses import Result
-from turngate.sanitize import bounded, visible
-from turngate_probes.report.problems import (
-    INDENT,
-    Detail,
-    Line,
-    evidence_lines,
-    failure_evidence,
-    labelled,
-    named,
-    problem_lines,
-    style_of,
+from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
+from turngate.sanitize import bounded, command_line, quoted_lines, visible
+from turngate_probes.report.release_view import (
+    ReleaseView,
+    basis,
+    counted,
+    known,
+    name_of,
+    probe_cases,
+    profile_of,
+    version_of,
 )
 from turngate_probes.report.structs import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, View, basis, counted, duration, known, profile_of, version_of, view
+from turngate_probes.report.view import ACTIONS, JudgedCase, View, duration
+
+
+class Detail(StrEnum):
+    """How much text is printed."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
+
+
+WORD = 200
+COMMAND = 1500
+EXCERPT = 1600
+MOST_REQUESTS = 4
+INDENT = "  "
+
+Line = tuple[int, Text]
+
+
+def evidence_text(evidence: Iterable[Evidence]) -> str:
+    """Write evidence as plain lines, as the text report does."""
+    lines = [(depth, line.plain) for item in evidence for depth, line in evidence_lines(item)]
+    least = min((depth for depth, _ in lines), default=0)
+    return "\n".join(INDENT * (depth - least) + line for depth, line in lines)
+
+
+def evidence_lines(evidence: Evidence) -> Iterator[Line]:
+    """Describe a turn (how it ended, its command, streams and requests) or a call."""
+    if isinstance(evidence, str):
+        yield 2, Text(f"turn {visible(evidence)}")
+        return
+    if isinstance(evidence, CallEvidence):
+        yield from _call(evidence)
+        return
+    code = "none" if evidence.exit_code is None else evidence.exit_code
+    yield 2, Text(visible(f"turn {evidence.turn}: ended by {evidence.ended}, exit code {code}"))
+    yield 3, Text("$ " + bounded(command_line(evidence.argv, WORD), COMMAND))
+    yield from _stream("stdout", evidence.stdout)
+    yield from _stream("stderr", evidence.stderr)
+    yield from _requests(evidence)
+
+
+def _call(call: CallEvidence) -> Iterator[Line]:
+    yield 2, Text(visible(f"call {call.call}: {call.method} {call.path}, response {call.status}"))
+    for label, text in (("request", call.sent), ("response", call.answer)):
+        if text is not None:
+            yield 3, Text(visible(f"{label}: {bounded(text, EXCERPT)}"))
+
+
+def _stream(name: str, stream: OutputExcerpt) -> Iterator[Line]:
+    yield 3, Text(f"{name}: {stream.bytes} bytes" if stream.bytes else f"{name}: empty")
+    if stream.excerpt.strip():
+        yield from ((4, Text(line)) for line in quoted_lines(bounded(stream.excerpt, EXCERPT)))
+
+
+def _requests(evidence: TurnEvidence) -> Iterator[Line]:
+    requests = evidence.requests
+    if requests is None:
+        return
+    if not requests:
+        yield 3, Text("the stub model backend received no request")
+    for request in requests[:MOST_REQUESTS]:
+        yield 3, Text(_request(request))
+    more = (evidence.requests_seen or 0) - min(len(requests), MOST_REQUESTS)
+    if more:
+        yield 3, Text(f"and {more} more requests")
+
+
+def _request(request: RequestExcerpt) -> str:
+    kind, model = request.protocol or "unknown path", request.model or "none"
+    said = request.last_user_text
+    parts = [
+        f"request: {request.method} {bounded(request.path, WORD)} ({kind}, model {model})",
+        f"nonces {' '.join(request.nonces) or 'none'}",
+        f"last user text {'none' if said is None else repr(bounded(said, WORD))}",
+        f"response: {request.reply}",
+    ]
+    return visible("; ".join(parts))
+
+
+MOST_EVIDENCE = 20
+MOST_NAMED = 4
+WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
+SEVEREST_FIRST = (*WORDS, "noted", "skipped")
+
+STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
+STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
+STYLES |= dict.fromkeys(("unanswered", "not run", "not tested", "interrupted"), "magenta")
+
+
+def style_of(word: str) -> str:
+    """Return the style of a verdict, result, outcome or impact; none for other words."""
+    return STYLES.get(word, "")
+
+
+def labelled(word: str, rest: str) -> Text:
+    """Return a line that begins with a word in its style."""
+    return Text.assemble((word, style_of(word)), f" {rest}")
+
+
+def named(releases: Sequence[str]) -> str:
+    """Return the names of releases, shortened to a few if there are many."""
+    more = len(releases) - MOST_NAMED
+    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
+    """Return a block for the releases that have problems; releases with the same problems share one."""
+    blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
+    for release in report.releases:
+        if lines := list(_block(release, _listed(report, release, detail), detail)):
+            key = (release.engine, *(line.plain for _, line in lines))
+            blocks.setdefault(key, (lines, []))[1].append(release)
+    for lines, releases in blocks.values():
+        yield 0, Text()
+        yield 0, _title(releases)
+        yield from lines
+
+
+def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
+    """Return the evidence of each failure, then a blank line; verbose text includes that of known caveats."""
+    shown = [
+        (release, case)
+        for release in report.releases
+        for case in _listed(report, release, detail)
+        if case.clause and case.clause.evidence and case.clause.result in (Result.FAIL, Result.DEVIATES)
+    ]
+    if not shown:
+        return
+    yield 0, Text("Evidence", "bold")
+    for release, case in shown[:MOST_EVIDENCE]:
+        yield 1, labelled(_word(case), f"{name_of(release)} {visible(case.name)}")
+        for evidence in case.clause.evidence if case.clause else ():
+            yield from evidence_lines(evidence)
+    if len(shown) > MOST_EVIDENCE:
+        yield 1, Text(f"and {len(shown) - MOST_EVIDENCE} more in the journal and the reports")
+    yield 0, Text()
+
+
+def _listed(report: ProbeReport, release: ReleaseReport, detail: Detail) -> list[JudgedCase]:
+    cases = [case for case in probe_cases(release, report.fail_on) if _is_listed(case, detail)]
+    return sorted(cases, key=lambda case: SEVEREST_FIRST.index(case.judgement))
+
+
+def _is_listed(case: JudgedCase, detail: Detail) -> bool:
+    if case.judgement == "noted" and case.kind == "caveat":
+        return detail is Detail.VERBOSE
+    return case.judgement != "passed" and (detail is not Detail.QUIET or not case.text.startswith(Result.UNSUPPORTED))
+
+
+def _title(releases: Sequence[ReleaseReport]) -> Text:
+    first = releases[0]
+    versions = named([visible(release.version or "?") for release in releases])
+    where = "; ".join(filter(None, (first.executable or f"from {first.source}", first.note)))
+    about = f" ({visible(where)})" if len(releases) == 1 else ""
+    return Text.assemble((f"{visible(first.engine)} {versions}", "bold"), about)
+
+
+def _block(release: ReleaseReport, cases: Iterable[JudgedCase], detail: Detail) -> Iterator[Line]:
+    clauses = {clause.id: clause for clause in release.clauses}
+    if failed := release.failed:
+        yield 1, labelled("not tested", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
+        return
+    listed = [(case, clauses.get(case.name)) for case in cases]
+    shared = Counter((_word(case), clause.detail) for case, clause in listed if clause and _not_run(clause))
+    for case, clause in listed:
+        if clause is None:
+            yield 1, labelled(_word(case), visible(case.text))
+        elif not _not_run(clause) or shared[_word(case), clause.detail] == 1:
+            yield from _clause(case, clause, detail)
+    for (word, why), times in shared.items():
+        if times > 1:
+            ids = [case.name for case, clause in listed if clause and (_word(case), clause.detail) == (word, why)]
+            which = f": {', '.join(ids)}" if times < len(release.clauses) else ""
+            yield 1, labelled(word, visible(f"{times} of {len(release.clauses)} clauses, {why}{which}"))
+    if listed and release.unverified and detail is not Detail.QUIET:
+        yield 1, Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
+    if detail is Detail.VERBOSE:
+        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU time")
+
+
+def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[Line]:
+    entry = known(clause.id)
+    yield 1, labelled(_word(case), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
+    is_caveat = (case.judgement, case.kind) == ("failed", "caveat")
+    yield 2, Text(visible(f"known caveat: {clause.detail}" if is_caveat else clause.detail))
+    if entry and detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
+        yield 2, Text(f"why: {entry.why}")
+
+
+def _word(case: JudgedCase) -> str:
+    """Return the first word of a line."""
+    if case.judgement in WORDS:
+        return "crashed" if case.kind == "crashed" else WORDS[case.judgement]
+    return "known caveat" if case.kind == "caveat" else case.text.partition(":")[0]
+
+
+def _not_run(clause: ClauseResult) -> bool:
+    return clause.result is Result.NOT_RUN
+
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
@@ -39,18 +245,42 @@ def print_line(console: Console, depth: int, line: Text) -> None:
         console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
 
 
-def report_lines(
-    report: ProbeReport | GateReport, journal: Path | None, detail: Detail = Detail.NORMAL
-) -> Iterator[Line]:
+def report_lines(shown: View, journal: Path | None = None, detail: Detail = Detail.NORMAL) -> Iterator[Line]:
     """Return the lines of a whole report with their depth; `journal` is the path of its events."""
-    shown, before = view(report), True
-    for line in _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail):
+    before = True
+    for line in _lines(shown, journal, detail):
         if before or line[1]:  # a missing part leaves no second blank line
             yield line
         before = bool(line[1])
 
 
-def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
+def _lines(shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
+    if not isinstance(shown, ReleaseView):
+        return _of_orchestrator(shown)
+    return _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail)
+
+
+def _of_orchestrator(shown: View) -> Iterator[Line]:
+    """Return the lines after those of the scenarios: the verdict, and the broken rules with their scenarios."""
+    yield 0, Text()
+    counts = ", ".join(f"{each.count} {each.word}" for each in shown.counts if each.count)
+    yield 0, Text.assemble((shown.outcome, style_of(shown.outcome)), f": {counts or 'nothing was tested'}")
+    broken = [remark for remark in shown.remarks if remark.rule]
+    for rule, promise in {remark.rule: remark.promise for remark in broken}.items():
+        yield 1, Text(f"{rule}: {promise}")
+        yield 2, Text(f"broken in {', '.join(dict.fromkeys(each.about for each in broken if each.rule == rule))}")
+    for remark in shown.remarks:
+        if remark.level == "note":
+            yield 1, Text(visible(remark.text))
+    yield from _ending(shown)
+
+
+def _ending(shown: View) -> Iterator[Line]:
+    yield 0, Text(f"exit code {shown.exit_code}: {shown.meaning}")
+    yield 0, Text(duration(shown.seconds))
+
+
+def _of_probe(report: ProbeReport, shown: ReleaseView, journal: Path | None, detail: Detail) -> Iterator[Line]:
     yield from _headlines(report.releases)
     yield from problem_lines(report, detail)
     if detail is Detail.QUIET:
@@ -72,7 +302,7 @@ def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: De
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
 
 
-def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
+def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator[Line]:
     """Return the lines of a gate; differences without consequences are only counted."""
     yield 0, Text(shown.headline, style_of(report.outcome))
     yield from ((1, _shortened(reason)) for reason in report.reasons)
@@ -100,8 +330,7 @@ def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
     yield 0, Text(f"differences: {counts or 'none'}")
-    yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
-    yield 0, Text(duration(report.seconds))
+    yield from _ending(shown)
 
 
 def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
@@ -170,7 +399,7 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
 
 
-def _tool_access(shown: View) -> Iterator[Line]:
+def _tool_access(shown: ReleaseView) -> Iterator[Line]:
     """Return the tools offered in each mode and the outcome of a call, with a blank line after them."""
     listed = shown.tool_access
     if not listed:

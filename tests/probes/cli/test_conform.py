@@ -28,7 +28,7 @@ def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (("--interactive", "--", "true"), "--interactive needs --observe"),
         (("--observe", "--scenario", "no-id", "--", "true"), "can't be combined"),
         (("--engine", "codex=/bin/true", "--", "true"), "names an executable"),
-        (("--report", "r.html", "--", "true"), "unknown suffix"),
+        (("--report", "r.sarif", "--", "true"), "unknown suffix"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from tests.probes.report import samples
 from turngate import EnvironmentFailed, cli
 from turngate_probes.cli import options
-from turngate_probes.report.problems import Output
-from turngate_probes.report.publish import json_text
+from turngate_probes.report.publish import Output, json_text
 from turngate_probes.report.source_locations import use_anchor
 
 

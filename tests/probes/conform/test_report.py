@@ -6,7 +6,18 @@ import pytest
 
 from tests.probes.conform.reports import EXCUSED, FAILED, MILD, REPORT, ROWS, row
 from tests.probes.conform.test_judge import call
-from turngate_probes.conform.report import Conformance, Result, ScenarioRow, call_row, exit_code, severity_of, verdict
+from turngate_probes.conform.report import (
+    Conformance,
+    Result,
+    ScenarioRow,
+    call_row,
+    excuses,
+    exit_code,
+    expected_breaches,
+    severity_of,
+    stale,
+    verdict,
+)
 from turngate_probes.report.publish import checked
 
 PASS, SKIP = ROWS[0], ROWS[4]
@@ -59,3 +70,22 @@ def test_a_call_is_shown() -> None:
     assert (len(shown.argv[0]), shown.exit_code, shown.signals, shown.session) == (201, None, ("SIGTERM",), "s1")
     assert severity_of(FAILED.rule) == FAILED.severity
     assert Path(shown.cwd) == Path("/work")
+
+
+BASELINE = """
+- {rule: orchestrator.ends-hangs, reason: its SDK has no deadline, engine: codex, until: 0.170.0}
+- {rule: orchestrator.stdin, reason: it leaves stdin open, scenario: reads-stdin-first}
+"""
+
+
+def test_entries_of_a_baseline_excuse_breaches(tmp_path: Path) -> None:
+    """An entry excuses its rule, in its scenario, with its engine and releases. Others are named as stale."""
+    file = tmp_path / "b.yaml"
+    file.write_text(BASELINE)
+    hangs, stdin = expected_breaches(file)
+    assert excuses(hangs, "codex", "0.169.0", "anything", "orchestrator.ends-hangs")
+    assert not excuses(hangs, "codex", "0.170.0", "anything", "orchestrator.ends-hangs")
+    assert not excuses(hangs, "gemini", "0.1.0", "anything", "orchestrator.ends-hangs")
+    assert not excuses(stdin, "codex", "0.1.0", "two-turns", "orchestrator.stdin")
+    assert excuses(stdin, "codex", "0.1.0", "reads-stdin-first", "orchestrator.stdin")
+    assert stale((hangs, stdin), [hangs]) == ("orchestrator.stdin reads-stdin-first",)

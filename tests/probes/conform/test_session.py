@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
-from turngate_probes.conform.baseline import ExpectedBreach
 from turngate_probes.conform.calls import Call, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Evidence, Ran
@@ -17,6 +16,7 @@ from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
 from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, Session
 from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.report.baseline import ExpectedBreach
 
 CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")
 CLAUDE = load_contract("claude", "2.1.330")

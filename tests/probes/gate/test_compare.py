@@ -4,8 +4,7 @@ from typing import Any
 
 from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
-from turngate_probes.gate.baseline import UNASKED
-from turngate_probes.gate.compare import ReleaseSurface, Side, differences, surface, unasked
+from turngate_probes.gate.compare import UNASKED, ReleaseSurface, Side, differences, surface, unasked
 from turngate_probes.journal.events import PageEvent
 from turngate_probes.report.structs import Difference, Impact
 

@@ -19,28 +19,29 @@ from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
+from turngate_probes.report.release_view import ReleaseView, view
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.structs import GateReport
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.view import view
+from turngate_probes.report.view import View
 
 Make = Callable[[], GateReport]
 EVERY = [views.green_by_baseline, views.green_with_changes, views.red_by_a_tool, views.red_by_all, views.unanswered]
 
 
-def as_text(report: GateReport) -> str:
+def as_text(shown: View) -> str:
     """Return the lines that are printed."""
-    return "\n".join(str(line) for _, line in report_lines(report, None))
+    return "\n".join(str(line) for _, line in report_lines(shown))
 
 
 def annotated(report: GateReport) -> str:
     """Return the annotations as text."""
-    return "\n".join(annotations(report))
+    return "\n".join(annotations(view(report)))
 
 
 def run_of(report: GateReport) -> Any:
     """Return the only run of the SARIF log."""
-    (run,) = json.loads(sarif(report))["runs"]
+    (run,) = json.loads(sarif(view(report)))["runs"]
     return run
 
 
@@ -50,7 +51,7 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
     report = make()
     count = len(report.reasons)
     assert (report.exit_code != 0) is (count > 0)
-    root = ET.fromstring(junit(report))
+    root = ET.fromstring(junit(view(report)))
     assert int(root.get("failures", "")) + int(root.get("errors", "")) == count
     assert [suite.get("name") for suite in root] == [views.NEW], "the older release is there to be compared with"
     wrong = [result for result in run_of(report)["results"] if result["level"] == "error"]
@@ -61,7 +62,7 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     """In a green gate, excused failures are skipped with their reason, and degraded ones are warnings."""
     report = views.green_by_baseline()
-    cases = {case.get("name"): case for case in ET.fromstring(junit(report)).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(view(report))).iter("testcase")}
     skipped = cases[views.DEAD].find("skipped")
     assert skipped is not None
     assert skipped.get("message") == "excused by the baseline (mended upstream): resume.dead-handle fails: exit code 0"
@@ -72,12 +73,12 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
     assert "green, changes required: 2 changes to your orchestrator" in changes["message"]["text"]
     assert [remark.level for remark in view(report).remarks] == ["warning", "note", "note"]
-    assert "Excused by the baseline" in markdown(report)
+    assert "Excused by the baseline" in markdown(view(report))
 
 
 def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
     """An unasked tool call and an obsolete baseline entry have their own test case and SARIF rule."""
-    cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_a_tool())).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(view(views.red_by_a_tool()))).iter("testcase")}
     failure = cases["call interactive"].find("failure")
     assert failure is not None
     assert failure.get("type") == "call"
@@ -89,7 +90,7 @@ def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
 
 def test_a_clause_that_fails_has_its_evidence() -> None:
     """A failing clause has its evidence, as in the report of a probe."""
-    cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_all())).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(view(views.red_by_all()))).iter("testcase")}
     assert "$ codex exec --json" in (cases[views.DEAD].findtext("failure") or "")
 
 
@@ -97,7 +98,7 @@ def test_a_clause_that_fails_has_its_evidence() -> None:
 def test_the_page_says_what_the_gate_does(make: Make) -> None:
     """The page has the gate's headline, exit code, reasons and required changes, not those of the probes."""
     report = make()
-    shown = page(report)
+    shown = page(view(report))
     assert f"<h1>{view(report).headline}</h1>" in shown
     assert f"Exit code {report.exit_code}: " in shown
     assert "releases are broken" not in shown
@@ -108,9 +109,9 @@ def test_the_page_says_what_the_gate_does(make: Make) -> None:
 
 def test_the_page_has_the_table_of_differences() -> None:
     """The page has the table of differences, and the matrix marks excused clauses."""
-    shown = page(views.red_by_a_tool())
+    shown = page(view(views.red_by_a_tool()))
     assert "<td>denied</td><td>executed</td>" in shown
-    assert 'data-state="excused"' in page(views.green_by_baseline())
+    assert 'data-state="excused"' in page(view(views.green_by_baseline()))
 
 
 def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
@@ -123,20 +124,18 @@ def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
     assert json.loads(json_text(same))["changes-required"] is False
 
 
-@pytest.mark.parametrize(
-    "render", [junit, sarif, markdown, page, as_text, lambda report: "\n".join(annotations(report))]
-)
-def test_every_format_says_that_a_green_upgrade_requires_changes(render: Callable[[GateReport], str]) -> None:
+@pytest.mark.parametrize("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])
+def test_every_format_says_that_a_green_upgrade_requires_changes(render: Callable[[ReleaseView], str]) -> None:
     """Every format says so if a green upgrade requires changes, and only then."""
-    assert "green, changes required" in render(views.green_with_changes())
-    assert "changes required" not in render(views.of(views.release(views.NEW), views.release("codex@0.170.0")))
+    assert "green, changes required" in render(view(views.green_with_changes()))
+    assert "changes required" not in render(view(views.of(views.release(views.NEW), views.release("codex@0.170.0"))))
 
 
 @pytest.mark.parametrize("render", [markdown, page, as_text])
-def test_what_an_orchestrator_must_do_is_one_section_near_the_top(render: Callable[[GateReport], str]) -> None:
+def test_what_an_orchestrator_must_do_is_one_section_near_the_top(render: Callable[[ReleaseView], str]) -> None:
     """Each format has one section of required changes, in the report's order: new ones first, marked as new."""
     report = views.green_with_changes()
-    text = re.sub(r"</?\w[^>]*>|\*\*|&#\d+;", " ", render(report))
+    text = re.sub(r"</?\w[^>]*>|\*\*|&#\d+;", " ", render(view(report)))
     assert text.count("What your orchestrator must do") == 1
     section = text[text.index("What your orchestrator must do") :]
     actions = [action.text.partition(",")[0] for action in report.actions]
@@ -162,8 +161,8 @@ def test_a_report_is_rendered_again_as_the_gate_did(
     source.write_text(json_text(report))
     files = ("--report", str(xml), "--report", str(tmp_path / "x.html"))
     assert cli.run(["report", str(source), *files]) == report.exit_code
-    assert xml.read_text() == junit(report)
-    assert (tmp_path / "x.html").read_text() == page(report)
+    assert xml.read_text() == junit(view(report))
+    assert (tmp_path / "x.html").read_text() == page(view(report))
     assert f"exit code {report.exit_code}" in capsys.readouterr().out
 
 
@@ -171,13 +170,13 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     """Hostile text never becomes markup, a command or a control character, and the report can be loaded again."""
     report = views.hostile()
     assert len(report.reasons) == 3
-    markup = (junit(report), page(report), markdown(report))
+    markup = (junit(view(report)), page(view(report)), markdown(view(report)))
     assert not any("<img" in text for text in markup)
-    for text in (*markup, sarif(report), *annotations(report)):
+    for text in (*markup, sarif(view(report)), *annotations(view(report))):
         assert not {"\x1b", "\x00", "\ud800", "\u202e", "\r"} & set(text)
-    assert "window.hacked" in page(report)
-    assert "<script>window" not in page(report)
-    assert all(len(line.splitlines()) == 1 for line in annotations(report))
+    assert "window.hacked" in page(view(report))
+    assert "<script>window" not in page(view(report))
+    assert all(len(line.splitlines()) == 1 for line in annotations(view(report)))
     (tmp_path / "gate.json").write_text(json_text(report))
     assert load_gate(tmp_path / "gate.json") == report
 

@@ -27,6 +27,7 @@ from turngate_probes.journal.tool_access import (
 )
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
+from turngate_probes.report.release_view import view
 from turngate_probes.report.text import print_line, report_lines
 
 
@@ -142,10 +143,10 @@ def test_every_table_of_tool_access_names_them(kind: str) -> None:
     first = structs.replace(report.releases[0], tool_access=offered(["read"], ["read", "write_file"]))
     report = structs.replace(report, releases=(first, *report.releases[1:]))
     console = Console(file=io.StringIO(), width=500)
-    for depth, line in report_lines(report, Path("journal")):
+    for depth, line in report_lines(view(report), Path("journal")):
         print_line(console, depth, line)
     assert isinstance(console.file, io.StringIO)
-    rendered = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
+    rendered = {"text": console.file.getvalue(), "markdown": markdown(view(report)), "page": page(view(report))}[kind]
     assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", rendered)
 
 

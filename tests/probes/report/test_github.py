@@ -10,9 +10,9 @@ from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.github import annotations
-from turngate_probes.report.problems import Output
 from turngate_probes.report.progress import live
-from turngate_probes.report.publish import publish
+from turngate_probes.report.publish import Output, publish
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
@@ -30,13 +30,13 @@ def published(report: ProbeReport) -> list[str]:
     """Publish a report and return the printed lines."""
     output, printed = Output(), io.StringIO()
     output.console = Console(file=printed, width=80)
-    publish(report, output, Path("journal"))
+    publish(view(report), output, Path("journal"))
     return printed.getvalue().splitlines()
 
 
 def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
     """Broken or unanswered is an error, degraded a warning, a known caveat a notice, each at the engine's pin."""
-    unasked, broken, degraded, stale, caveat = annotations(samples.mixed())
+    unasked, broken, degraded, stale, caveat = annotations(view(samples.mixed()))
     assert unasked == (
         "::error file=probes/turngate_probes/releases/pins/opencode/package.json,line=5,"
         "title=opencode@1.0.0::could not be tested: npm is absent"
@@ -55,15 +55,15 @@ def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
 
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
     """GitHub silently drops more than ten annotations of a kind, so the last line counts the rest."""
-    assert len(annotations(samples.many(10))) == 10
-    lines = annotations(samples.many(25))
+    assert len(annotations(view(samples.many(10)))) == 10
+    lines = annotations(view(samples.many(25)))
     assert len(lines) == 10
     assert lines[-1] == "::error title=turngate::16 more: see the summary"
 
 
 def test_no_text_of_an_engine_is_a_command() -> None:
     """Each annotation is one line, and engine output can't add properties to it."""
-    for line in annotations(samples.hostile()):
+    for line in annotations(view(samples.hostile())):
         assert COMMAND.fullmatch(line), line
         assert "\x1b" not in line
 
@@ -75,7 +75,7 @@ def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
     assert stop
     end = lines.index(f"::{stop[1]}::")
     assert end > 10
-    assert lines[end + 1 :] == annotations(samples.mixed())
+    assert lines[end + 1 :] == annotations(view(samples.mixed()))
     assert "1 of 4 releases is broken" in summary.read_text()
 
 

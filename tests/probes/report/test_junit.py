@@ -11,6 +11,7 @@ from tests.probes.report import samples
 from turngate.contract.verdict import FailOn
 from turngate_probes.report.build import build
 from turngate_probes.report.junit import junit
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport
 
 # the attributes and children of each element; the first ones are required
@@ -32,14 +33,14 @@ SHAPE = {
 
 def cases(report: ProbeReport) -> dict[str, ET.Element]:
     """Return every case by `suite/name`."""
-    root = ET.fromstring(junit(report))
+    root = ET.fromstring(junit(view(report)))
     return {f"{suite.get('name')}/{case.get('name')}": case for suite in root for case in suite.iter("testcase")}
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
 def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], ProbeReport]) -> None:
     """Every element has the required attributes, and only known children."""
-    root = ET.fromstring(junit(make()))
+    root = ET.fromstring(junit(view(make())))
     for element in root.iter():
         attributes, children = SHAPE[element.tag]
         assert set(element.attrib) == attributes
@@ -86,7 +87,7 @@ def test_each_result_is_told_as_readers_take_it() -> None:
 
 def test_counts_agree_with_what_they_count() -> None:
     """The counts of each suite, and their totals, match the cases."""
-    root = ET.fromstring(junit(samples.mixed()))
+    root = ET.fromstring(junit(view(samples.mixed())))
     for counted in (root, *root):
         assert int(counted.get("tests", "")) == len(list(counted.iter("testcase")))
         for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -113,7 +114,7 @@ def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
 
 def test_characters_that_xml_can_not_hold_are_written_out() -> None:
     """Characters that XML can't hold are escaped, and literal escapes in the output stay distinguishable."""
-    text = junit(samples.hostile())
+    text = junit(view(samples.hostile()))
     assert not {"\x00", "\x1b", "\ud800", "\ufffe", "\u202e"} & set(text)
     assert r"\x1b[31m\x00\ud800\ufffe\u202e" in text
     text.encode()

@@ -9,6 +9,7 @@ from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import markdown as subject
 from turngate_probes.report.markdown import markdown
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport
 
 OURS = {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
@@ -42,7 +43,9 @@ class Reader(HTMLParser):
 def read(report: ProbeReport) -> Reader:
     """Render Markdown as GitHub does, and parse the page."""
     reader = Reader()
-    reader.feed(MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").render(markdown(report)))
+    reader.feed(
+        MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").render(markdown(view(report)))
+    )
     return reader
 
 
@@ -84,7 +87,7 @@ def test_a_verdict_that_rests_on_recordings_says_so() -> None:
     shown = read(samples.of(replayed))
     assert shown.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
     assert shown.texts["td"][1] == "✅ compatible, from recordings"
-    assert "recordings" not in markdown(samples.mixed())
+    assert "recordings" not in markdown(view(samples.mixed()))
 
 
 def test_nothing_that_an_engine_wrote_is_markup() -> None:
@@ -93,9 +96,9 @@ def test_nothing_that_an_engine_wrote_is_markup() -> None:
     assert {tag for tag, _ in shown.elements} <= OURS
     assert {tuple(attributes.items()) for _, attributes in shown.elements} <= {(), (("style", "text-align:right"),)}
     assert shown.texts["td"][0].startswith("</script><script>")
-    rows = [len(line.split("|")) for line in markdown(samples.hostile()).splitlines() if line.startswith("| ")]
+    rows = [len(line.split("|")) for line in markdown(view(samples.hostile())).splitlines() if line.startswith("| ")]
     assert len(shown.texts["td"]) + len(shown.texts["th"]) == sum(count - 2 for count in rows)
-    text = markdown(samples.hostile())
+    text = markdown(view(samples.hostile()))
     assert "@all" not in text.partition("<pre>")[0]
     assert not {"\x00", "\x1b", "\u202e"} & set(text)
 
@@ -104,7 +107,7 @@ def test_nothing_that_an_engine_wrote_is_markup() -> None:
 def test_it_is_never_longer_than_github_shows(text: str) -> None:
     """A long report leaves out whole failures, and counts them, to stay within GitHub's limit."""
     report = samples.many(400, text)
-    written = markdown(report)
+    written = markdown(view(report))
     assert len(written.encode()) <= subject.MOST_BYTES
     assert len(written.encode()) > subject.MOST_BYTES * 0.9
     shown = written.count("<details>")
@@ -114,4 +117,4 @@ def test_it_is_never_longer_than_github_shows(text: str) -> None:
 
 def test_an_empty_report_says_so() -> None:
     """A report without releases says so."""
-    assert "Nothing was probed" in markdown(samples.of())
+    assert "Nothing was probed" in markdown(view(samples.of()))

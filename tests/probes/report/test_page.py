@@ -12,6 +12,7 @@ from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import page as subject
 from turngate_probes.report.page import page
+from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport
 
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
@@ -25,7 +26,7 @@ class PageReader(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.raw: dict[str, list[str]] = {"script": [], "style": [], "pre": []}
         self._in: list[str] = []
-        self.feed(page(report))
+        self.feed(page(view(report)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element."""
@@ -82,7 +83,7 @@ def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -
 
 def test_hostile_text_is_text() -> None:
     """Hostile engine output is shown unchanged, in the same elements as harmless text."""
-    text = page(samples.hostile())
+    text = page(view(samples.hostile()))
     assert not {"\x00", "\x1b", "\ud800", "\u202e"} & set(text)
     assert text.count("<script") == text.count("</script") == 1
     assert "window.hacked" in text
@@ -102,28 +103,28 @@ def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
     assert "gemini 0.61.0, prompt.large: stale" in labels
     assert "opencode 1.0.0: unanswered" in labels
     assert any("$ " not in text and "codex exec --json" in text for text in reader.raw["pre"])
-    text = page(report)
+    text = page(view(report))
     assert "/v1/responses" in text
     assert "tgn-0011223344556677" in text
 
 
 def test_the_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page has a size limit. What is left out is named, and failures are left out last."""
-    monkeypatch.setattr(subject, "MOST_EVIDENCE", 20_000)
+    monkeypatch.setattr(subject, "MOST_EVIDENCE", 15_000)
     report = samples.many(6)
-    text = page(report)
+    text = page(view(report))
     assert text.count("to limit the size of this page") == 6 - text.count('<pre class="argv"')
     assert text.count('<pre class="argv"') == 2
 
 
 def test_a_report_of_nothing_is_a_page() -> None:
     """The page of a report without releases says so."""
-    assert "Nothing was probed." in page(samples.of())
+    assert "Nothing was probed." in page(view(samples.of()))
 
 
 def test_a_caveat_is_shown_with_what_to_do() -> None:
     """A caveat is shown with its explanation in its cell, and once near the top, after new problems."""
-    text = page(samples.mixed())
+    text = page(view(samples.mixed()))
     assert 'aria-label="gemini 0.61.0, resume.other-cwd: known caveat"' in text
     assert 'aria-label="gemini 0.61.0: compatible, 1 known caveat"' in text
     assert 'tied<span class="action"><b>Your orchestrator must:</b> stay in the directory of the first turn' in text

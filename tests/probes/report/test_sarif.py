@@ -12,6 +12,7 @@ from jsonschema import Draft4Validator
 from tests.probes.gate import views
 from tests.probes.report import samples
 from turngate_probes.report import sarif as subject
+from turngate_probes.report.release_view import view
 from turngate_probes.report.sarif import GATE_RULES, UNPLACED, sarif
 from turngate_probes.report.structs import Difference, GateReport, ProbeReport
 
@@ -22,7 +23,7 @@ PIN = "probes/turngate_probes/releases/pins/codex/package.json"
 
 def run_of(report: ProbeReport | GateReport) -> Any:
     """Return the only run of a valid log in which every result has a location in this repository."""
-    log = json.loads(sarif(report))
+    log = json.loads(sarif(view(report)))
     assert [error.message for error in OFFICIAL.iter_errors(log)] == []
     (run,) = log["runs"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -91,7 +92,7 @@ def test_a_result_whose_place_is_not_known_points_at_the_report(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKFLOW_REF", raising=False)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
-    (run,) = json.loads(sarif(samples.mixed(), "reports/a b.sarif"))["runs"]
+    (run,) = json.loads(sarif(view(samples.mixed()), "reports/a b.sarif"))["runs"]
     uris = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
     assert uris == {"reports/a%20b.sarif"}
     note = run["invocations"][0]["toolExecutionNotifications"][-1]

@@ -9,8 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
-from turngate_probes.report.problems import Detail
-from turngate_probes.report.text import print_line, report_lines
+from turngate_probes.report.release_view import view
+from turngate_probes.report.text import Detail, print_line, report_lines
 
 JOURNAL = Path("/runs/journal.ndjson")
 ARGV = ["codex", "exec", "--json", "two\nlines"]
@@ -20,7 +20,7 @@ def text(*events: Event, width: int = 80, terminal: bool = False, detail: Detail
     """Return the final text of a probe, as printed to a pipe, or to a terminal of this width."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
-    for depth, line in report_lines(build(events), JOURNAL, detail):
+    for depth, line in report_lines(view(build(events)), JOURNAL, detail):
         print_line(console, depth, line)
     return file.getvalue()
 

@@ -1,22 +1,27 @@
-"""What every format shows is decided in one place."""
+"""Words that every format uses."""
 
-from tests.probes.gate import views
-from tests.probes.report import journals as j
-from tests.probes.report import samples
-from turngate_probes.report.view import view
+import pytest
 
-
-def test_verdicts_are_counted_the_worst_first() -> None:
-    """Verdicts are counted, the worst first, and verdicts without a release count 0."""
-    counts = view(samples.of(samples.whole(verdict="degraded"))).verdicts
-    assert list(counts.items()) == [("broken", 0), ("unanswered", 0), ("degraded", 1), ("compatible", 0)]
+from turngate_probes.report.view import Remark, duration
 
 
-def test_clauses_that_fell_with_others_stand_apart() -> None:
-    """Clauses that could not run because another one failed are listed separately, not as differences."""
-    lost = [j.clause(name, "not_run", detail="needs", needs=["handle.present"]) for name in ("handle.place",)]
-    failed = j.clause("handle.present", "fail", detail="no id")
-    shown = view(views.of(views.release(views.OLD), views.release(views.NEW, failed, *lost, verdict="broken")))
-    assert [row.subject for row in shown.fallen] == ["handle.place"]
-    assert "handle.present" in {row.subject for row in shown.differences}
-    assert "handle.place" not in {row.subject for row in shown.differences}
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.44, "0.4 s"),
+        (9.96, "10 s"),
+        (12.2, "12 s"),
+        (59.7, "1 min 0 s"),
+        (183, "3 min 3 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
+    """Durations are written in seconds, minutes, or hours."""
+    assert duration(seconds) == text
+
+
+def test_a_remark_names_its_subject_once() -> None:
+    """What the remark is about may begin with the subject, or be missing."""
+    titles = [Remark("codex@1.0.0", "error", about, "x").title for about in ("a.b", "codex@1.0.0: a.b", "")]
+    assert titles == ["codex@1.0.0 a.b", "codex@1.0.0 a.b", "codex@1.0.0"]

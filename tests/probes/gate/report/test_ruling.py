@@ -12,12 +12,13 @@ from tests.probes.gate import views
 from tests.probes.gate.release_samples import clause, release
 from tests.probes.report import journals as j
 from turngate.contract.verdict import ClauseResult, FailOn
-from turngate_probes.gate.baseline import UNASKED
+from turngate_probes.gate.compare import UNASKED
 from turngate_probes.gate.report import CODES, rule, sentences
 from turngate_probes.journal.events import Event
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
+from turngate_probes.report.release_view import view
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.structs import (
     Difference,
@@ -232,7 +233,7 @@ def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
 
 def of_text(report: GateReport) -> str:
     """Read the judgement from the first word of the headline and the listed failures."""
-    first, *rest = [line.plain for _, line in report_lines(report, None)]
+    first, *rest = [line.plain for _, line in report_lines(view(report), None)]
     said = re.split(r"\W+", first.partition(": ")[2])[0]
     outcome = {"green": "passed", "red": "failed", "unanswered": "open"}[said]
     return "warned" if outcome == "passed" and any(line.startswith("fail ") for line in rest) else outcome
@@ -240,7 +241,7 @@ def of_text(report: GateReport) -> str:
 
 def of_junit(report: GateReport) -> str:
     """Read the judgement from the counts and cases of the only suite."""
-    (suite,) = ET.fromstring(junit(report))
+    (suite,) = ET.fromstring(junit(view(report)))
     said = [element.text or "" for element in suite.iter("system-out")]
     red = "failed" if int(suite.get("failures", "")) else "open" if int(suite.get("errors", "")) else ""
     return red or ("warned" if any(text.startswith("degraded: ") for text in said) else "passed")
@@ -248,7 +249,7 @@ def of_junit(report: GateReport) -> str:
 
 def of_markdown(report: GateReport) -> str:
     """Read the judgement from the headline's symbol and the rows of the differences."""
-    text = markdown(report)
+    text = markdown(view(report))
     outcome = {"✅": "passed", "❌": "failed", "❔": "open"}[text.split()[1]]
     fails = re.search(r"degraded \| clause \S+ \| \S+ \| fail ", text)
     return "warned" if outcome == "passed" and fails else outcome
@@ -256,7 +257,7 @@ def of_markdown(report: GateReport) -> str:
 
 def of_sarif(report: GateReport) -> str:
     """Read the judgement from the results; unanswered clauses have their own rule."""
-    (run,) = json.loads(sarif(report))["runs"]
+    (run,) = json.loads(sarif(view(report)))["runs"]
     judged = {(result["level"], result["ruleId"] == "gate.unanswered") for result in run["results"]}
     return "failed" if ("error", False) in judged else "open" if judged == {("error", True)} else _mildest(judged)
 
@@ -265,7 +266,7 @@ def of_annotations(report: GateReport) -> str:
     """Read the judgement from the kinds of annotations."""
     kinds = {
         (line.split()[0].strip(":"), bool(re.search("could not be tested", line)))
-        for line in annotations(report)
+        for line in annotations(view(report))
         if not line.startswith("::notice")
     }
     return "failed" if ("error", False) in kinds else "open" if kinds == {("error", True)} else _mildest(kinds)

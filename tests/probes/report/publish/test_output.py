@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from turngate_probes.report.problems import Detail, Output
+from turngate_probes.report.publish import Output
+from turngate_probes.report.text import Detail
 
 
 def test_text_makes_room_for_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,15 +22,16 @@ from turngate_probes.report.build import code_of
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
+from turngate_probes.report.release_view import judged, view
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.view import JudgedCase, judged, view
+from turngate_probes.report.view import JudgedCase
 
 
 def cases(report: ProbeReport, number: int) -> dict[str, JudgedCase]:
     """Return the cases of the release with this index, by name."""
-    return {case.name: case for case in view(report).cases(report.releases[number])}
+    return {case.name: case for case in view(report).suites[number].cases}
 
 
 def test_each_clause_is_judged_by_its_result() -> None:
@@ -47,7 +48,7 @@ def test_each_clause_is_judged_by_its_result() -> None:
     assert unasked["turngate.answered"].judgement == "open"
     assert (unasked["turngate.answered"].text, unasked["turngate.answered"].hint) == (
         "npm is absent",
-        "install Node.js",
+        ("install Node.js",),
     )
 
 
@@ -61,12 +62,12 @@ def test_a_stale_deviation_fails_under_strict() -> None:
 def test_a_gate_judges_by_its_ruling() -> None:
     """The judgement follows the gate's ruling: excused is skipped, degraded is a warning, the rest fails by kind."""
     green, red = views.green_by_baseline(), views.red_by_all()
-    excused = {case.name: case.judgement for case in view(green).cases(green.judged)}
+    excused = {case.name: case.judgement for case in view(green).suites[0].cases}
     assert (excused[views.DEAD], excused["stdin.open"]) == ("skipped", "warned")
-    failed = {case.name: case.kind for case in view(red).cases(red.judged) if case.judgement == "failed"}
+    failed = {case.name: case.kind for case in view(red).suites[0].cases if case.judgement == "failed"}
     assert failed == {views.DEAD: "breaking", "baseline resume.accepted": "baseline"}
     lost = views.unanswered()
-    assert [case.kind for case in view(lost).cases(lost.judged) if case.judgement == "open"] == ["unanswered"]
+    assert [case.kind for case in view(lost).suites[0].cases if case.judgement == "open"] == ["unanswered"]
 
 
 OTHER = "resume.other-cwd"
@@ -127,7 +128,7 @@ def of_text(report: ProbeReport) -> dict[str, str]:
     """Return the judgement of the first word of each line about a release."""
     words = {"fail": "failed", "degraded": "warned", "unanswered": "open", "not tested": "open"}
     judgements, release = {r.release: "passed" for r in report.releases}, ""
-    for depth, line in report_lines(report, None):
+    for depth, line in report_lines(view(report), None):
         if depth == 0:
             title = re.match(r"codex (\d\.0\.0) \(", line.plain)
             release = f"codex@{title[1]}" if title else ""
@@ -140,7 +141,7 @@ def of_text(report: ProbeReport) -> dict[str, str]:
 def of_junit(report: ProbeReport) -> dict[str, str]:
     """Return the judgement of the test cases of each suite."""
     judgements = {}
-    for suite in ET.fromstring(junit(report)):
+    for suite in ET.fromstring(junit(view(report))):
         said = "\n".join(element.text or "" for element in suite.iter("system-out"))
         red = "failed" if int(suite.get("failures", "")) else "open" if int(suite.get("errors", "")) else ""
         judgements[suite.get("name", "")] = red or ("warned" if said.startswith("degraded: ") else "passed")
@@ -150,13 +151,13 @@ def of_junit(report: ProbeReport) -> dict[str, str]:
 def of_markdown(report: ProbeReport) -> dict[str, str]:
     """Return the judgement shown by the sign in each row of the table."""
     signs = {"❌": "failed", "❔": "open", "🟡": "warned", "✅": "passed"}
-    rows = re.findall(r"^\| (codex&#64;\S+) \| (\S+) ", markdown(report), re.MULTILINE)
+    rows = re.findall(r"^\| (codex&#64;\S+) \| (\S+) ", markdown(view(report)), re.MULTILINE)
     return {name.replace("&#64;", "@"): signs[sign] for name, sign in rows}
 
 
 def of_sarif(report: ProbeReport) -> dict[str, str]:
     """Return the judgement shown by the level of results and by error notifications."""
-    (run,) = json.loads(sarif(report))["runs"]
+    (run,) = json.loads(sarif(view(report)))["runs"]
     judgements = {release.release: "passed" for release in report.releases}
     for result in run["results"]:
         judgements[result["properties"]["release"]] = {"error": "failed", "warning": "warned"}[result["level"]]
@@ -169,7 +170,7 @@ def of_sarif(report: ProbeReport) -> dict[str, str]:
 def of_annotations(report: ProbeReport) -> dict[str, str]:
     """Return the judgement shown by the kind of annotation; an error without a clause is an open question."""
     judgements = {release.release: "passed" for release in report.releases}
-    for line in annotations(report):
+    for line in annotations(view(report)):
         if match := re.match(r"::(error|warning) .*title=(codex@[\d.]+)( \S+)?::", line):
             failed = "failed" if match[3] else "open"
             judgements[match[2]] = failed if match[1] == "error" else "warned"

@@ -1,5 +1,5 @@
 from tests.probes.report import samples
-from turngate_probes.report.view import view
+from turngate_probes.report.release_view import view
 
 
 def test_remarks_name_their_release_and_the_severest_come_first() -> None:

@@ -12,24 +12,8 @@ from tests.probes.report.samples import EVERY
 from turngate_probes.journal.events import Event
 from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import FORMATS, renderer
+from turngate_probes.report.release_view import counted, known, profile_of, verdict_of, version_of, view
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.view import counted, duration, known, profile_of, verdict_of, version_of
-
-
-@pytest.mark.parametrize(
-    "seconds, text",
-    [
-        (0.44, "0.4 s"),
-        (9.96, "10 s"),
-        (12.2, "12 s"),
-        (59.7, "1 min 0 s"),
-        (183, "3 min 3 s"),
-        (7500, "2 h 5 min"),
-    ],
-)
-def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
-    """Durations are written in seconds, minutes, or hours."""
-    assert duration(seconds) == text
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:
@@ -84,10 +68,10 @@ def test_no_format_judges_a_resume_that_was_not_tested(
 ) -> None:
     """With static, selected or no clauses, the formats show neither a profile nor a capability."""
     report = samples.of([j.planned(), *events], **fields)
-    rendered = renderer(Path(f"report{suffix}"))(report)
+    rendered = renderer(Path(f"report{suffix}"))(view(report))
     if suffix == ".sarif":  # its rules describe the clauses
         rendered = json.dumps([run | {"tool": None} for run in json.loads(rendered)["runs"]]).replace("null", "")
-    annotated, text = annotations(report), [line.plain for _, line in report_lines(report, None)]
+    annotated, text = annotations(view(report)), [line.plain for _, line in report_lines(view(report), None)]
     written = "\n".join([rendered, *annotated, *text])
     assert not re.search(r'sticky.process|"supported": false|not reliable|None', written)
     if suffix not in (".json", ".sarif"):

@@ -2,7 +2,7 @@ import pytest
 from msgspec import structs
 
 from tests.probes.report import samples
-from turngate_probes.report.view import view
+from turngate_probes.report.release_view import view
 
 
 @pytest.mark.parametrize(
