@@ -12,14 +12,15 @@ import yaml
 from turngate import cli
 from turngate.contract import load
 from turngate.contract.verdict import FailOn, Verdict, exit_code
+from turngate_probes.report import FORMATS, ORCHESTRATOR_FORMATS
 from turngate_probes.report.build import INTERRUPTED_CODE
-from turngate_probes.report.publish import FORMATS
 from turngate_probes.report.release_view import MEANING
 from turngate_reference.conversations.cli.turns import NO_ANSWER, OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()
 CI = (ROOT / "docs/ci.md").read_text()
+ORCHESTRATOR = (ROOT / "docs/test-your-orchestrator.md").read_text()
 
 
 def coded(text: str) -> dict[int, str]:
@@ -87,8 +88,9 @@ def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
 
 
 def test_every_format_of_reports_is_documented() -> None:
-    """Every report format is documented with its suffix."""
-    assert set(re.findall(r"^\| `(\.[a-z]+)` \|", CI, re.MULTILINE)) == set(FORMATS)
+    """Every report format is documented with its suffix, also those of an orchestrator's report."""
+    for text, formats in ((CI, FORMATS), (ORCHESTRATOR, ORCHESTRATOR_FORMATS)):
+        assert set(re.findall(r"^\| `(\.[a-z]+)` \|", text, re.MULTILINE)) == set(formats)
 
 
 def test_the_examples_can_be_read_and_fit() -> None:

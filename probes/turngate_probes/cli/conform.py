@@ -3,17 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from turngate_probes.cli.options import file, folder, output_options, say
+from turngate_probes.report import ORCHESTRATOR_FORMATS
 
 if TYPE_CHECKING:
     from turngate import EngineContract
     from turngate_probes.conform.catalogue import Scenario
     from turngate_probes.harness.interrupt import Interrupt
     from turngate_probes.releases.source import Release
+    from turngate_probes.report.publish import Output
 
 
 def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> "tuple[Scenario, ...]":
@@ -61,7 +63,7 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 @click.option("--baseline", type=file(exists=True), metavar="FILE", help="Expected breaches, in YAML.")
 @click.option("--strict", is_flag=True, help="Fail for rules that aren't essential and for stale entries, too.")
 @click.option("--keep", type=folder(), metavar="DIR", help="Keep every home, workspace and record of calls in DIR.")
-@output_options(".json", ".xml", ".md", ".html")
+@output_options(*ORCHESTRATOR_FORMATS)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def conform(  # noqa: PLR0913 - as it has options
     command: tuple[str, ...],
@@ -70,7 +72,7 @@ def conform(  # noqa: PLR0913 - as it has options
     jobs: int,
     baseline: Path | None,
     keep: Path | None,
-    output: Any,
+    output: "Output",
     *,
     lists: bool,
     show: bool,

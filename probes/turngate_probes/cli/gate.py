@@ -1,12 +1,11 @@
 """The subcommand `gate`: can you upgrade to a release?"""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import (
-    SUFFIXES,
     clause_option,
     fail_on_options,
     file,
@@ -14,6 +13,10 @@ from turngate_probes.cli.options import (
     many_releases,
     output_options,
 )
+from turngate_probes.report import FORMATS
+
+if TYPE_CHECKING:
+    from turngate_probes.report.publish import Output
 
 
 @click.command()
@@ -39,10 +42,10 @@ from turngate_probes.cli.options import (
     metavar="DIR",
     help="Your contracts, which override the bundled ones. --accept writes there.",
 )
-@output_options(*SUFFIXES)
+@output_options(*FORMATS)
 @fail_on_options
 @many_releases
-def gate(new: str, output: Any, **asked: Any) -> int:
+def gate(new: str, output: "Output", **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from turngate_probes.cli.completion import clauses, engines
-from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, many_releases, output_options
+from turngate_probes.cli.options import clause_option, fail_on_options, many_releases, output_options
+from turngate_probes.report import FORMATS
 
 SHARED = ("results", "cache_limit", "jobs", "registry")
 PER_SHARD = 10
@@ -28,7 +29,7 @@ MOST_SHARDS = 20
     "--shards", type=click.IntRange(1, 256), help="With --plan: number of shards, each with at least one release."
 )
 @click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
-@output_options(*SUFFIXES)
+@output_options(*FORMATS)
 @many_releases
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     """Probe many published releases of an engine, and continue where a killed run stopped.

@@ -9,10 +9,9 @@ import click
 
 from turngate.sanitize import visible
 from turngate_probes.cli.completion import clauses
+from turngate_probes.report import SARIF
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-SUFFIXES = (".json", ".xml", ".sarif", ".md", ".html")
 
 
 def say(text: str) -> None:
@@ -91,7 +90,7 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
             output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             return command(*arguments, output=output, **more)
 
-        return anchor_option(with_output) if ".sarif" in suffixes else with_output
+        return anchor_option(with_output) if SARIF in suffixes else with_output
 
     return with_options
 

@@ -8,13 +8,15 @@ import click
 
 from turngate.contract.clauses import Level
 from turngate_probes.cli.completion import targets
-from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, folder, jobs_option, output_options
+from turngate_probes.cli.options import clause_option, fail_on_options, folder, jobs_option, output_options
+from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.target import Target
+    from turngate_probes.report.publish import Output
 
 
 @click.command()
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     "live: two turns with your own account, if you agree.",
 )
 @jobs_option()
-@output_options(*SUFFIXES)
+@output_options(*FORMATS)
 @fail_on_options
 @click.option(
     "--keep",
@@ -43,7 +45,7 @@ def probe(
     targets: tuple[str, ...],
     level: Level,
     jobs: int | None,
-    output: Any,
+    output: "Output",
     fail_on: Any,
     keep: Path | None,
     clauses: tuple[str, ...],

@@ -1,17 +1,21 @@
 """The subcommand `report`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from turngate_probes.cli.options import SUFFIXES, file, output_options
+from turngate_probes.cli.options import file, output_options
+from turngate_probes.report import FORMATS
+
+if TYPE_CHECKING:
+    from turngate_probes.report.publish import Output
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FROM...", type=file(exists=True))
-@output_options(*SUFFIXES)
-def report(sources: tuple[Path, ...], output: Any) -> int:
+@output_options(*FORMATS)
+def report(sources: tuple[Path, ...], output: "Output") -> int:
     """Render saved reports in other formats, without running anything.
 
     Several probe reports are merged. They must have the same level and clauses, and no release may be in two of

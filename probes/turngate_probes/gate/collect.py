@@ -4,9 +4,9 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turngate_probes.clauses.gate import CASE
 from turngate_probes.harness.cases import Case
@@ -33,8 +33,7 @@ from turngate_probes.report.structs import Entry, ProbeReport, ReleaseReport
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseQuestion:
+class ReleaseQuestion(Struct, frozen=True):
     """The question: can you upgrade from `old` to `new`? `crossed` are the clauses that test both in a shared HOME.
 
     `expected` are the entries of the baseline file named `baseline`.
@@ -48,8 +47,7 @@ class ReleaseQuestion:
     baseline: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAnswer:
+class ReleaseAnswer(Struct, frozen=True):
     """A release of a report, with all observations of its probe."""
 
     report: ProbeReport
@@ -57,8 +55,7 @@ class ReleaseAnswer:
     events: list[Event]
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """The results of both releases; `crossing` is None if the releases were not cross-resumed."""
 
     old: ReleaseAnswer

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from msgspec import UNSET, structs
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from turngate import EnvironmentFailed
@@ -97,7 +97,7 @@ def rule(
     against = list(_against(new, list(differences), fail_on))
     named = {reason.clause for reason in against}
     entries = tuple(
-        structs.replace(entry, state=state(_result(entry.clause, results, new), named=entry.clause in named))
+        replace(entry, state=state(_result(entry.clause, results, new), named=entry.clause in named))
         for entry in expected
     )
     excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import inf
 from threading import Lock
 
+from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -41,8 +41,7 @@ Listener = Callable[[Event], None]
 Clock = Callable[[], float]
 
 
-@dataclass(slots=True)
-class ProgressRow:
+class ProgressRow(Struct):
     """One release so far: its state in a word, the current step, and the counts."""
 
     release: str
@@ -52,7 +51,7 @@ class ProgressRow:
     now: str = ""
     turns: int = 0
     passed: int = 0
-    failing: list[str] = field(default_factory=list)
+    failing: list[str] = []
     ended: float | None = None
 
     def follow(self, event: ReleaseEvent, now: float) -> None:

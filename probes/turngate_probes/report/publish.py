@@ -23,20 +23,10 @@ from turngate import EnvironmentFailed
 from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
-from turngate_probes.report import github
+from turngate_probes.report import FORMATS, SARIF, github
 from turngate_probes.report.source_locations import fallback_of, unplaced
 from turngate_probes.report.text import Detail, print_line, report_lines
 from turngate_probes.report.view import View
-
-SARIF = ".sarif"
-# by module and function, because a run without --report needs none of them
-FORMATS = {
-    ".json": "turngate_probes.report.publish:as_json",
-    ".xml": "turngate_probes.report.junit:junit",
-    SARIF: "turngate_probes.report.sarif:sarif",
-    ".md": "turngate_probes.report.markdown:markdown",
-    ".html": "turngate_probes.report.page:page",
-}
 
 
 class Output:

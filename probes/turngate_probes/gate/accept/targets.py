@@ -1,7 +1,8 @@
 """Where an accepted release is written."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import turngate
 from turngate import EnvironmentFailed
@@ -10,8 +11,7 @@ from turngate.files import overlay
 from turngate_probes.releases.pins import PINS
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptTarget:
+class AcceptTarget(Struct, frozen=True):
     """The folders of contracts, pins and recordings."""
 
     contracts: Path

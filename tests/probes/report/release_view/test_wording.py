@@ -10,8 +10,9 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.journal.events import Event
+from turngate_probes.report import FORMATS
 from turngate_probes.report.github import annotations
-from turngate_probes.report.publish import FORMATS, renderer
+from turngate_probes.report.publish import renderer
 from turngate_probes.report.release_view import counted, known, profile_of, verdict_of, version_of, view
 from turngate_probes.report.text import report_lines
 
