@@ -127,7 +127,8 @@ def _registered() -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=GROUP)} | ours
 
 
-def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
+def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
+    """Use the contracts in a folder, the value of an option, and warn of those that can't be used."""
     if folder is None:
         return
     if ctx.resilient_parsing:  # a shell completes a word
@@ -135,10 +136,8 @@ def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None)
         return
     from turngate.contract.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
 
-    if mistakes := lay_over(folder):
-        for mistake in mistakes:
-            _print_error(str(mistake))
-        ctx.exit(UNANSWERED)
+    for message in lay_over(folder):
+        click.echo(click.style("Warning:", fg="yellow", bold=True) + " " + visible(message, keep="\n\t"), err=True)
 
 
 @click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -148,7 +147,7 @@ def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None)
     envvar="TURNGATE_CONTRACTS",
     show_envvar=True,
     expose_value=False,
-    callback=_lay_over,
+    callback=use_contracts,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="Contracts and pins in DIR override the bundled ones.",

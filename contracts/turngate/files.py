@@ -5,7 +5,7 @@ import fcntl
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -187,14 +187,17 @@ def keep_newest(folder: Path, count: int) -> None:
 
 _PACKAGED = Path(__file__).parent
 _in_use: list[Path] = []
+_left_out: list[Path] = []
 
 
-def use_overlay(folder: Path | None) -> None:
+def use_overlay(folder: Path | None, without: Iterable[Path] = ()) -> None:
     """Make `engines` and `simulations` in a folder override those in the package; None ends the override.
 
-    Its path becomes absolute, since this program and those that it starts may work in other directories.
+    Its path becomes absolute, since this program and those that it starts may work in other directories. The engines of
+    the files `without` are left out, those of the package too.
     """
     _in_use[:] = [folder.absolute()] if folder else []
+    _left_out[:] = [file.absolute() for file in without]
     contract_files.cache_clear()
 
 
@@ -210,13 +213,18 @@ def overlay_options() -> tuple[str, ...]:
 
 @cache
 def contract_files() -> dict[str, Path]:
-    """Return the contract files of all engines."""
+    """Return the contract files of all engines that can be used."""
     return _files("engines")
 
 
 def simulation_files() -> dict[str, Path]:
-    """Return the simulation files of all engines that have one."""
+    """Return the simulation files of all engines that have one that can be used."""
     return _files("simulations")
+
+
+def left_out(kind: str = "engines") -> dict[str, Path]:
+    """Return the contract (or simulation) files of the engines that are left out, by engine."""
+    return {file.stem: file for file in _left_out if file.parent.name == kind}
 
 
 def _files(kind: str) -> dict[str, Path]:
@@ -225,7 +233,7 @@ def _files(kind: str) -> dict[str, Path]:
         with suppress(OSError):
             names = os.listdir(folder)  # noqa: PTH208 - a tenth of the time that Path.glob takes
             files |= {name.removesuffix(".yaml"): folder / name for name in names if name.endswith(".yaml")}
-    return dict(sorted(files.items()))
+    return {name: files[name] for name in sorted(files.keys() - left_out(kind))}
 
 
 def is_packaged(file: Path) -> bool:

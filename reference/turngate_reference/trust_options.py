@@ -8,6 +8,7 @@ import click
 
 from turngate import engine_names
 from turngate.argv.trust import Trust
+from turngate.contract.load import unusable
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,6 +37,6 @@ def trust(allow_unsafe: tuple[str, ...], trust_workspace: tuple[Path, ...]) -> T
 
 def _known(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if name not in engine_names():
+        if name not in engine_names() and not unusable(name):
             raise click.BadParameter(f"no contract for engine {name!r}; known engines: {', '.join(engine_names())}")
     return names

@@ -15,11 +15,12 @@ from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.claims import claim_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.session_ids import names_in, numbered_like
-from turngate.contract.versions import Claim, Path_
+from turngate.contract.versions import Claim, Path_, dotted
 from turngate.decoding import convert
 from turngate.errors import ContractError, did_you_mean
 from turngate.files import use_overlay
 
+IS_GAP = "is a gap"
 _KINDS = ("values", "pattern", "path", "keys")
 
 
@@ -225,8 +226,13 @@ def problems(document: Document) -> _Errors:
         return
     is_simulation = document.data.get("schema") == SIMULATION
     yield from _name_errors(document)
-    wrong = list(schema_errors(document, "simulation" if is_simulation else "engine"))
-    refused = {error.path[2:].partition(".")[0].partition("[")[0] for error in wrong}
+    gaps = document.gaps()
+    yield from (document.error(path, IS_GAP, "the comment above its section says how to find out") for path in gaps)
+    open_paths = tuple(map(dotted, gaps))
+    wrong = [
+        e for e in schema_errors(document, "simulation" if is_simulation else "engine") if e.path not in open_paths
+    ]
+    refused = {path[2:].partition(".")[0].partition("[")[0] for path in (*open_paths, *(e.path for e in wrong))}
     sound = {key: value for key, value in document.data.items() if key not in refused}
     told = set[str]()
     for error in (*wrong, *_meaning_errors(replace(document, data=sound), refused, is_simulation=is_simulation)):
@@ -236,16 +242,30 @@ def problems(document: Document) -> _Errors:
             yield error
 
 
-def lay_over(folder: Path) -> list[ContractError]:
-    """Make the contracts in a folder override the packaged ones from now on; return their mistakes."""
-    use_overlay(folder)
-    mistakes = list[ContractError]()
+def lay_over(folder: Path) -> list[str]:
+    """Make the contracts in a folder override the packaged ones from now on, without those that have mistakes or gaps.
+
+    The engine of such a file is left out. Return a message for each.
+    """
+    wrong = dict[Path, list[ContractError]]()
     for file in sorted([*folder.glob("engines/*.yaml"), *folder.glob("simulations/*.yaml")]):
         try:
-            mistakes += problems(read(file))
+            wrong[file] = list(problems(read(file)))
         except ContractError as unreadable:
-            mistakes.append(unreadable)
-    return mistakes
+            wrong[file] = [unreadable]
+    use_overlay(folder, without=[file for file, mistakes in wrong.items() if mistakes])
+    return [_left_out(file, mistakes) for file, mistakes in wrong.items() if mistakes]
+
+
+def _left_out(file: Path, mistakes: Sequence[ContractError]) -> str:
+    """Return which engine a file leaves out, and why: its gaps, or the first mistake."""
+    of = "the simulation of " if file.parent.name == "simulations" else ""
+    gaps = [mistake.path for mistake in mistakes if mistake.message == IS_GAP]
+    others = [mistake for mistake in mistakes if mistake.message != IS_GAP]
+    why = [f"{file}: {len(gaps)} gap{'s' * (len(gaps) > 1)}: {', '.join(gaps)}"] if gaps else []
+    why += [str(others[0])] if others else []
+    more = f"\n{len(others) - 1} more: turngate contracts check {file}" if len(others) > 1 else ""
+    return f"{of}{file.stem} is left out: " + "\n".join(why) + more
 
 
 def _meaning_errors(document: Document, refused: set[str], *, is_simulation: bool) -> _Errors:

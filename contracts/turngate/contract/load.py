@@ -15,7 +15,7 @@ from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
 from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
-from turngate.files import contract_files, name_of, read_regular
+from turngate.files import contract_files, left_out, name_of, read_regular
 from turngate.sanitize import bounded
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ ALL_OF = (
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
+GAP = "GAP"  # the value in place of one that nobody has found out yet
 MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
 # importing importlib.resources would take longer than reading a contract
 _FOLDER = Path(__file__).parents[1]
@@ -79,6 +80,10 @@ class Document(msgspec.Struct, frozen=True):
             else:
                 yield from (((section, i), entry) for i, entry in enumerate(entries))
 
+    def gaps(self) -> list[Path_]:
+        """List the paths of the values that are still to be found out."""
+        return [*_gaps(self.data, ())]
+
     def claims(self, *sections: str) -> list[Claim]:
         """List the claims of sections, one for each stretch of releases."""
         return [claim for path, entry in self.entries(*sections) for claim in stretches(entry, path)]
@@ -96,6 +101,14 @@ class Document(msgspec.Struct, frozen=True):
             at = at[:-1]
         line, column = self.marks.get(at, (1, 1))
         return ContractError(message, self.file, line, column, dotted(path), hint)
+
+
+def _gaps(value: Any, path: Path_) -> Iterator[Path_]:
+    if value == GAP:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from _gaps(inner, (*path, key))
 
 
 class Contract(msgspec.Struct, frozen=True):
@@ -164,12 +177,21 @@ def contract(engine: str) -> Contract:
 
 
 def contract_file(engine: str) -> Path:
-    """Return the contract file of an engine; ContractError if there is none."""
+    """Return the contract file of an engine; ContractError if there is none, or it is left out."""
     file = contract_files().get(engine)
+    if error := unusable(engine):
+        raise error
     if file is None:
         hint = did_you_mean(engine, engine_names(), f"known engines: {', '.join(engine_names())}")
         raise ContractError(f"no contract for engine {engine!r}", hint=hint)
     return file
+
+
+def unusable(engine: str) -> ContractError | None:
+    """Return the error for an engine whose contract has mistakes or gaps, and is left out for that; else None."""
+    file = left_out().get(engine)
+    hint = f"`turngate contracts check {file}` lists what to mend or to fill in"
+    return ContractError(f"the contract of {engine} can't be used yet", str(file), hint=hint) if file else None
 
 
 def covering(engine: str, version: str | None) -> EngineContract | None:

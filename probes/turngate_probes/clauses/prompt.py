@@ -1,7 +1,7 @@
 """Checks of what is passed to the engine: options, prompts, standard input."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from turngate import EngineContract, Mode, Outcome
 from turngate.argv.auto_flags import auto_flags_in
@@ -51,7 +51,11 @@ def not_a_flag(seen: Observations) -> Finding:
     """Prompts that look like flags were sent to the model verbatim."""
     turns = []
     for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
-        fail_if(not _arrived(turn), f"the prompt {turn.prompt} was not sent to the model ({how_it_ended(turn)})", turn)
+        fail_if(
+            not arrived(turn.prompt, turn.watched),
+            f"the prompt {turn.prompt} was not sent to the model ({how_it_ended(turn)})",
+            turn,
+        )
         turns.append(turn)
     return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
 
@@ -65,7 +69,7 @@ def large(seen: Observations) -> Finding:
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     largest = max((request.size or 0 for request in turn.watched), default=0)
     cut = f"{len(turn.prompt)} characters were not sent completely; the largest request has {largest} bytes"
-    fail_if(not _arrived(turn), cut, turn)
+    fail_if(not arrived(turn.prompt, turn.watched), cut, turn)
     return passed(f"all {len(turn.prompt)} characters were sent", turn)
 
 
@@ -98,10 +102,10 @@ def imitation(seen: Observations) -> Finding:
     return passed("id and answer come from the engine", turn)
 
 
-def _arrived(turn: Turn) -> bool:
-    """Return whether the prompt, verbatim, filled whole lines of a user's text in a request."""
-    texts = (text.strip() for request in turn.watched for text in request.user_texts)
-    return any(f"\n{turn.prompt}\n" in f"\n{text}\n" for text in texts)
+def arrived(prompt: str, requests: Iterable[Exchange]) -> bool:
+    """Return whether a prompt, verbatim, fills whole lines of a user's text in a request."""
+    texts = (text.strip() for request in requests for text in request.user_texts)
+    return any(f"\n{prompt}\n" in f"\n{text}\n" for text in texts)
 
 
 def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:

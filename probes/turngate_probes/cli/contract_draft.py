@@ -1,24 +1,24 @@
-"""`contracts new`: gets an unknown CLI, tries it, and writes the draft."""
+"""`contracts new`: gets an unknown CLI, tries it, and writes the draft of its contract."""
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from turngate import EnvironmentFailed
+from turngate import ContractError, EnvironmentFailed
+from turngate.contract import lint, load
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
 from turngate_probes.cli.options import say
-from turngate_probes.draft.arguments import variables
-from turngate_probes.draft.contract import Engine, draft
-from turngate_probes.draft.trial import Command, attempt
+from turngate_probes.draft.contract import Engine, draft, told
+from turngate_probes.draft.trial import Command, attempt, every_variable
 from turngate_probes.harness.interrupt import Interrupt, interruptible
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.probe_settings import sandboxes_path
@@ -44,19 +44,21 @@ def write(  # noqa: PLR0913 - as it has options
     resume_args: str | None,
     model: str,
     into: Path | None,
+    force: bool,
 ) -> int:
-    """Write a draft, and print what was seen and what is left to the user; return the exit code.
+    """Write a draft, and print what was seen and how many gaps it has; return the exit code.
 
-    EnvironmentFailed: there is a contract already, or the CLI can't be installed or reaches no model.
+    EnvironmentFailed: there is a contract already, or the CLI can't be installed.
     """
     file = (into or overlay() or DEFAULT) / "engines" / f"{engine}.yaml"
     if not re.fullmatch("[a-z][a-z0-9-]*", engine):
         raise click.UsageError(f"{engine!r} is not a name for an engine; use small letters, digits and -")
-    if file.exists() or (engine in contract_files() and not into):
-        existing = file if file.exists() else contract_files()[engine]
-        raise EnvironmentFailed(f"there is a contract already: {existing}", "choose another name, or remove it first")
     if sum(source is not None for source in (npm_package, pypi_package, path)) != 1:
         raise click.UsageError("pass one of --npm PACKAGE, --pypi PACKAGE and --path FILE")
+    start = _template("--start-args", start_args, "{options}", "{prompt}")
+    resume = _template("--resume-args", resume_args, "{options}", "{handle}", "{prompt}")
+    if not force:
+        _check_replaceable(engine, file, own=into is not None)
     name = executable or (path.name if path else engine)
     registry: Registry | None = None
     if npm_package:
@@ -64,37 +66,83 @@ def write(  # noqa: PLR0913 - as it has options
     elif pypi_package:
         registry = PypiRegistry(engine, pypi_package, (name,))
     templates = tuple(SetupFile(where, _text(source)) for where, source in files.items())
-    hermetic = Hermetic(env=env or variables(set()), files=templates, model=model)
-    with adopting_orphans(), interruptible() as interrupt, _obtained(registry, path, version, interrupt) as program:
-        command = Command(program, hermetic, *(tuple(shlex.split(args or "")) for args in (start_args, resume_args)))
+    hermetic = Hermetic(env=env or every_variable(), files=templates, model=model)
+    with adopting_orphans(), interruptible() as interrupt, _obtained(registry, path, version, interrupt) as found:
+        program, release = found
         with sandbox(hermetic, sandboxes_path(None), f"new-{engine}", keep=False) as box:
-            trial = attempt(command, box, interrupt)
-    made = draft(Engine(engine, name, _published(registry)), trial, hermetic)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, made.text)
-    for line in made.seen:
+            trial = attempt(Command(program, hermetic, start, resume), box, interrupt)
+    described = Engine(engine, name, _published(registry), release, tuple(env))
+    text = draft(described, trial)
+    for line in told(trial):
         click.echo(visible(line))
-    click.echo(f"wrote {file}")
-    for line in made.missing:
-        say(f"left to you: {line}")
-    target = f"{engine}={path}" if path else f"{engine}@{made.version}"
-    click.echo(f"next: turngate --contracts {file.parents[1]} probe {target}")
-    return 2 if made.missing else 0
+    _replace(file, text)
+    return _next(file, f"{engine}={path}" if path else f"{engine}@{release}")
+
+
+def _template(option: str, text: str | None, *slots: str) -> tuple[str, ...]:
+    """Split the arguments of an option; click.UsageError unless each slot is an argument of its own, once."""
+    tokens = tuple(shlex.split(text or ""))
+    # a session id may be a part of an argument, such as --resume={handle}
+    counts = [sum(slot in token if slot == "{handle}" else slot == token for token in tokens) for slot in slots]
+    if tokens and counts != [1] * len(slots):
+        raise click.UsageError(f"{option} needs each of {', '.join(slots)} once, such as '--json {' '.join(slots)}'")
+    return tokens
+
+
+def _check_replaceable(engine: str, file: Path, *, own: bool) -> None:
+    """EnvironmentFailed if there is a contract that is no unfinished draft in this file."""
+    if file.exists():
+        with suppress(ContractError):
+            if load.read(file).gaps():
+                return
+    elif own or engine not in contract_files():
+        return
+    existing = file if file.exists() else contract_files()[engine]
+    hint = "choose another name, or pass --force to use the draft instead"
+    raise EnvironmentFailed(f"there is a contract already, and it has no gaps: {existing}", hint)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a draft; a contract that was there gets a ~ after its name, which no command reads."""
+    if file.exists():
+        old = file.with_name(f"{file.name}~")
+        file.replace(old)
+        say(f"the contract that was there is now {old}")
+    write_atomically(file, text)
+
+
+def _next(file: Path, target: str) -> int:
+    """Print what is left to do; return the exit code, 2 if the draft has mistakes other than gaps."""
+    problems = list(lint.problems(load.read(file)))
+    gaps = [problem for problem in problems if problem.message == lint.IS_GAP]
+    for mistake in problems:
+        if mistake.message != lint.IS_GAP:
+            say(str(mistake))
+    click.echo(f"wrote {file}, with {len(gaps)} gap{'s' * (len(gaps) != 1)}")
+    for gap in gaps:
+        click.echo(f"  line {gap.line}: {gap.path}")
+    if gaps:
+        click.echo(f"next: read the comments in {file}, fill in the gaps, and run: turngate contracts check {file}")
+    else:
+        click.echo(f"next: turngate --contracts {file.parents[1]} probe {target}")
+    return 2 if len(gaps) < len(problems) else 0
 
 
 @contextmanager
-def _obtained(registry: Registry | None, path: Path | None, version: str, interrupt: Interrupt) -> Iterator[Path]:
-    """Return the executable at a path, or install it, and keep it in the cache while the block runs."""
+def _obtained(
+    registry: Registry | None, path: Path | None, version: str, interrupt: Interrupt
+) -> Iterator[tuple[Path, str | None]]:
+    """Return an executable, with the release if it is installed, which is kept in the cache while the block runs."""
     if registry is None:
         assert path  # noqa: S101 - one of both is given
-        yield path.absolute()
+        yield path.absolute(), None
         return
     with interrupt.covering() as stop:
         exact = registry.exact(version, stop)
     with in_use(registry.root(exact)):
         with interrupt.covering() as stop:
             installed = registry.install(exact, say, stop)
-        yield installed.executable
+        yield installed.executable, exact
 
 
 def _published(registry: Registry | None) -> dict[str, Any]:

@@ -115,25 +115,27 @@ def _pairs(_ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
     metavar="PATH=FILE",
     help="Configuration file for the engine (repeatable): where it goes, such as {home}/.acme.json, and a template.",
 )
-@click.option("--start-args", metavar="ARGS", help="Arguments of a first turn, with {prompt}.  [default: a guess]")
-@click.option("--resume-args", metavar="ARGS", help="Arguments of a resume, with {handle} and {prompt}.")
+@click.option("--start-args", metavar="ARGS", help="Arguments of a first turn, with {options} and {prompt}.")
+@click.option("--resume-args", metavar="ARGS", help="Arguments of a resume, with {options}, {handle} and {prompt}.")
 @click.option("--model", default="stub", show_default=True, metavar="NAME", help="Model name in the draft.")
 @click.option("--into", type=folder(), metavar="DIR", help="Overlay for the draft.  [default: --contracts, else my]")
+@click.option("--force", is_flag=True, help="Replace a contract without gaps, too.")
 def new(engine: str, **asked: Any) -> int:
     """Draft a contract for an engine that turngate doesn't know.
 
-    Runs the CLI in a sandbox against the stub model: version, help, a first turn, and a resume. Its HOME is empty, and
-    other connections are refused. The draft shows what was seen. Claims that are guesses are `unverified`.
+    Runs the CLI in a sandbox against the stub model: version, help, first turns, and resumes with each value that may
+    be the session id. Its HOME is empty, and other connections are refused. The draft holds only what was measured. All
+    else is a gap, and a comment says how to find out. If a contract with gaps is there, the draft replaces it.
 
-    Guesses come from the help page. If no request reaches the stub model, say how the CLI finds its model. {url} is the
+    Without --start-args only version and help are measured, and whether a bare prompt reaches the model. {url} is the
     stub's address, {home} the CLI's home.
 
     \b
     turngate contracts new acme --path ./acme --env ACME_BASE_URL={url}/v1 --env ACME_API_KEY=stub
-    turngate contracts new acme --npm @acme/cli --start-args 'run --json {prompt}' \\
-        --resume-args 'run --json --session {handle} {prompt}'
+    turngate contracts new acme --npm @acme/cli --start-args 'run --json {options} {prompt}' \\
+        --resume-args 'run --json {options} --session {handle} {prompt}'
 
-    Exit codes: 0 the draft passes `contracts check`; 2 no draft, or it has gaps, which are listed.
+    Exit codes: 0 the draft is written, with the number of its gaps; 2 no draft.
     """
     from turngate_probes.cli.contract_draft import write
 

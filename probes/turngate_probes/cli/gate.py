@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turngate.cli import use_contracts
 from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import (
     clause_option,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 @click.option(
     "--contracts",
     type=folder(),
+    callback=use_contracts,
+    expose_value=False,
     metavar="DIR",
     help="Your contracts, which override the bundled ones. --accept writes there.",
 )
@@ -70,7 +73,7 @@ def gate(new: str, output: "Output", **asked: Any) -> int:
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view
 
-    into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
+    into = accept_target() if asked.pop("accept") else None
     question = command.question(new, asked.pop("old"), **asked)
     with adopting_orphans(), interruptible() as interrupt:
         report = command.answer(question, output.progress, interrupt)

@@ -1,42 +1,54 @@
-"""Writes a draft contract from what a trial saw. Pure."""
+"""Writes an annotated contract from what a trial measured; all else is a gap, with how to find it out. Pure.
+
+`gaps.yaml` says how to find out what a gap stands for.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
-from semver import Version
 
-from turngate import ContractError
-from turngate.contract import lint, load
-from turngate.contract.hermetic import Hermetic
-from turngate_probes.draft.arguments import KNOWN_VARIABLES, has, variables
-from turngate_probes.draft.reading import Candidate, Spot, end, final_text, shape
-from turngate_probes.draft.trial import FIRST, Page, Trial
+from turngate import Ended
+from turngate.contract.load import GAP, Document, read
+from turngate.contract.versions import dotted
+from turngate.contract.versions import parse as parse_version
+from turngate.sanitize import bounded, visible
+from turngate.turn.records import value_at
+from turngate_probes.draft import reading
+from turngate_probes.draft.reading import OutputReading, Place
+from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn
 
 SCHEMA = "turngate.engine-contract/1"
-_SECRET = re.compile(r"KEY|TOKEN")
-_UNSEEN = {"unverified": True}
+UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+NO_UUID = "00000000-0000-7000-8000-000000000000"
+MOST_LINES = 16
+LONGEST_LINE = 240
+WIDTH = 118
+HEADER = (
+    "A draft of a contract: what turngate measured, and the value GAP for everything that it could not measure. The "
+    "comment above a section says how to find that out; `turngate contracts check` lists the gaps that are left. To "
+    "measure more, repeat `turngate contracts new` with --start-args, --resume-args, --env or --file. It replaces this "
+    "draft, and keeps the old one with ~ after its name."
+)
+_HOW_TO = Path(__file__).with_name("gaps.yaml")
+_VERSION = re.compile(r"(?<![\d.])\d+\.\d+[0-9A-Za-z.+-]*")
+_WORD = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*|[a-z][a-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The name of the engine, its executable, and where it is published, as in a contract."""
+    """The engine's name, executable and packages, its release if a registry named it, and the user's variables."""
 
     name: str
     executable: str
     published: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """The text of a draft, what was seen or guessed, and what a human must fill in."""
-
-    text: str
-    version: str
-    seen: tuple[str, ...]
-    missing: tuple[str, ...]
+    release: str | None = None
+    variables: Sequence[str] = ()
 
 
 class _Dumper(yaml.SafeDumper):
@@ -54,56 +66,297 @@ def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _block)
 
 
-def draft(engine: Engine, trial: Trial, hermetic: Hermetic) -> Draft:
-    """Write the contract of an engine, with `unverified` where it is a guess."""
-    known = set(KNOWN_VARIABLES["openai"]) | set(KNOWN_VARIABLES["anthropic"]) | set(KNOWN_VARIABLES["gemini"])
-    used = variables({request.protocol or "" for request in trial.first.requests})
-    env = {name: value for name, value in hermetic.env.items() if name not in known or name in used}
-    sections = {
+def draft(engine: Engine, trial: Trial) -> str:
+    """Write the draft of an engine's contract."""
+    writing = _Draft(engine, trial)
+    head = {
         "schema": SCHEMA,
         "contract_version": "0.1",
         "engine": engine.name,
         "title": engine.name,
-        "vendor": "unknown",
+        "vendor": GAP,
         "lifecycle": {"status": "active"},
         "executable": engine.executable,
         "published": engine.published,
-        **_surface(trial),
-        **_launch(trial),
-        **_output(trial),
-        "environment": {"pass": [name for name in env if _SECRET.search(name)], "locations": [], **_UNSEEN},
-        "resume_probe": {"directory": "{HOME}", **_UNSEEN},
-        "hermetic": {
-            "env": env,
-            "files": [{"path": file.path, "content": file.content} for file in hermetic.files],
-            "model": hermetic.model,
-            **({"egress": list(trial.hosts)} if trial.hosts else {}),
-            **_seen(trial),
-        },
-        "sticky": {"transport": "none", **_UNSEEN},
     }
-    body = yaml.dump(sections, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True, default_flow_style=None)
-    seen = tuple(_told(trial))
-    header = "# A draft: check each line, above all those that are unverified.\n"
-    text = header + "".join(f"# {line}\n" for line in seen) + body
-    return Draft(text, _version(trial.version)[1], seen, tuple(_missing(text, engine.name)))
+    sections = [*head.items(), *writing.sections()]
+    return "\n".join((_prose(HEADER), *(writing.written(name, value) for name, value in sections)))
 
 
-def _seen(trial: Trial) -> dict[str, Any]:
-    """Return the evidence of what both turns showed; without a version that evidence can name, none."""
-    version = _version(trial.version)[1]
-    if trial.session is None or not Version.is_valid(version):
-        return dict(_UNSEEN)
-    return {"evidence": [{"observed": "two turns against the stub model", "releases": [version]}]}
+def told(trial: Trial) -> Iterator[str]:
+    """Return what a trial showed, a line each."""
+    if trial.version:
+        yield f"version: {trial.version.text.strip()}, from {' '.join(trial.version.argv)} on {trial.version.stream}"
+    for turn in (*trial.turns, *trial.resumes):
+        yield f"{f'resume of {turn.session}' if turn.session else 'first turn'}, {_way(turn)}: {_came_of(turn)}"
+    if trial.resumes:
+        yield f"session id: {trial.session or 'no value that was tried continues the first turn'}"
+    if trial.hosts:
+        yield f"refused connections: {', '.join(trial.hosts)}"
 
 
-def _version(page: Page) -> tuple[str, str]:
-    """Return the pattern of a version page, and the version."""
-    text = page.text.strip()
-    version = re.search(r"\d+\.\d+[0-9A-Za-z.+-]*", text)
-    assert version  # noqa: S101 - the page was chosen because it has one
-    before, after = text[: version.start()], text[version.end() :]
-    return f"{_literal(before)}(?P<version>\\S+){_literal(after)}", version[0]
+def _way(turn: TrialTurn) -> str:
+    tokens = " ".join(turn.channel.tokens).replace("{text}", "PROMPT")
+    way = f"{turn.channel.via} {tokens}".strip() if turn.channel != ARGUMENT else "argument"
+    return f"prompt by {way}" + (", beginning with a dash" if turn.is_dashed else "")
+
+
+def _came_of(turn: TrialTurn) -> str:
+    """Return whether a turn's prompt reached the model, and how the turn ended."""
+    others = dict.fromkeys(f"{request.method} {request.path}" for request in turn.requests)
+    if not turn.asked:
+        reached = "it asked the model for no answer" + (f", only {', '.join(others)}" if others else "")
+    elif not any(turn.nonce in request.nonces for request in turn.requests):
+        reached = "it asked the model for an answer, but without the prompt"
+    else:
+        reached = f"the prompt reached the model{'' if turn.arrived else ' with changes'}"
+    return f"{reached}; " + (
+        f"exit code {turn.outcome.exit_code}" if turn.outcome.ended is Ended.EXIT else "it did not exit, and was ended"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Turns a trial into sections. `remarks` are paths in `gaps.yaml` of what is to be said although it is no gap.
+
+    `notes` are lines about a gap or a remark, by its path.
+    """
+
+    engine: Engine
+    trial: Trial
+    remarks: list[str] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    def sections(self) -> Iterator[tuple[str, Any]]:
+        """Return the sections that depend on the trial."""
+        yield "version", self._version()
+        yield "help", self._help()
+        yield "launch", self._launch()
+        yield "options", GAP
+        yield "auto_flags", GAP
+        if self._outputs():
+            yield from self._output()
+        else:
+            yield from ((name, GAP) for name in ("streams", "events", "handle", "end", "final"))
+        yield from self._surroundings()
+
+    def written(self, name: str, value: Any) -> str:
+        """Return a section as YAML, below a comment on its gaps."""
+        paths = map(dotted, Document("", {name: value}, {}, {}).gaps())
+        gaps = [re.sub(r"\[[0-9]+\]", "", path.removeprefix("$.")) for path in paths]
+        lines = [_prose(f"{path}: {_how_to()[path]['how']}", *self._hints(path)) for path in gaps]
+        remarks = [path for path in self.remarks if path.partition(".")[0] == name]
+        lines += [_prose(_how_to()[path]["how"], *self.notes.get(path, ())) for path in remarks]
+        style: Any = False if isinstance(value, str) else None  # None: only what holds no collection is on one line
+        more = {"sort_keys": False, "width": WIDTH, "allow_unicode": True, "default_flow_style": style}
+        body = yaml.dump({name: value}, Dumper=_Dumper, **more)
+        return "\n".join((*lines, body)) if lines else body
+
+    def _hints(self, path: str) -> Iterator[str]:
+        """Return what is known about a gap: the lines of the help that may say it, and what was seen."""
+        if words := _how_to()[path].get("look_for"):
+            lines = (line for page in self.trial.pages for line in page.text.splitlines() if re.search(words, line))
+            helped = _quoted(lines)
+            yield from ("Its help says:", *helped) if helped else ("Its help says nothing about it.",)
+        yield from self.notes.get(path, ())
+
+    def _observed(self, what: str) -> dict[str, Any]:
+        """Return the evidence for a claim; without a release that evidence can name, none."""
+        release = self.engine.release or self._release()
+        return {"evidence": [{"observed": what, "releases": [release]}]} if release else {"unverified": True}
+
+    def _release(self) -> str | None:
+        """Return the only version in the output of the version's command."""
+        found: list[str] = _VERSION.findall(self.trial.version.text) if self.trial.version else []
+        try:
+            (release,) = found
+            parse_version(release)
+        except ValueError:
+            return None
+        return release
+
+    def _version(self) -> dict[str, Any]:
+        page = self.trial.version
+        if page is None:
+            return {"argv": GAP, "pattern": GAP, "unverified": True}
+        pattern = self._pattern(page.text.strip())
+        if pattern == GAP:
+            self.notes["version.pattern"] = ["It printed:", *_quoted([page.text])]
+        basis = {"unverified": True} if pattern == GAP else {"evidence": [{"clause": "version.readable"}]}
+        return {"argv": list(page.argv), "pattern": pattern, **_stream(page), **basis}
+
+    def _pattern(self, text: str) -> str:
+        """Return a pattern for the output of the version, unless there is more in it that may change."""
+        release = self._release()
+        if release is None or self.engine.release not in (None, release) or "\n" in text:
+            return GAP
+        around = text.split(release)
+        return GAP if re.search(r"\d", "".join(around)) else r"(?P<version>\S+)".join(map(_literal, around))
+
+    def _help(self) -> dict[str, Any]:
+        words = dict.fromkeys(w for w in (*self.trial.start, *self.trial.resume) if _WORD.fullmatch(w))
+        named = [(page, [word for word in words if _has(page.text, word)]) for page in self.trial.pages]
+        useful = [(page, names) for page, names in named if names] or named[:1]
+        pages = [{"argv": list(page.argv), "names": names or GAP, **_stream(page)} for page, names in useful]
+        if any(names for _, names in useful):
+            self.remarks.append("help")
+            return {"pages": pages, "evidence": [{"clause": "help.surface"}]}
+        return {"pages": pages or GAP, "unverified": True}
+
+    def _launch(self) -> dict[str, Any]:
+        trial = self.trial
+        worked = [turn for turn in trial.turns if turn.went_well and trial.start]
+        self.notes["launch.start"] = _tried(self.engine.executable, trial.turns)
+        self.notes["launch.resume"] = _tried(self.engine.executable, trial.resumes)
+        arrived = [turn for turn in worked if turn.arrived]
+        dashed = [turn for turn in arrived if turn.is_dashed]
+        if arrived and not dashed:
+            self.remarks.append("launch.prompt.not-a-flag")
+        prompt = [{"via": c.via, "tokens": list(c.tokens)} for c in dict.fromkeys(t.channel for t in dashed or arrived)]
+        return {
+            "start": list(trial.start) if worked else GAP,
+            "resume": list(trial.resume) if trial.session else GAP,
+            "prompt": prompt or GAP,
+            "auto": GAP,
+            "model": GAP,
+            "unverified": True,
+        }
+
+    def _outputs(self) -> list[OutputReading]:
+        """Return the output of each good turn, where the arguments are known that print it."""
+        return [turn.output for turn in self.trial.good] if self.trial.start else []
+
+    def _output(self) -> Iterator[tuple[str, Any]]:
+        outputs = self._outputs()
+        turns = "a turn" if len(outputs) == 1 else f"{len(outputs)} turns"
+        seen, unseen = self._observed(f"{turns} against the stub model"), {"unverified": True}
+        framings = {output.framing for output in outputs}
+        stdout: dict[str, Any] = {"framing": framings.pop() if len(framings) == 1 else GAP}
+        if noise := [line for output in outputs for line in output.noise]:
+            stdout["noise"] = GAP
+            self.notes["streams.stdout.noise"] = ["It printed:", *_quoted(noise)]
+        yield (
+            "streams",
+            {"stdout": stdout, "stderr": {"framing": "text"}, **(unseen if GAP in stdout.values() else seen)},
+        )
+        fields = reading.kind_fields(outputs)
+        kind = fields[0] if len(fields) == 1 else None
+        names = reading.kinds(outputs, kind) if kind or not fields else []
+        self.notes["events.field"] = [f"It may be one of: {', '.join(fields)}"]
+        named = {"field": kind} if kind else {"field": GAP} if fields else {}
+        yield "events", {"stream": "stdout", **named, "names": names or GAP, **unseen}
+        yield "handle", self._handle(kind)
+        end, lasts = reading.end(outputs, kind), [str(output.records[-1]) for output in outputs if output.records]
+        self.notes["end.match"] = ["The last records were:", *_quoted(lasts)] if lasts else []
+        yield "end", {"stream": "stdout", **(_match(end) | seen if end else {"match": GAP, **unseen})}
+        final = self._final(outputs, kind)
+        yield "final", {"stream": "stdout", **final, **(unseen if GAP in final.values() else seen)}
+
+    def _final(self, outputs: Sequence[OutputReading], kind: str | None) -> dict[str, Any]:
+        if all(output.framing == "text" for output in outputs):
+            printed = {turn.outcome.stdout.decode("utf-8", "replace").strip() for turn in self.trial.good}
+            return {} if printed == {REPLY} else {"match": GAP, "field": GAP}
+        places = reading.text_places(outputs, REPLY, kind)
+        if len(places) != 1:
+            told = ["The model's whole answer is in:", *_quoted(map(_described, places))]
+            self.notes["final.match"] = told if places else ["No value was the model's whole answer."]
+            return {"match": GAP, "field": GAP}
+        return {**_match(places[0]), "field": places[0].path}
+
+    def _handle(self, kind: str | None) -> dict[str, Any]:
+        trial, first = self.trial, self.trial.good[0]
+        basis = {"handle_type": "session_id", "stream": "stdout"}
+        ids = [trial.session] if trial.session else reading.id_values(first.output)
+        found = [(value, place) for value in ids for place in reading.id_places([(first.output, value)], kind)]
+        if trial.session:
+            both = [(first.output, trial.session), (trial.good[-1].output, trial.session)]
+            found = [(trial.session, place) for place in reading.id_places(both, kind)] or found
+        shown = [f"{_described(place)}: {value}" for value, place in found]
+        told = ["It may be in:", *_quoted(shown)] if shown else ["It printed no value that looks like an id."]
+        self.notes["handle.field"] = told
+        if not trial.session or len(found) != 1:
+            return {
+                **basis,
+                "record": GAP,
+                "field": GAP,
+                **self._shape(ids if trial.session else []),
+                "unverified": True,
+            }
+        ((_, place),) = found
+        others = [value_at(record, place.path) for turn in trial.good for record in turn.output.records]
+        printed = list(dict.fromkeys([trial.session, *(value for value in others if isinstance(value, str))]))
+        seen = self._observed("a resume with it sends the model the prompt of the first turn")
+        where = {"record": place.record, **_match(place), "field": place.path}
+        return {**basis, **where, **self._shape(printed), **seen}
+
+    def _shape(self, ids: Sequence[str]) -> dict[str, str]:
+        if ids and all(re.fullmatch(UUID, value) for value in ids):
+            return {"shape": UUID, "nonexistent_id": NO_UUID}
+        self.notes["handle.shape"] = ["It printed:", *_quoted(ids)] if ids else []
+        return {"shape": GAP, "nonexistent_id": GAP}
+
+    def _surroundings(self) -> Iterator[tuple[str, Any]]:
+        trial, hermetic = self.trial, self.trial.hermetic
+        reached = any(turn.asked for turn in trial.turns)
+        self.remarks.extend(("environment", "sticky"))
+        names = list(self.engine.variables) or (list(hermetic.env) if reached else [])
+        yield "environment", {"pass": names, "locations": [], "unverified": True}
+        basis = self._observed("its sessions are in files there") if trial.stored else {"unverified": True}
+        yield "resume_probe", {"directory": trial.stored or "{HOME}", **basis}
+        tried = [f"{name}={value}" for name, value in hermetic.env.items()]
+        self.notes["hermetic.env"] = ["With these no turn asked the model for an answer:", *_quoted(tried)]
+        if trial.hosts:
+            self.remarks.append("hermetic.egress")
+            self.notes["hermetic.egress"] = _quoted(trial.hosts)
+        files = [{"path": file.path, "content": file.content} for file in hermetic.files]
+        seen = self._observed("a turn with these asks the stub model") if reached else {"unverified": True}
+        env = dict(hermetic.env) if reached else GAP
+        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **seen}
+        yield "sticky", {"transport": "none", "unverified": True}
+
+
+@cache
+def _how_to() -> dict[str, dict[str, str]]:
+    data: dict[str, dict[str, str]] = read(_HOW_TO, ours=True).data
+    return data
+
+
+def _tried(executable: str, turns: Iterable[TrialTurn]) -> list[str]:
+    """Return the command of each turn, what came of it, and of one that failed the end of what it printed."""
+    lines: list[str] = []
+    for turn in turns:
+        command = " ".join((executable, *(token or "''" for token in turn.argv)))
+        lines += _quoted([f"tried: {command}", f"  {_way(turn)}: {_came_of(turn)}"])
+        lines += [] if turn.went_well else _quoted(_printed(turn))
+    return lines
+
+
+def _printed(turn: TrialTurn) -> list[str]:
+    """Return the ends of both streams."""
+    streams = (("stdout", turn.outcome.stdout), ("stderr", turn.outcome.stderr))
+    return [
+        f"    {name}: {line}" for name, data in streams for line in data.decode("utf-8", "replace").splitlines()[-4:]
+    ]
+
+
+def _described(place: Place) -> str:
+    """Return a place in a few words."""
+    record = {"": "a record", "every": "each record"}.get(place.record, f"the {place.record} record")
+    match = ", ".join(f"{path}: {value}" for path, value in place.match)
+    return f"{place.path} of {record}" + (f" with {{{match}}}" if match else "")
+
+
+def _match(place: Place) -> dict[str, Any]:
+    return {"match": dict(place.match)} if place.match else {}
+
+
+def _stream(page: Page) -> dict[str, str]:
+    return {} if page.stream == "stdout" else {"stream": page.stream}
+
+
+def _has(page: str, name: str) -> bool:
+    """Whether a help page has a name as a whole word."""
+    return bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", page))
 
 
 def _literal(text: str) -> str:
@@ -111,110 +364,13 @@ def _literal(text: str) -> str:
     return re.sub(r"[.^$*+?{}\[\]\\|()]", r"\\\g<0>", text)
 
 
-def _surface(trial: Trial) -> dict[str, Any]:
-    tokens = dict.fromkeys((*trial.arguments.start, *trial.arguments.resume, *trial.arguments.auto))
-    named = [token for token in tokens if re.fullmatch(r"-{0,2}[a-z][a-z-]+", token)]
-    version = {"argv": list(trial.version.argv), "pattern": _version(trial.version)[0], **_stream(trial.version)}
-    pages = [
-        {"argv": list(page.argv), "names": [name for name in named if has(page.text, name)], **_stream(page)}
-        for page in trial.pages
-    ]
-    return {
-        "version": {**version, "evidence": [{"clause": "version.readable"}]},
-        "help": {"pages": [page for page in pages if page["names"]], "evidence": [{"clause": "help.surface"}]},
-    }
+def _quoted(lines: Iterable[str]) -> list[str]:
+    """Return lines of others so that they can't pass for ours, the first of many."""
+    split = [part.rstrip() for line in lines for part in line.splitlines() if part.strip()]
+    shown = [f"  | {bounded(visible(line.expandtabs(4)), LONGEST_LINE)}" for line in dict.fromkeys(split)]
+    return shown if len(shown) <= MOST_LINES else [*shown[:MOST_LINES], f"  and {len(shown) - MOST_LINES} more lines"]
 
 
-def _stream(page: Page) -> dict[str, str]:
-    return {} if page.stream == "stdout" else {"stream": page.stream}
-
-
-def _launch(trial: Trial) -> dict[str, Any]:
-    arguments = trial.arguments
-    channel = {"via": "argument", "tokens": ["{text}"]}
-    launch = {
-        "start": list(arguments.start),
-        **({"resume": list(arguments.resume)} if trial.session else {}),
-        "prompt": [channel],
-        "auto": list(arguments.auto),
-        "model": list(arguments.model),
-        **_UNSEEN,
-    }
-    model = [{"flag": flag, "value": "required", **_UNSEEN} for flag in arguments.model[:1]]
-    auto = [{"flag": flag, "value": "none", **_UNSEEN} for flag in arguments.auto]
-    return {
-        "launch": launch,
-        "options": [*model, *auto],
-        **({"auto_flags": [{"flag": flag, **_UNSEEN} for flag in arguments.auto]} if auto else {}),
-    }
-
-
-def _output(trial: Trial) -> dict[str, Any]:
-    turns = [turn.output for turn in (trial.first, trial.second) if turn]
-    first, seen = turns[0], _seen(trial)
-    noise = sorted({_literal(line) for output in turns for line in output.noise})
-    stdout = {"framing": first.framing, **({"noise": noise} if noise else {})}
-    sections: dict[str, Any] = {"streams": {"stdout": stdout, "stderr": {"framing": "text"}, **seen}}
-    if not first.records:
-        return {**sections, "final": {"stream": "stdout", **seen}}
-    names = list(dict.fromkeys(kind for output in turns for kind in output.kinds))
-    kind = {"field": first.kind} if first.kind else {}
-    sections["events"] = {"stream": "stdout", **kind, "names": names, **_UNSEEN}
-    if session := trial.session or next(iter(trial.tried), None):
-        sections["handle"] = _handle(session, seen if trial.session else _UNSEEN)
-    for name, spot in (("end", end(first)), ("final", final_text(first, FIRST))):
-        if spot:
-            sections[name] = {"stream": "stdout", **_place(spot), **seen}
-    return sections
-
-
-def _handle(session: Candidate, seen: Mapping[str, Any]) -> dict[str, Any]:
-    pattern, nonexistent = shape(session.value)
-    match = {"match": dict(session.match)} if session.match else {}
-    return {
-        "handle_type": "session_id",
-        "stream": "stdout",
-        "record": session.record,
-        **match,
-        "field": session.path,
-        "shape": pattern,
-        "nonexistent_id": nonexistent,
-        **seen,
-    }
-
-
-def _place(spot: Spot) -> dict[str, Any]:
-    return {**({"match": dict(spot.match)} if spot.match else {}), **({"field": spot.path} if spot.path else {})}
-
-
-def _told(trial: Trial) -> Iterator[str]:
-    """Return what was seen, for the head of the draft and the terminal."""
-    protocols = sorted({str(request.protocol) for request in trial.first.requests})
-    yield f"version {_version(trial.version)[1]}, from {' '.join(trial.version.argv)} on {trial.version.stream}"
-    yield f"model: {len(trial.first.requests)} requests in the first turn, {', '.join(protocols)}"
-    if trial.session:
-        yield f"session id: {trial.session.path} ({trial.session.record}), with which the second turn continued"
-    elif not trial.arguments.resume:
-        yield "session id: no turn was resumed, since the help names no option for it: pass --resume-args"
-    else:
-        yield "session id: no value that was tried continues the first turn: check --resume-args"
-    if others := [f"{other.path} ({other.record})" for other in trial.tried if other != trial.session]:
-        yield f"other candidates for the session id: {', '.join(others)}"
-    yield f"event kinds: {', '.join(trial.first.output.kinds) or 'none, standard output is text'}"
-    if trial.first.output.records:
-        last = final_text(trial.first.output, FIRST)
-        yield f"final text: {last.path if last else 'the reply is in no record as a whole'}"
-        terminal = end(trial.first.output)
-        yield f"terminal record: {(dict(terminal.match) or 'the only one') if terminal else 'unclear'}"
-    if trial.hosts:
-        yield f"refused connections to: {', '.join(trial.hosts)}"
-
-
-def _missing(text: str, engine: str) -> Iterator[str]:
-    """Return what `contracts check` will say about the draft, without the places."""
-    try:
-        problems: list[ContractError] = list(lint.problems(load.parse(text, f"{engine}.yaml")))
-    except ContractError as unreadable:
-        problems = [unreadable]
-    for problem in problems:
-        yield str(problem)
+def _prose(text: str, *lines: str) -> str:
+    """Return a paragraph and lines as a comment."""
+    return "\n".join(f"# {line}" for line in (*textwrap.wrap(text, WIDTH, break_on_hyphens=False), *lines))

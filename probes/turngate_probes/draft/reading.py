@@ -1,6 +1,7 @@
-"""What the output of an unknown CLI shows: framing, events, session id, end and final text. Pure."""
+"""What the output of an unknown CLI shows: framing, kinds of records, and the places of values. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,50 +11,28 @@ from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
 
 Framing = Literal["ndjson", "json_document", "text"]
-UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-SHORTEST_ID, LONGEST_ID = 8, 100
+LONGEST_KIND = 100
 _KINDS = ("type", "event", "kind", "method", "role")
-_NAMED = re.compile(r"session|thread|conversation|chat", re.IGNORECASE)
-_ID = re.compile(rf"[A-Za-z0-9_.:-]{{{SHORTEST_ID},{LONGEST_ID}}}")
-_TEMPLATE_MARK = re.compile(r"^\d{4}-\d\d-\d\dT|^\d+(\.\d+)*$")
+_ID = re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9_.:-]{5,99}")
+_NO_ID = re.compile(r"\d{4}-\d\d-\d\dT.*|\d+(\.\d+)*")  # times and numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A value that may be the session id: its path, and which records have it ("first", "last", "every", "only").
-
-    `match` selects the record if its place does not.
-    """
+class Place:
+    """Where a value is: the record ("first", "last", "every", "only"), what tells that record apart, and the path."""
 
     path: str
-    value: str
-    record: str
     match: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A record and the path of a value in it; `match` is what tells the record from the others."""
-
-    match: tuple[tuple[str, str], ...]
-    path: str = ""
+    record: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputReading:
-    """The records of a turn's standard output. `kind` is the path of a record's kind, empty if there is none."""
+    """The records of a turn's standard output, and the other lines."""
 
     framing: Framing
     records: tuple[Record, ...]
-    noise: tuple[str, ...]
-    kind: str
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of records in order of appearance; without a kind, the keys of the records."""
-        if self.kind:
-            return tuple(dict.fromkeys(str(value_at(record, self.kind)) for record in self.records))
-        return tuple(dict.fromkeys(key for record in self.records for key in record))
+    noise: tuple[str, ...] = ()
 
 
 def read(stdout: bytes) -> OutputReading:
@@ -62,109 +41,108 @@ def read(stdout: bytes) -> OutputReading:
     records = (*lines.feed(stdout), *lines.finish())
     noise = tuple(line for line in stdout.decode("utf-8", "replace").splitlines() if line and not _is_json(line))
     if records and len(noise) <= len(records):
-        return OutputReading("ndjson", records, noise, _kind(records))
+        return OutputReading("ndjson", records, noise)
     whole = framer(Framed("json_document"))
     documents = (*whole.feed(stdout), *whole.finish())
-    if documents:
-        return OutputReading("json_document", documents[:1], (), "")
-    return OutputReading("text", (), (), "")
+    return OutputReading("json_document", documents[:1]) if documents else OutputReading("text", ())
 
 
-def candidates(output: OutputReading, known: Iterable[str]) -> list[Candidate]:
-    """Return the values that may be the session id, the likeliest first. `known` are other values, such as prompts."""
-    rows, excluded = dict[tuple[str, str], list[int]](), set(known)
-    for index, record in enumerate(output.records):
-        for path, value in leaves(record):
-            looks = isinstance(value, str) and _ID.fullmatch(value) and not _TEMPLATE_MARK.search(value)
-            if looks and value not in excluded and path != output.kind and re.search(r"\d", str(value)):
-                rows.setdefault((path, str(value)), []).append(index)
-    rated = sorted(rows, key=lambda row: (_rate(*row), rows[row][0], len(row[0])))
-    return [_candidate(output, path, value, rows[path, value]) for path, value in rated]
+def kind_fields(outputs: Sequence[OutputReading]) -> list[str]:
+    """Return the keys that may hold the kind of a record: each record has a short text there."""
+    records = [record for output in outputs for record in output.records]
+    return [name for name in _KINDS if records and all(_is_kind(record.get(name)) for record in records)]
 
 
-def final_text(output: OutputReading, reply: str) -> Spot | None:
-    """Return where the model's reply is as a whole value; the last place counts."""
-    for record in reversed(output.records):
-        for path, value in leaves(record):
-            if isinstance(value, str) and value.strip() == reply:
-                return Spot(_told_apart(output, record), path)
-    return None
+def _is_kind(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_KIND
 
 
-def end(output: OutputReading) -> Spot | None:
-    """Return what tells the last record from all others; None if nothing does."""
-    if not output.records:
-        return None
-    match = _told_apart(output, output.records[-1])
-    alike = [record for record in output.records if all(value_at(record, path) == v for path, v in match)]
-    return Spot(match) if output.framing == "json_document" or (match and len(alike) == 1) else None
+def kinds(outputs: Sequence[OutputReading], field: str | None) -> list[str]:
+    """Return the values of a field in order of appearance; without a field, the keys of the records."""
+    records = [record for output in outputs for record in output.records]
+    return list(dict.fromkeys(name for record in records for name in ([str(record[field])] if field else record)))
 
 
-def shape(value: str) -> tuple[str, str]:
-    """Return a pattern for ids like this one, and an id of that shape that belongs to no session."""
-    if re.fullmatch(UUID, value):
-        return UUID, "00000000-0000-7000-8000-000000000000"
-    prefix = match[0] if (match := re.match(r"[a-z]+[_-]", value)) else ""
-    rest = value[len(prefix) :]
-    for letters in ("0-9a-f", "0-9a-z", "A-Za-z0-9", "A-Za-z0-9_.:-"):
-        if re.fullmatch(f"[{letters}]+", rest):
-            return f"{re.escape(prefix)}[{letters}]{{{len(rest)}}}", prefix + "0" * len(rest)
-    return re.escape(value), value
+def id_values(output: OutputReading) -> list[str]:
+    """Return the values that look like ids, those in most records first."""
+    seen = Counter[str]()
+    for record in output.records:
+        seen.update({value for _, value in leaves(record) if _ID.fullmatch(value) and not _NO_ID.fullmatch(value)})
+    order = list(dict.fromkeys(value for record in output.records for _, value in leaves(record)))
+    return sorted(seen, key=lambda value: (-seen[value], order.index(value)))
 
 
-def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Return the path and value of everything in a record that is neither an object nor a list."""
+def id_places(turns: Sequence[tuple[OutputReading, str]], field: str | None) -> list[Place]:
+    """Return the places that have the id in each of these turns.
+
+    A path that has it only in records in the middle is listed with what tells the first of them apart.
+    """
+    found = [[_place(output, path, value, field) for path in _paths(output, value)] for output, value in turns]
+    return [place for place in found[0] if all(place in others for others in found[1:])] if found else []
+
+
+def _paths(output: OutputReading, value: str) -> list[str]:
+    return list(dict.fromkeys(path for record in output.records for path, leaf in leaves(record) if leaf == value))
+
+
+def _place(output: OutputReading, path: str, value: str, field: str | None) -> Place:
+    has = [value_at(record, path) == value for record in output.records]
+    for record, holds in (("only", len(has) == 1), ("every", all(has)), ("first", has[0]), ("last", has[-1])):
+        if holds:
+            return Place(path, record=record)
+    return Place(path, told_apart(output, output.records[has.index(True)], field), "first")
+
+
+def text_places(outputs: Sequence[OutputReading], text: str, field: str | None) -> list[Place]:
+    """Return the places that have this text as a whole in each output."""
+    found = [
+        [
+            Place(path, told_apart(output, record, field))
+            for record in output.records
+            for path, value in leaves(record)
+            if value.strip() == text
+        ]
+        for output in outputs
+    ]
+    return [place for place in dict.fromkeys(found[0]) if all(place in places for places in found)] if found else []
+
+
+def end(outputs: Sequence[OutputReading], field: str | None) -> Place | None:
+    """Return what tells the last record of each output from all of its others; None if nothing does."""
+    found = set[Place | None]()
+    for output in outputs:
+        match = told_apart(output, output.records[-1], field) if output.records else ()
+        alike = [record for record in output.records if all(value_at(record, path) == v for path, v in match)]
+        found.add(Place("", match) if len(alike) == 1 else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def told_apart(output: OutputReading, record: Record, field: str | None) -> tuple[tuple[str, str], ...]:
+    """Return a record's kind, and the kind of what it contains if other records have the same."""
+    if not field:
+        return ()
+    kind = record[field]
+    match = [(field, str(kind))]
+    others = [other for other in output.records if other is not record and other.get(field) == kind]
+    for path, value in leaves(record) if others else ():
+        is_kind = path.rpartition(".")[2] in (*_KINDS, "subtype") and path != field
+        if is_kind and any(value_at(other, path) != value for other in others):
+            match.append((path, value))
+            break
+    return tuple(match)
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Return the path and value of every text in a record that a contract can name."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(value, dict):
-        items = ((key, inner) for key, inner in value.items() if "." not in str(key))
+        items = ((key, inner) for key, inner in value.items() if key and "." not in str(key))
     elif isinstance(value, list):
         items = enumerate(value)
-    else:
+    elif isinstance(value, str):
         yield path, value
     for key, inner in items:
         yield from leaves(inner, f"{path}.{key}" if path else str(key))
-
-
-def _kind(records: Sequence[Record]) -> str:
-    for name in _KINDS:
-        if all(isinstance(record.get(name), str) for record in records):
-            return name
-    return ""
-
-
-def _rate(path: str, value: str) -> int:
-    """Rate a candidate: 0 is the likeliest."""
-    key = path.rpartition(".")[2]
-    named, is_id = bool(_NAMED.search(path)), key.lower().endswith("id")
-    return 4 - 2 * named - is_id - bool(re.fullmatch(UUID, value))
-
-
-def _candidate(output: OutputReading, path: str, value: str, indexes: list[int]) -> Candidate:
-    count = len(output.records)
-    if count == 1:
-        return Candidate(path, value, "only")
-    if len(indexes) == count:
-        return Candidate(path, value, "every")
-    if indexes[0] == 0:
-        return Candidate(path, value, "first")
-    if indexes[-1] == count - 1:
-        return Candidate(path, value, "last")
-    return Candidate(path, value, "first", _told_apart(output, output.records[indexes[0]]))
-
-
-def _told_apart(output: OutputReading, record: Record) -> tuple[tuple[str, str], ...]:
-    """Return a record's kind, and the kind of what it contains if other records have the same."""
-    if not output.kind:
-        return ()
-    kind = value_at(record, output.kind)
-    match = [(output.kind, str(kind))]
-    others = [other for other in output.records if other is not record and value_at(other, output.kind) == kind]
-    for path, value in leaves(record) if others else ():
-        is_kind = path.rpartition(".")[2] in _KINDS and path != output.kind and isinstance(value, str)
-        if is_kind and any(value_at(other, path) != value for other in others):
-            match.append((path, str(value)))
-            break
-    return tuple(match)
 
 
 def _is_json(line: str) -> bool:

@@ -1,28 +1,54 @@
-"""Tries an unknown CLI against the stub model in a sandbox: version, help and two turns."""
+"""Tries an unknown CLI against the stub model in a sandbox: version, help, first turns and resumes.
+
+It guesses no argument: a turn runs with the templates that the user gives. Without any, the prompt is the only
+argument, or comes through standard input, which shows only whether it reaches the model.
+"""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turngate import Ended, EnvironmentFailed, ProcessOutcome, ProcessRequest
+from turngate import Ended, ProcessOutcome, ProcessRequest
 from turngate.contract.hermetic import Hermetic
-from turngate.process import run
-from turngate.sanitize import quoted_lines, visible
-from turngate_probes.draft.arguments import Arguments, completed, guess
-from turngate_probes.draft.reading import Candidate, OutputReading, candidates, read
+from turngate.process import Stdin, run
+from turngate_probes.clauses.prompt import arrived
+from turngate_probes.draft.reading import OutputReading, id_values, read
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Rule, Text, new_nonce
+from turngate_probes.stub_model import NONCE, Exchange, Rule, Text, new_nonce
 
 TIMEOUT = 90.0
 MOST_CANDIDATES = 4
-SHOWN = 600
-FIRST, SECOND = "The sky is blue today.", "The grass is green today."
+LONGEST_STORED = 64 * 2**20  # bytes of a file in which a session is looked for
+REPLY = "The sky is blue today."
+VARIABLES: Mapping[str, Mapping[str, str]] = {
+    "openai": {
+        "OPENAI_BASE_URL": "{url}/v1",
+        "OPENAI_API_BASE": "{url}/v1",
+        "OPENAI_API_KEY": "stub",
+        "OPENAI_MODEL": "stub",
+    },
+    "anthropic": {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "stub"},
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "stub"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A way to pass a prompt, as in a contract: `tokens` take its place in the template, {text} is the prompt."""
+
+    via: str
+    tokens: tuple[str, ...]
+
+
+ARGUMENT, STDIN = Channel("argument", ("{text}",)), Channel("stdin", ())
+CHANNELS = (STDIN, Channel("stdin", ("-",)), ARGUMENT, Channel("argument", ("--", "{text}")))
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An unknown CLI: its executable, the sandbox's variables and files, and the given templates (empty: a guess)."""
+    """An unknown CLI: its executable, the sandbox's variables and files, and the given templates (empty: unknown)."""
 
     executable: Path
     hermetic: Hermetic
@@ -41,110 +67,203 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class TrialTurn:
-    """One turn: its output, and the requests that reached the stub model."""
+    """One turn: how its prompt was passed, how it ended, and its requests. `session` is the id that it resumed."""
 
+    argv: tuple[str, ...]
+    channel: Channel
+    prompt: str
+    outcome: ProcessOutcome
     output: OutputReading
-    exit_code: int | None
     requests: tuple[Exchange, ...]
+    session: str = ""
+
+    @property
+    def nonce(self) -> str:
+        """The word by which the prompt is recognised in a request."""
+        return next(found[0] for found in NONCE.finditer(self.prompt))
+
+    @property
+    def is_dashed(self) -> bool:
+        """Whether its prompt looks like a flag."""
+        return self.prompt.startswith("-")
+
+    @property
+    def asked(self) -> bool:
+        """Whether it asked the model for an answer."""
+        return any(request.reply == "text" for request in self.requests)
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it asked the model, and exited with 0."""
+        return self.asked and self.outcome.ended is Ended.EXIT and self.outcome.exit_code == 0
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the model got the prompt verbatim."""
+        return arrived(self.prompt, self.requests)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Everything that was seen. `session` is the id that carried the first turn into `second`, if one did.
+    """Everything that was seen; None or empty: nothing.
 
-    `hosts` are the refused hosts, `tried` the candidates for the id, the likeliest first.
+    `start` and `resume` are the templates that were given, `hermetic` is what was set. `turns` are first turns: with an
+    ordinary prompt, then with some that begin with a dash. `resumes` continue the first that went well, each with
+    another candidate for the session id; if the last one carried on the conversation, `session` is its id. `stored` is
+    the folder below the home that holds the prompts.
     """
 
-    version: Page
+    start: tuple[str, ...]
+    resume: tuple[str, ...]
+    hermetic: Hermetic
+    version: Page | None
     pages: tuple[Page, ...]
-    arguments: Arguments
-    first: TrialTurn
-    second: TrialTurn | None
-    session: Candidate | None
-    tried: tuple[Candidate, ...]
-    hosts: tuple[str, ...]
+    turns: tuple[TrialTurn, ...]
+    resumes: tuple[TrialTurn, ...] = ()
+    session: str | None = None
+    stored: str | None = None
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> tuple[TrialTurn, ...]:
+        """The first turns that went well, and the resume that continued the first one."""
+        resumed = self.resumes[-1:] if self.session else ()
+        return tuple(turn for turn in (*self.turns, *resumed) if turn.went_well)
 
 
 def attempt(command: Command, box: Sandbox, interrupt: Interrupt) -> Trial:
-    """Run the commands one after the other; EnvironmentFailed if one fails so that nothing can be drafted."""
+    """Run the commands one after the other, and return what they show."""
     version = _page(command, box, interrupt, (("--version",), ("version",), ("-v",)), r"\d+\.\d+")
     pages = [_page(command, box, interrupt, (("--help",), ("help",), ("-h",)), r"\S")]
     if command.start and re.fullmatch("[a-z][a-z-]*", command.start[0]):
         pages.append(_page(command, box, interrupt, ((command.start[0], "--help"),), r"\S"))
-    guessed = guess(pages[-1].text)
-    arguments = replace(
-        guessed, start=completed(command.start) or guessed.start, resume=completed(command.resume) or guessed.resume
+    turns = [*_turns(command, box, interrupt)]
+    first = next((turn for turn in turns if turn.went_well), None)
+    command = replace(command, hermetic=_needed(command.hermetic, turns))
+    resumes = [*_resumes(command, box, interrupt, turns, first)] if command.resume and first else []
+    carried = bool(resumes) and first is not None and _carried(first, resumes[-1])
+    return Trial(
+        command.start,
+        command.resume,
+        command.hermetic,
+        version,
+        tuple(page for page in pages if page),
+        tuple(turns),
+        tuple(resumes),
+        resumes[-1].session if carried else None,
+        _stored(box.home, [turn.nonce for turn in (*turns, *resumes) if turn.asked]),
+        tuple(dict.fromkeys(egress.host for egress in box.backend.egress())),
     )
-    nonce = new_nonce()
-    prompt = f"Which colour is the sky? {nonce}"
-    first = _turn(command, box, interrupt, _filled(arguments.start, prompt, ""), FIRST)
-    hosts = tuple(dict.fromkeys(egress.host for egress in box.backend.egress()))
-    tried = tuple(candidates(first.output, (prompt, nonce, FIRST))[:MOST_CANDIDATES])
-    for candidate in tried if arguments.resume else ():
-        argv = _filled(arguments.resume, "Which colour is the grass?", candidate.value)
-        second = _turn(command, box, interrupt, argv, SECOND)
-        if any(nonce in request.nonces for request in second.requests):
-            return Trial(version, tuple(pages), arguments, first, second, candidate, tried, hosts)
-    return Trial(version, tuple(pages), arguments, first, None, None, tried, hosts)
+
+
+def _turns(command: Command, box: Sandbox, interrupt: Interrupt) -> Iterator[TrialTurn]:
+    """Run a first turn with an ordinary prompt; if that works, one for each way to pass one that begins with a dash."""
+    template = command.start or ("{prompt}",)
+    for channel in (ARGUMENT, STDIN):
+        turn = _turn(command, box, interrupt, template, channel, f"Which colour is the sky? {new_nonce()}")
+        yield turn
+        if turn.asked:
+            break
+    else:
+        return
+    for channel in CHANNELS if command.start else ():
+        yield _turn(command, box, interrupt, template, channel, f"--{new_nonce()}")
+
+
+def _resumes(
+    command: Command, box: Sandbox, interrupt: Interrupt, turns: list[TrialTurn], first: TrialTurn
+) -> Iterator[TrialTurn]:
+    """Resume a first turn with each value that may be its session id, until one continues its conversation."""
+    for session in _ids(turns, first):
+        prompt = f"Which colour is the grass? {new_nonce()}"
+        resumed = _turn(command, box, interrupt, command.resume, first.channel, prompt, session)
+        yield resumed
+        if _carried(first, resumed):
+            return
+
+
+def _ids(turns: list[TrialTurn], first: TrialTurn) -> list[str]:
+    """Return the values of a turn that may be its session id: each looks like one, and is in no other turn."""
+    others = {value for turn in turns if turn is not first for value in id_values(turn.output)}
+    return [value for value in id_values(first.output) if value not in others][:MOST_CANDIDATES]
+
+
+def _carried(first: TrialTurn, resumed: TrialTurn) -> bool:
+    """Whether a request of a resume has the prompt of the first turn."""
+    return any(first.nonce in request.nonces for request in resumed.requests)
+
+
+def _needed(hermetic: Hermetic, turns: list[TrialTurn]) -> Hermetic:
+    """Leave out the variables of the vendors whose protocols no turn spoke, if those of all vendors were set."""
+    requests = [request for turn in turns for request in turn.requests]
+    spoken = {(request.protocol or "").partition(".")[0] for request in requests} & VARIABLES.keys()
+    if hermetic.env != every_variable() or not spoken:
+        return hermetic
+    env = {name: value for vendor in sorted(spoken) for name, value in VARIABLES[vendor].items()}
+    return Hermetic(env=env, files=hermetic.files, model=hermetic.model)
+
+
+def every_variable() -> dict[str, str]:
+    """Return the variables by which the known vendors' clients find a model."""
+    return {name: value for variables in VARIABLES.values() for name, value in variables.items()}
+
+
+def _stored(home: Path, words: list[str]) -> str | None:
+    """Return the deepest folder that holds all files with one of these words, such as `{HOME}/.acme`."""
+    folders = [file.parent for file in _files(home) if any(word.encode() in file.read_bytes() for word in words)]
+    if not folders:
+        return None
+    common = folders[0]
+    while not all(folder.is_relative_to(common) for folder in folders):
+        common = common.parent
+    return "/".join(("{HOME}", *common.relative_to(home).parts))
+
+
+def _files(home: Path) -> Iterator[Path]:
+    for path in sorted(home.rglob("*")):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= LONGEST_STORED:
+            yield path
 
 
 def _page(
     command: Command, box: Sandbox, interrupt: Interrupt, choices: tuple[tuple[str, ...], ...], sign: str
-) -> Page:
-    """Run the first of these commands that exits with 0 and prints something like `sign`."""
-    done = None
+) -> Page | None:
+    """Return the output of the first of these commands that exits with 0 and prints something like `sign`."""
     for argv in choices:
         done = _run(command, box, interrupt, argv)
         for stream, data in (("stdout", done.stdout), ("stderr", done.stderr)):
             text = data.decode("utf-8", "replace")
             if done.exit_code == 0 and re.search(sign, text):
                 return Page(argv, stream, text)
-    assert done  # noqa: S101 - there is always a choice
-    hint = f"it printed: {_shown(done)}"
-    raise EnvironmentFailed(f"{' '.join((command.executable.name, *choices[0]))} printed nothing useful", hint)
+    return None
 
 
-def _turn(command: Command, box: Sandbox, interrupt: Interrupt, argv: tuple[str, ...], reply: str) -> TrialTurn:
-    """Run a turn; EnvironmentFailed if it made no request to the model, or did not end."""
-    box.backend.script(Rule(Text(reply)))
+def _turn(
+    command: Command,
+    box: Sandbox,
+    interrupt: Interrupt,
+    template: tuple[str, ...],
+    channel: Channel,
+    prompt: str,
+    session: str = "",
+) -> TrialTurn:
+    """Run a turn with a prompt, and note its requests to the model."""
+    tokens = tuple(token.replace("{text}", prompt) for token in channel.tokens)
+    slots = {"{options}": (), "{prompt}": tokens}
+    argv = tuple(word for token in template for word in slots.get(token, (token.replace("{handle}", session),)))
+    box.backend.script(Rule(Text(REPLY)))
     before = len(box.backend.exchanges())
-    done = _run(command, box, interrupt, argv)
-    requests = box.backend.exchanges()[before:]
-    asked = tuple(request for request in requests if request.reply == "text")
-    shown = " ".join((command.executable.name, *(token or "''" for token in argv)))
-    if not asked:
-        other = ", ".join(dict.fromkeys(f"{request.method} {visible(request.path)}" for request in requests))
-        hosts = ", ".join(dict.fromkeys(egress.host for egress in box.backend.egress()))
-        told = [f"it sent the stub model only {other}"] if other else []
-        told += [f"connections to {hosts} were refused"] if hosts else []
-        told.append(f"it ended with {done.exit_code} and printed: {_shown(done)}")
-        hint = (
-            "; ".join(told) + "\nSay how it finds its model, such as --env NAME={url}/v1, or with a file: "
-            "--file '{home}/.NAME/config.json=config.json'. Check --start-args too"
-        )
-        raise EnvironmentFailed(f"no request reached the stub model from: {shown}", hint)
-    if done.ended is not Ended.EXIT:
-        hint = f"it printed: {_shown(done)}"
-        raise EnvironmentFailed(f"it did not exit within {TIMEOUT:.0f} s: {shown}", hint)
-    return TrialTurn(read(done.stdout), done.exit_code, asked)
+    done = _run(command, box, interrupt, argv, prompt.encode() if channel.via == "stdin" else Stdin.CLOSED)
+    return TrialTurn(argv, channel, prompt, done, read(done.stdout), box.backend.exchanges()[before:], session)
 
 
-def _run(command: Command, box: Sandbox, interrupt: Interrupt, argv: tuple[str, ...]) -> ProcessOutcome:
+def _run(
+    command: Command,
+    box: Sandbox,
+    interrupt: Interrupt,
+    argv: tuple[str, ...],
+    stdin: bytes | Stdin = Stdin.CLOSED,
+) -> ProcessOutcome:
     env = box.env(command.hermetic, box.work)
     with interrupt.covering() as stop:
-        return run(ProcessRequest((str(command.executable), *argv), box.work, env, timeout=TIMEOUT), stop=stop)
-
-
-def _filled(template: tuple[str, ...], prompt: str, session: str) -> tuple[str, ...]:
-    slots = {"{prompt}": prompt, "{handle}": session}
-    return tuple(
-        slots.get(token, token)
-        for token in (word.replace("{handle}", session) for word in template)
-        if token != "{options}"
-    )
-
-
-def _shown(done: ProcessOutcome) -> str:
-    """Return the end of what a command printed on both streams, on lines of its own, or `nothing`."""
-    texts = [data.decode("utf-8", "replace").strip()[-SHOWN:] for data in (done.stdout, done.stderr)]
-    return "".join(f"\n{line}" for text in texts if text for line in quoted_lines(text, "  | ")) or "nothing"
+        return run(ProcessRequest((str(command.executable), *argv), box.work, env, stdin, TIMEOUT), stop=stop)

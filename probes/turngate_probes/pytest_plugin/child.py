@@ -8,9 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.contract.clauses import Level
+from turngate.contract.lint import lay_over
 from turngate.contract.verdict import FailOn
 from turngate.decoding import decode
-from turngate.files import use_overlay
 from turngate.process.sessions import adopting_orphans
 from turngate_probes.harness.interrupt import Interrupt, at_end_of_input, interrupting
 from turngate_probes.harness.runner import CaseRunner
@@ -35,7 +35,8 @@ class Request(Struct, frozen=True):
 
 def probe(request: Request) -> None:
     """Probe all targets, until a signal or the end of standard input stops it."""
-    use_overlay(Path(request.contracts) if request.contracts else None)
+    if request.contracts:
+        lay_over(Path(request.contracts))
     settings = ProbeSettings(
         request.level, default_jobs(), sandboxes_path(None), fail_on=request.fail_on, clauses=request.clauses
     )

@@ -126,16 +126,18 @@ class ClauseTest(pytest.Item):
 
 def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on: str) -> list[pytest.Item]:
     """Create the tests of all targets, with the same contracts as the commands."""
+    unusable = list[str]()
     try:
         if own := os.environ.get(CONTRACTS):
             if not Path(own).is_dir():
                 hint = "pass the folder that contains engines/*.yaml"
                 raise EnvironmentFailed(f"{CONTRACTS}: no such folder: {own}", hint)
-            if mistakes := lay_over(Path(own)):
-                raise mistakes[0]
+            unusable = [visible(message, "\n\t") for message in lay_over(Path(own))]
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
-        raise pytest.UsageError(f"--turngate: {wrong}") from wrong
+        raise pytest.UsageError("\n".join([f"--turngate: {wrong}", *unusable])) from wrong
+    for message in unusable:
+        warnings.warn(pytest.PytestWarning(message), stacklevel=1)
     probed = Probed(session, parsed, level, FailOn(fail_on))
     items: list[pytest.Item] = []
     for target in parsed:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turngate import EnvironmentFailed, engine_names
+from turngate.contract.load import unusable
 from turngate.errors import did_you_mean
 
 _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
@@ -24,8 +25,10 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Read a target; EnvironmentFailed describes valid targets."""
+    """Read a target; EnvironmentFailed describes valid targets. ContractError: the engine's contract is left out."""
     target, known = _TARGET.fullmatch(text), engine_names()
+    if target and (error := unusable(target["engine"])):
+        raise error
     if not target or target["engine"] not in known:
         name, hint = (
             re.split("[@=]", text)[0],

@@ -87,7 +87,7 @@ def _mistakes(
         named = {key: (getattr(entry, key), names, see) for key, names in known.items()}
         named["engine"] = entry.engine, engines, f"engines: {', '.join(engines)}"
         for key, (value, names, hint) in named.items():
-            if value is not None and value not in names:
+            if value is not None and value not in names and not (key == "engine" and load.unusable(value)):
                 yield document.error((i, key), f"unknown {key} {value!r}", did_you_mean(value, names, hint))
         since, until = entry.since, entry.until
         if since and until and not Range(since, until).covers(since):

@@ -1,42 +1,76 @@
 """The command `contracts new`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.test_writing_a_contract import CONTRACT
 from tests.probes.draft.engine import VARIABLES, install
 from turngate import cli
+from turngate.files import use_overlay
+
+FILE = Path("my/engines/acme.yaml")
+ENV = [f"--env={name}={value}" for name, value in VARIABLES.items()]
+TEMPLATES = [
+    "--start-args=--json {options} {prompt}",
+    "--resume-args=--json {options} --resume {handle} {prompt}",
+]
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in an empty folder, and remove the overlay after the test."""
     monkeypatch.chdir(tmp_path)
+    yield
+    use_overlay(None)
 
 
-ENV = [f"--env={name}={value}" for name, value in VARIABLES.items()]
+def new(folder: Path, *more: str) -> list[str]:
+    """Return the command that drafts the contract of the made-up engine, and install that."""
+    return ["contracts", "new", "acme", "--path", str(install(folder)), *ENV, *more]
 
 
-def test_a_draft_is_written_and_passes_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The draft is in the overlay, passes `contracts check`, and is never overwritten."""
-    command = ["contracts", "new", "acme", "--path", str(install(tmp_path)), *ENV]
+def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The draft is written with exit code 0; `contracts check` and `probe` name its gaps; other engines go on."""
+    assert cli.run(new(tmp_path, *TEMPLATES)) == 0
+    said = capsys.readouterr().out
+    assert f"wrote {FILE}, with 7 gaps\n" in said
+    assert "session id: " in said
+    assert cli.run(["contracts", "check", str(FILE)]) == 2
+    checked = capsys.readouterr().err
+    assert checked.count(": is a gap (the comment above its section says how to find out)\n") == 7
+    assert f"{FILE}:" in checked
+    assert cli.run(["--contracts", "my", "probe", f"acme={tmp_path}/acme"]) == 2
+    probed = capsys.readouterr().err
+    assert "7 gaps: $.vendor, $.launch.auto" in probed
+    assert "the contract of acme can't be used yet" in probed
+    assert cli.run(["--contracts", "my", "engines", "list"]) == 0
+
+
+def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repeated call replaces the draft and keeps the old text; a contract without gaps is replaced by force only."""
+    assert cli.run(new(tmp_path)) == 0
+    first = FILE.read_text()
+    assert cli.run(["--contracts", "my", *new(tmp_path, *TEMPLATES)]) == 0
+    assert FILE.read_text() != first
+    assert FILE.with_name("acme.yaml~").read_text() == first
+    FILE.write_text(CONTRACT)
+    use_overlay(None)
+    capsys.readouterr()
+    assert cli.run(new(tmp_path)) == 2
+    assert f"there is a contract already, and it has no gaps: {FILE}" in capsys.readouterr().err
+    assert FILE.read_text() == CONTRACT
+    assert cli.run(new(tmp_path, "--force")) == 0
+    assert FILE.with_name("acme.yaml~").read_text() == CONTRACT
+
+
+def test_a_draft_is_written_although_nothing_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If no request reaches the model, the draft is written all the same, and says what was printed."""
+    command = ["contracts", "new", "acme", "--path", str(install(tmp_path)), "--into", "own"]
     assert cli.run(command) == 0
-    said = capsys.readouterr()
-    assert "session id: session (first), with which the second turn continued\n" in said.out
-    assert f"next: turngate --contracts my probe acme={tmp_path}/acme" in said.out
-    assert cli.run(["contracts", "check", "my/engines/acme.yaml"]) == 0
-    before = (tmp_path / "my/engines/acme.yaml").read_text()
-    assert cli.run(command) == 2
-    assert "there is a contract already: my/engines/acme.yaml" in capsys.readouterr().err
-    assert (tmp_path / "my/engines/acme.yaml").read_text() == before
-
-
-def test_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A draft with gaps is written too; the gaps are listed, and the exit code is 2."""
-    executable = install(tmp_path, **{"--yes": "--certainly"})
-    assert cli.run(["contracts", "new", "acme", "--path", str(executable), "--into", "own", *ENV]) == 2
-    assert "left to you: acme.yaml:" in (told := capsys.readouterr().err)
-    assert "'auto_flags' is a required property" in told
-    assert (tmp_path / "own/engines/acme.yaml").is_file()
+    assert "it asked the model for no answer; exit code 1" in capsys.readouterr().out
+    assert "KeyError: 'ACME_BASE_URL'" in Path("own/engines/acme.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -48,9 +82,14 @@ def test_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["codex", "--npm", "a"], "there is a contract already"),
         (["acme", "--npm", "a", "--env", "X"], "'X' is not NAME=VALUE"),
         (["acme", "--npm", "a", "--file", "x=none"], "none can't be read"),
+        (["acme", "--npm", "a", "--start-args", "run {prompt}"], "--start-args needs each of {options}, {prompt} once"),
+        (
+            ["acme", "--npm", "a", "--resume-args", "{options} {prompt}"],
+            "--resume-args needs each of {options}, {handle}",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong arguments are told before anything is installed or run, with exit code 2."""
     assert cli.run(["contracts", "new", *words]) == 2
-    assert problem in capsys.readouterr().err
+    assert problem in " ".join(capsys.readouterr().err.split())

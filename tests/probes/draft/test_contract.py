@@ -1,81 +1,192 @@
 """The draft that is written from a trial."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
-import yaml
+import pytest
 
+from turngate import Ended, ProcessOutcome
 from turngate.contract import lint, load
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.load import Contract
+from turngate.contract.load import GAP
 from turngate.contract.surroundings import SetupFile
-from turngate_probes.draft.arguments import Arguments, variables
-from turngate_probes.draft.contract import Draft, Engine, draft
-from turngate_probes.draft.reading import candidates, read
-from turngate_probes.draft.trial import FIRST, Page, Trial, TrialTurn
+from turngate_probes.draft import contract as drafts
+from turngate_probes.draft.contract import Engine, draft, told
+from turngate_probes.draft.reading import read
+from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn
 from turngate_probes.stub_model import Exchange
 
-STDOUT = f'{{"type": "start", "session": "0a1b2c3d4e5f"}}\n{{"type": "text", "text": "{FIRST}"}}\n{{"type": "done"}}\n'
 ENGINE = Engine("acme", "acme", {"pypi": {"package": "acme-cli"}})
-TURN = TrialTurn(read(STDOUT.encode()), 0, (Exchange(0.0, "POST", "/v1/messages", "anthropic"),))
-ARGUMENTS = Arguments(
-    ("--json", "{options}", "{prompt}"), ("--json", "{options}", "--resume", "{handle}", "{prompt}"), ("--yes",), ()
-)
-(SESSION,) = candidates(TURN.output, [])
+START, RESUME = ("--json", "{options}", "{prompt}"), ("--json", "{options}", "--id", "{handle}", "{prompt}")
+UUID = "0199b2a1-7f3c-7000-8000-0123456789ab"
+HELP = """Usage: acme
+  -p, --plan         plan only
+  --json             print events
+  --id <session-id>  Resume an existing session by ID
+  --output streaming
+  --yolo             never ask for approval
+"""
+
+
+def stdout(session: str) -> str:
+    """Return the output of a turn."""
+    return f'{{"type": "start", "id": "{session}"}}\n{{"type": "text", "text": "{REPLY}"}}\n{{"type": "done"}}\n'
+
+
+def turn(
+    printed: str = "", *, prompt: str = "Hi tgn-0011223344556677", session: str = "", asked: bool = True
+) -> TrialTurn:
+    """Return a turn that prints this, and ends well if it asked the model."""
+    request = Exchange(0.0, "POST", "/v1", "openai.chat", None, (prompt,), ("tgn-0011223344556677",), reply="text")
+    error = b"" if asked else b"no such session\x1b[0m\n"
+    outcome = ProcessOutcome(Ended.EXIT, 0 if asked else 1, printed.encode(), error, 0, 1.0, 1.0, ())
+    requests = (request,) if asked else ()
+    return TrialTurn((prompt,), ARGUMENT, prompt, outcome, read(printed.encode()), requests, session)
+
+
+FIRST, RESUMED = turn(stdout(UUID)), turn(stdout(UUID), session=UUID)
 TRIAL = Trial(
+    START,
+    RESUME,
+    Hermetic(env={"ACME_KEY": "x"}, files=(), model="stub"),
     Page(("--version",), "stderr", "Acme (v1.2.0)\n"),
-    (Page(("--help",), "stdout", "--json --resume --yes"),),
-    ARGUMENTS,
-    TURN,
-    TURN,
-    SESSION,
-    (SESSION,),
-    (),
+    (Page(("--help",), "stdout", HELP),),
+    (FIRST, turn(stdout(UUID.replace("ab", "cd")), prompt="--tgn-0011223344556677")),
+    (RESUMED,),
+    UUID,
+    "{HOME}/.acme",
 )
 
 
-def made(trial: Trial, hermetic: Hermetic | None = None) -> Draft:
-    """Return the draft of a trial."""
-    return draft(ENGINE, trial, hermetic or Hermetic(env=variables(set()), files=(), model="stub"))
+def data(trial: Trial, engine: Engine = ENGINE) -> dict[str, Any]:
+    """Return the draft of a trial, whose only mistakes are its gaps."""
+    document = load.parse(draft(engine, trial), "acme.yaml")
+    assert {problem.message for problem in lint.problems(document)} <= {lint.IS_GAP}
+    assert document.data["schema"] == load.schema("engine")["properties"]["schema"]["const"]
+    found: dict[str, Any] = document.data
+    return found
 
 
-def test_a_draft_is_a_valid_contract() -> None:
-    """The draft has what was seen, with evidence; guesses are unverified."""
-    drafted = made(TRIAL)
-    assert drafted.missing == ()
-    document = load.parse(drafted.text, "acme.yaml")
-    assert list(lint.problems(document)) == []
-    contract = Contract(document).at("1.2.0")
-    assert (contract.version_query.pattern, contract.version_query.stream) == (r"Acme \(v(?P<version>\S+)\)", "stderr")
-    assert (contract.handle.field, contract.handle.record, contract.handle.shape) == (
-        "session",
-        "first",
-        "[0-9a-f]{12}",
+def gaps(trial: Trial) -> set[str]:
+    """Return the sections of a draft that have gaps."""
+    return {str(path[0]) for path in load.parse(draft(ENGINE, trial), "acme.yaml").gaps()}
+
+
+def test_what_was_measured_is_a_claim_and_the_rest_a_gap() -> None:
+    """The draft claims only what the turns showed, with evidence. With its gaps filled in, it is a valid contract."""
+    drafted = data(TRIAL)
+    assert drafted["version"]["pattern"] == r"Acme \(v(?P<version>\S+)\)"
+    assert drafted["version"]["stream"] == "stderr"
+    assert drafted["help"]["pages"] == [{"argv": ["--help"], "names": ["--json", "--id"]}]
+    assert drafted["launch"]["prompt"] == [{"via": "argument", "tokens": ["{text}"]}]
+    place = {key: drafted["handle"][key] for key in ("record", "field", "shape")}
+    assert place == {"record": "first", "field": "id", "shape": drafts.UUID}
+    assert drafted["end"]["match"] == {"type": "done"}
+    assert (drafted["final"]["match"], drafted["final"]["field"]) == ({"type": "text"}, "text")
+    assert drafted["end"]["evidence"] == [{"observed": "3 turns against the stub model", "releases": ["1.2.0"]}]
+    assert drafted["events"]["names"] == ["start", "text", "done"]
+    assert drafted["resume_probe"]["directory"] == "{HOME}/.acme"
+    assert gaps(TRIAL) == {"vendor", "launch", "options", "auto_flags"}
+    text = draft(ENGINE, TRIAL)
+    for gap, value in (("vendor", "Acme"), ("auto", "[--yolo]"), ("model", "[]")):
+        text = text.replace(f"{gap}: {GAP}", f"{gap}: {value}")
+    text = text.replace("options: GAP", "options: [{flag: --yolo, value: none, unverified: true}]")
+    text = text.replace("auto_flags: GAP", "auto_flags: [{flag: --yolo, unverified: true}]")
+    assert list(lint.problems(load.parse(text, "acme.yaml"))) == []
+
+
+@pytest.mark.parametrize(
+    "printed", ["1.2.0 (build 4711)", "acme 1.2.0, core 3.0", "acme\n1.2.0", "acme 1.2.0 2026-01-01"]
+)
+def test_a_version_with_more_that_may_change_is_a_gap(printed: str) -> None:
+    """A build number, a second version, a date or a second line is never guessed into the pattern."""
+    drafted = data(replace(TRIAL, version=Page(("--version",), "stdout", printed)))
+    assert (drafted["version"]["argv"], drafted["version"]["pattern"]) == (["--version"], GAP)
+
+
+def test_a_version_other_than_the_registrys_is_a_gap() -> None:
+    """If the number that is printed is not the release that was installed, it is no version."""
+    assert data(TRIAL, replace(ENGINE, release="2.0.0"))["version"]["pattern"] == GAP
+    assert data(TRIAL, replace(ENGINE, release="1.2.0"))["version"]["pattern"] != GAP
+
+
+def test_a_gap_shows_the_lines_of_the_help_that_may_fill_it() -> None:
+    """Without templates nothing is guessed: the comments name the options of any name, and what to look out for."""
+    bare = replace(TRIAL, start=(), resume=(), resumes=(), session=None)
+    text = draft(ENGINE, bare)
+    assert gaps(bare) >= {"help", "launch", "streams", "events", "handle", "end", "final"}
+    launch = text[text.index("# launch.start") : text.index("\nlaunch:")]
+    for line in ("-p may mean --plan", "--output streaming", "--id <session-id>  Resume an existing session by ID"):
+        assert line in launch
+    resume = launch[launch.index("# launch.resume") : launch.index("# launch.auto")]
+    assert "#   |   --id <session-id>  Resume an existing session by ID\n" in resume
+    assert "--json" not in resume.partition("Its help says:")[2]
+    assert "#   |   --yolo             never ask for approval" in launch
+
+
+def test_a_resume_that_fails_is_shown_as_what_it_is() -> None:
+    """The draft says what the resume printed, keeps what the first turn showed, and lists the values that may be it."""
+    failed = replace(TRIAL, resumes=(turn(session=UUID, asked=False),), session=None)
+    text, drafted = draft(ENGINE, failed), data(failed)
+    assert drafted["launch"]["resume"] == GAP
+    assert drafted["launch"]["start"] == [*START]
+    assert drafted["end"]["match"] == {"type": "done"}
+    assert "stderr: no such session\\x1b[0m" in text
+    assert f"#   | id of the first record: {UUID}" in text
+    lines = [*told(failed)]
+    assert "first turn, prompt by argument: the prompt reached the model; exit code 0" in lines
+    assert f"resume of {UUID}, prompt by argument: it asked the model for no answer; exit code 1" in lines
+
+
+def test_what_is_ambiguous_is_a_gap_with_its_candidates() -> None:
+    """An answer in two places, an id in two, and noise between the records are gaps, and the comments list them."""
+    printed = "Loading 3 of 4\n" + stdout(UUID).replace('"done"', f'"done", "result": "{REPLY}", "sid": "{UUID}"')
+    ambiguous = replace(TRIAL, turns=(turn(printed),), resumes=(turn(printed, session=UUID),))
+    text, drafted = draft(ENGINE, ambiguous), data(ambiguous)
+    assert (drafted["final"]["match"], drafted["final"]["unverified"]) == (GAP, True)
+    assert "#   | result of a record with {type: done}" in text
+    assert drafted["handle"]["field"] == GAP
+    assert f"#   | sid of the last record: {UUID}" in text
+    assert drafted["streams"]["stdout"] == {"framing": "ndjson", "noise": GAP}
+    assert "#   | Loading 3 of 4" in text
+
+
+def test_an_id_of_another_shape_is_shown_not_generalised() -> None:
+    """Only UUIDs have a known shape; of other ids the draft shows those that were printed, and asks for six zeros."""
+    numbered = replace(
+        TRIAL, turns=(turn(stdout("conv-1")),), resumes=(turn(stdout("conv-1"), session="conv-1"),), session="conv-1"
     )
-    assert contract.end.match == {"type": "done"}
-    assert (contract.final.match, contract.final.field) == ({"type": "text"}, "text")
-    assert contract.events.names == ("start", "text", "done")
-    assert contract.help.pages[0].names == ("--json", "--resume", "--yes")
-    assert set(contract.hermetic.env) == {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"}
-    unverified = {claim.path[0] for claim in document.claims() if claim.data.get("unverified")}
-    assert unverified >= {"launch", "events", "environment", "sticky"}
-    assert not unverified & {"handle", "end", "final"}
-    assert drafted.version == "1.2.0"
+    drafted = data(numbered)["handle"]
+    assert (drafted["field"], drafted["shape"], drafted["nonexistent_id"]) == ("id", GAP, GAP)
+    assert "#   | conv-1" in (text := draft(ENGINE, numbered))
+    assert "at least six zeros in a row" in re.sub(r"\n# ", " ", text)
 
 
-def test_what_was_not_seen_is_left_to_the_user() -> None:
-    """Without a resumed session the candidate is a guess, and the resume is named as missing."""
-    drafted = made(replace(TRIAL, session=None, second=None))
-    assert any("'resume' is a required property" in line for line in drafted.missing)
-    data = yaml.safe_load(drafted.text)
-    assert data["handle"]["unverified"] is True
-    assert "session id: no value that was tried continues the first turn: check --resume-args" in drafted.seen
+def test_a_prompt_that_is_taken_for_a_flag_is_remarked() -> None:
+    """If no prompt with a dash arrived, the draft says which clause will fail and what to do."""
+    text = draft(ENGINE, replace(TRIAL, turns=(FIRST,)))
+    assert "prompt.not-a-flag will fail. Put `--` before the" in text
+    assert "prompt.not-a-flag" not in draft(ENGINE, TRIAL)
+
+
+def test_what_comes_from_the_engine_stays_a_comment() -> None:
+    """No line of a help page or of an output gets out of its comment, whatever breaks it."""
+    hostile = "--json\rvendor: x\u2028title: y\x85engine: z\n\x00--id session"
+    failed = turn("", asked=False)
+    trial = replace(
+        TRIAL, start=(), pages=(Page(("--help",), "stdout", hostile),), turns=(failed,), resumes=(), session=None
+    )
+    drafted = data(trial)
+    assert (drafted["vendor"], drafted["title"], drafted["engine"]) == (GAP, "acme", "acme")
 
 
 def test_files_are_readable_in_the_draft() -> None:
-    """The text of a configuration file is a block, and nothing is an alias. Refused hosts are declared."""
+    """The text of a configuration file is a block, and nothing is an alias. Refused hosts are named, not declared."""
     files = (SetupFile("{home}/.acme.toml", 'url = "{url}"\nmodel = "stub"\n'),)
-    drafted = made(replace(TRIAL, hosts=("stats.test",)), Hermetic(env={"A_KEY": "x"}, files=files, model="stub"))
-    assert '    content: |\n      url = "{url}"\n      model = "stub"\n' in drafted.text
-    assert "&id" not in drafted.text
-    hermetic = yaml.safe_load(drafted.text)["hermetic"]
-    assert (hermetic["egress"], hermetic["env"]) == (["stats.test"], {"A_KEY": "x"})
+    trial = replace(TRIAL, hosts=("stats.test",), hermetic=Hermetic(env={"A_KEY": "x"}, files=files, model="stub"))
+    text = draft(ENGINE, trial)
+    assert '    content: |\n      url = "{url}"\n      model = "stub"\n' in text
+    assert "&id" not in text
+    assert "#   | stats.test" in text
+    assert "egress" not in data(trial)["hermetic"]

@@ -1,25 +1,25 @@
 """Trying an unknown CLI in a sandbox."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.probes.draft.engine import VARIABLES, install
 from turngate.contract.hermetic import Hermetic
-from turngate.errors import EnvironmentFailed
-from turngate_probes.draft.trial import Command, Trial, attempt
+from turngate_probes.draft.trial import CHANNELS, Command, Trial, attempt, every_variable
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import sandbox
 
 Try = Callable[..., Trial]
+START, RESUME = "--json {options} {prompt}", "--json {options} --resume {handle} {prompt}"
 
 
 @pytest.fixture(name="tried")
 def _tried(tmp_path: Path) -> Try:
     """Return a function that tries an executable with these variables and templates."""
 
-    def tried(executable: Path, env: dict[str, str], start: str = "", resume: str = "") -> Trial:
+    def tried(executable: Path, env: Mapping[str, str] = VARIABLES, start: str = START, resume: str = RESUME) -> Trial:
         hermetic = Hermetic(env=env, files=(), model="stub")
         command = Command(executable, hermetic, tuple(start.split()), tuple(resume.split()))
         with sandbox(hermetic, tmp_path / "boxes", "new", keep=False) as box:
@@ -28,21 +28,36 @@ def _tried(tmp_path: Path) -> Try:
     return tried
 
 
-def test_two_turns_find_the_session_id(tried: Try, tmp_path: Path) -> None:
-    """The id is the value with which the second turn continues the first one's conversation."""
-    trial = tried(install(tmp_path), VARIABLES)
-    assert trial.session is not None
-    assert (trial.session.path, trial.session.record) == ("session", "first")
+def test_turns_show_the_session_id_and_the_ways_to_pass_a_prompt(tried: Try, tmp_path: Path) -> None:
+    """The id is the value with which a resume carries the first prompt; each way is tried with a prompt like a flag."""
+    trial = tried(install(tmp_path))
+    assert (trial.session, trial.stored) == (trial.resumes[0].session, "{HOME}/.acme")
+    assert trial.version
     assert trial.version.text == "acme 1.0.0\n"
-    assert [request.protocol for request in trial.first.requests] == ["openai.chat"]
-    assert trial.second is not None
+    assert (trial.turns[0].arrived, trial.turns[0].is_dashed) == (True, False)
+    arrived = {turn.channel: turn.arrived for turn in trial.turns[1:]}
+    assert arrived == {channel: channel.tokens in (("-",), ("--", "{text}")) for channel in CHANNELS}
+    assert len(trial.good) == 4
 
 
 def test_a_session_that_does_not_continue_is_none(tried: Try, tmp_path: Path) -> None:
-    """An engine that forgets the conversation has no id that continues it; the candidates stay."""
-    trial = tried(install(tmp_path, **{"json.loads(file.read_text())": "[]"}), VARIABLES)
-    assert (trial.session, trial.second) == (None, None)
-    assert [candidate.path for candidate in trial.tried] == ["session"]
+    """An engine that forgets the conversation has no id that continues it, though its resume asks the model."""
+    trial = tried(install(tmp_path, **{"json.loads(file.read_text())": "[]"}))
+    assert trial.session is None
+    assert [(turn.asked, turn.went_well) for turn in trial.resumes] == [(True, True)]
+
+
+def test_a_resume_that_fails_is_seen_as_such(tried: Try, tmp_path: Path) -> None:
+    """A resume that the engine refuses asks the model for nothing, while the first turn did."""
+    trial = tried(install(tmp_path, **{"not (re.fullmatch": "(re.fullmatch"}))
+    assert (trial.turns[0].went_well, trial.resumes[0].asked, trial.session) == (True, False, None)
+
+
+def test_without_arguments_only_a_bare_prompt_is_tried(tried: Try, tmp_path: Path) -> None:
+    """Without templates no argument is guessed: the prompt is the only one, and no session is resumed."""
+    trial = tried(install(tmp_path), start="", resume="")
+    assert [turn.argv for turn in trial.turns] == [(trial.turns[0].prompt,)]
+    assert (trial.turns[0].asked, trial.resumes) == (True, ())
 
 
 def test_a_page_on_standard_error_is_read(tried: Try, tmp_path: Path) -> None:
@@ -53,30 +68,31 @@ def test_a_page_on_standard_error_is_read(tried: Try, tmp_path: Path) -> None:
             'if sys.argv[1:] == ["--version"]:\n    print("acme 2.1.0", file=sys.stderr)\n    sys.exit()'
         )
     }
-    trial = tried(install(tmp_path, **text), VARIABLES)
+    trial = tried(install(tmp_path, **text), start="", resume="")
+    assert trial.version
     assert (trial.version.stream, trial.pages[0].stream) == ("stderr", "stdout")
 
 
-def test_without_a_request_the_reason_is_shown(tried: Try, tmp_path: Path) -> None:
-    """If no request reaches the stub model, the error shows the command, its output, and what to pass."""
-    with pytest.raises(EnvironmentFailed, match="no request reached the stub model from: acme --json Which") as failed:
-        tried(install(tmp_path), {"ACME_API_KEY": "stub"})
-    assert "KeyError: 'ACME_BASE_URL'" in failed.value.hint
-    assert "--env NAME={url}/v1" in failed.value.hint
+def test_without_a_request_the_output_is_kept(tried: Try, tmp_path: Path) -> None:
+    """If nothing asks the model, the turns show what was printed, and which hosts were refused."""
+    trial = tried(install(tmp_path), {**VARIABLES, "ACME_BASE_URL": "http://models.test"})
+    assert (trial.hosts, trial.stored) == (("models.test",), None)
+    assert [turn.channel.via for turn in trial.turns] == ["argument", "stdin"]
+    assert b"acme: the model failed" in trial.turns[0].outcome.stderr
 
 
-def test_a_refused_host_is_named(tried: Try, tmp_path: Path) -> None:
-    """A connection to another machine is refused, and the error names the host."""
-    with pytest.raises(EnvironmentFailed, match="no request reached") as failed:
-        tried(install(tmp_path), {**VARIABLES, "ACME_BASE_URL": "http://models.test"})
-    assert "connections to models.test were refused" in failed.value.hint
+def test_only_the_variables_of_the_vendor_that_was_asked_stay(tried: Try, tmp_path: Path) -> None:
+    """Where those of all vendors were set, those whose protocols nobody spoke are left out."""
+    program = install(tmp_path, ACME_BASE_URL="OPENAI_BASE_URL", ACME_API_KEY="OPENAI_API_KEY")
+    trial = tried(program, every_variable(), start="", resume="")
+    assert {name.partition("_")[0] for name in trial.hermetic.env} == {"OPENAI"}
+    assert trial.turns[0].asked
 
 
-def test_a_command_that_prints_no_version(tried: Try, tmp_path: Path) -> None:
-    """A CLI without a version can't be drafted; the error shows what it printed."""
+def test_a_command_that_prints_neither_version_nor_help(tried: Try, tmp_path: Path) -> None:
+    """A CLI that only fails is tried, too."""
     silent = tmp_path / "silent"
-    silent.write_text("#!/bin/sh\necho no idea\n")
+    silent.write_text("#!/bin/sh\nexit 1\n")
     silent.chmod(0o755)
-    with pytest.raises(EnvironmentFailed, match="silent --version printed nothing useful") as failed:
-        tried(silent, {})
-    assert "no idea" in failed.value.hint
+    trial = tried(silent)
+    assert (trial.version, trial.pages, trial.good, trial.session) == (None, (), (), None)

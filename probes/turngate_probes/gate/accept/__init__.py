@@ -11,7 +11,7 @@ from rich.text import Text
 from turngate import EnvironmentFailed, engine_names
 from turngate.contract import load
 from turngate.contract.load import Contract
-from turngate.files import contract_files, overlay, use_overlay
+from turngate.files import contract_files
 from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import rewrite
 from turngate_probes.gate.accept.targets import AcceptTarget
@@ -59,7 +59,7 @@ def accept(
         before = {path: path if path.exists() else file if path == own else None for path in changes}
         lines = [line for path, text in changes.items() for line in _diff(path, before[path], text)]
         written(changes, recording.folder, into.fixtures.joinpath(*recording.folder.parts[-2:]))
-    use_overlay(overlay())  # which may not have contained this contract before
+    contract_files.cache_clear()  # the user's folder may not have contained this contract before
     lines += [] if pinned else [f"not pinned: it does not come from {registry.title if registry else 'a registry'}"]
     lines += changed.done or ["the contract needs no change"]
     lines += [f"left to you: {what}" for what in changed.left]

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 import turngate
 from turngate import EnvironmentFailed
-from turngate.contract.lint import lay_over
 from turngate.files import overlay
 from turngate_probes.releases.pins import PINS
 
@@ -19,13 +18,9 @@ class AcceptTarget(Struct, frozen=True):
     fixtures: Path
 
 
-def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | None:
-    """Apply the user's contracts; return where to write if `accept`, and EnvironmentFailed if there is no place."""
-    folder = contracts.absolute() if contracts else overlay()
-    if contracts and folder and (mistakes := lay_over(folder)):
-        raise mistakes[0]
-    if not accept:
-        return None
+def accept_target() -> AcceptTarget:
+    """Return where to write: into the user's contracts, else into a checkout; EnvironmentFailed if there is neither."""
+    folder = overlay()
     if folder:
         return AcceptTarget(folder / "engines", folder / "pins", folder / "fixtures")
     root = checkout()
