@@ -27,10 +27,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal $(ARGS)
 
 long: setup ## Run the slow tests (several minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'long and not engines' $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m '(long or hypothesis) and not engines and not browser' \
+		--hypothesis-profile long $(ARGS)
 
 drift: setup ## Count the drifts that the clauses detect
 	@$(BIN)/python -m tests.drift

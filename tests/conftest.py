@@ -1,7 +1,11 @@
 import os
 import signal
+from functools import cache
 
 import pytest
+from hypothesis import settings
+
+from turngate.contract import load
 
 # what a terminal or a CI service sets would change what commands print
 for _name in [name for name in os.environ if name.startswith("GITHUB_")]:
@@ -12,6 +16,14 @@ for _name in ("CI", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TURNGATE_DAT
 # a shell that starts this in the background has it ignore interrupts, and so would all processes that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# a contract is parsed once for all tests of a process, since no caller changes what it is given
+load.parse = cache(load.parse)
+
+# no deadline, so that a busy machine fails no test; `make long` tries more examples
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=200)
+settings.load_profile("quick")
 
 UPDATE = ".venv/bin/python -m pytest tests/snapshots --snapshot-update"
 

@@ -26,6 +26,7 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -47,6 +48,7 @@ def test_a_command_ends_what_engines_left(folder: Path, words: str) -> None:
     assert left(folder) == []
 
 
+@pytest.mark.long
 def test_only_the_engine_that_left_a_process_is_blamed(folder: Path) -> None:
     """Of two engines that are probed at the same time, one leaves processes: its clause fails alone."""
     guilty, other = engines.install(folder / "guilty", LIE), engines.install(folder / "other")
@@ -63,6 +65,7 @@ def test_only_the_engine_that_left_a_process_is_blamed(folder: Path) -> None:
     assert results == {str(guilty): "fail", str(other): "pass"}
 
 
+@pytest.mark.long
 def test_the_pytest_plugin_ends_what_engines_left(folder: Path, pytester: pytest.Pytester) -> None:
     """A probe by pytest ends the process that an engine left, but no process that a test of the user left."""
     engine = engines.install(pytester.path / "engine", LIE)

@@ -91,6 +91,7 @@ def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
     assert turngate.run(*args, "--strict", code=HURRIED).code == 1
 
 
+@pytest.mark.long
 def test_an_unreadable_version_is_broken(turngate: Command) -> None:
     """Unreadable version output fails the engine's version clause."""
     executable = engines.install(turngate.folder, "no-version")
@@ -99,6 +100,7 @@ def test_an_unreadable_version_is_broken(turngate: Command) -> None:
     assert done.clauses() == {"version.readable": "fail", "help.surface": "not_run"}
 
 
+@pytest.mark.long
 def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     """An invalid version that matches the contract's pattern is reported like an unreadable one."""
     executable = engines.install(turngate.folder, "odd-version")
@@ -107,6 +109,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     assert done.clauses()["version.readable"] == "fail"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "target, said",
     [
@@ -127,6 +130,7 @@ def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, sai
     assert {clause["result"] for clause in release["clauses"]} == {"not_run"}
 
 
+@pytest.mark.long
 def test_an_unknown_engine_is_refused(turngate: Command) -> None:
     """An unknown engine is rejected before anything runs, in two lines that list the known engines."""
     done = turngate.run("probe", "kodex", "codex=/missing")
@@ -135,6 +139,7 @@ def test_an_unknown_engine_is_refused(turngate: Command) -> None:
     assert "codex" in done.err.splitlines()[1]
 
 
+@pytest.mark.long
 def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Command) -> None:
     """The available engine is still probed, and the exit code says that one release is unanswered."""
     executable = engines.install(turngate.folder)
@@ -143,6 +148,7 @@ def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Com
     assert [release["verdict"] for release in done.report["releases"]] == ["unanswered", "compatible"]
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> None:
     """SIGINT ends every running engine, the results so far are printed, and the exit code is 130."""
     folder = turngate.folder / "engine"
@@ -184,6 +190,7 @@ def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
     assert list((turngate.folder / "cache/sandboxes").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
     """An exception in a check exits with 3 and its traceback, never with 0, 1 or 2."""
     executable = engines.install(turngate.folder)
@@ -220,6 +227,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
     assert "call loop/asked: GET /v1/runs/" in done.err
 
 
+@pytest.mark.long
 def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
     """Without an executable no server clause is run, and the reason is reported."""
     done = turngate.run("probe", "iflow", "--level", "server", "--json")

@@ -39,6 +39,7 @@ def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
     """A case that could not be fully recorded is reported, but doesn't fail the command."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
@@ -47,6 +48,7 @@ def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
     assert "main ended early: the previous turn reported no session id" in done.out
 
 
+@pytest.mark.long
 def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> None:
     """A failed target is reported with exit code 2, and the next one is recorded."""
     executable = engines.install(turngate.folder / "engine")
@@ -58,6 +60,7 @@ def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> 
     assert (turngate.folder / "there/codex/0.169.0/final-first/stdout").is_file()
 
 
+@pytest.mark.long
 def test_an_unknown_case_is_a_usage_error(turngate: Command) -> None:
     """An unknown case is a usage error that lists the cases."""
     done = turngate.run("record", "codex", "--case", "nonsense")

@@ -168,6 +168,7 @@ def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
     assert known_from[claim] == neighbour
 
 
+@pytest.mark.long
 def test_release_that_could_not_be_had_says_why() -> None:
     """An unavailable release counts as unanswered, not as tested, and the page says why."""
     lost = release(

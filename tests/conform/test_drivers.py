@@ -56,6 +56,7 @@ def _orchestrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("title", DRIVERS)
 def test_a_driver_works(title: str, orchestrator: Path) -> None:
     """Its orchestrator conforms, also in two conversations at once, and notices when the engine loses the session."""

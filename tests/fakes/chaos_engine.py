@@ -24,7 +24,7 @@ def main(version: str, help_page: str) -> int:
     if argv[:1] == ["outlive"]:
         time.sleep(SECONDS)
         return 0
-    return _sticky(version, help_page) if argv[:1] == ["app-server"] else _headless(argv)
+    return _sticky() if argv[:1] == ["app-server"] else _headless(argv)
 
 
 def act(word: str, *, stdout: bool = True) -> bool:
@@ -58,7 +58,7 @@ def _outlive(environment: dict[str, str]) -> None:
     os.execve(sys.executable, [sys.executable, "-IS", sys.argv[0], "outlive"], environment)
 
 
-def _sticky(version: str, help_page: str) -> int:
+def _sticky() -> int:
     import re
     import signal
     from typing import Any
@@ -95,7 +95,7 @@ def _sticky(version: str, help_page: str) -> int:
             return order[2] if order else said
 
     sticky_engine.SPEAKERS["app-server"] = Chaotic
-    sticky_engine.main(version, help_page)
+    sticky_engine.main()
     return 0
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: T201 - engines print
+# ruff: noqa: PLC0415, T201 - it starts often, and imports would take longest; engines print
 """A headless engine with codex's interface: it asks its model by HTTP, stores sessions, and shows faults on request.
 
 A file `lies` next to the executable lists the faults to show:
@@ -20,19 +20,15 @@ A file `lies` next to the executable lists the faults to show:
   `asks-at-version` (before it prints it), `updates-itself`
 """
 
-import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
-import tomllib
-import urllib.parse
-import uuid
 from pathlib import Path
-from typing import TextIO
 
-from tests.fakes.daemon import leave
+TYPE_CHECKING = False  # as of typing, which takes as long to import as Python to start
+if TYPE_CHECKING:
+    from typing import TextIO
 
 ME = Path(sys.argv[0]).resolve()
 LIES = set((ME.parent / "lies").read_text().split())
@@ -53,8 +49,7 @@ def main(argv: list[str], own_version: str, meeting_place: str) -> int:
             meet_tester()
         if "asks-at-version" in LIES:
             send("GET", "/brand-new", None)
-        if "leaves-orphan" in LIES:
-            leave(ME.parent / "orphans")
+        leave_orphan()
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
         print(next((version[lie] for lie in LIES & version.keys()), own_version))
         return 0
@@ -78,6 +73,8 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
         elif word in WITH_VALUE:
             options[word] = rest.pop(0)
             if options[word].startswith("notify="):
+                import subprocess
+
                 subprocess.run(json.loads(options[word].removeprefix("notify=")), check=False)
         elif word.startswith("--"):
             options[word] = ""
@@ -121,16 +118,23 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
 
 def session_of(asked: str | None) -> tuple[str, str, list[str]]:
     """Return the turn's session, the id that it reports, and the conversation so far."""
-    session = asked if asked and store(asked).exists() else str(uuid.uuid4())
+    session = asked if asked and store(asked).exists() else new_id()
     if "shares-sessions" in LIES:
         session = asked or "11111111-2222-4333-8444-555555555555"
-    said = str(uuid.uuid4()) if asked and "new-id" in LIES else session
+    said = new_id() if asked and "new-id" in LIES else session
     if asked is None and "one-slot" in LIES:
         for old in store(session).parent.glob("*"):
             old.write_text("[]")
     fresh = "forgets" in LIES or ("forgets-elsewhere" in LIES and Path.cwd().name == "other")
     history = json.loads(store(session).read_text()) if store(session).exists() and not fresh else []
     return session, said, history[1:] if "forgets-the-second" in LIES and len(history) > 1 else history
+
+
+def new_id() -> str:
+    """Return an id for a session."""
+    import uuid
+
+    return str(uuid.uuid4())
 
 
 def begin(session: str) -> None:
@@ -143,7 +147,7 @@ def begin(session: str) -> None:
     said = "--yolo" if "id-is-a-flag" in LIES else session
     event({"type": "thread.started", key: said}, to=sys.stderr if "id-on-stderr" in LIES else sys.stdout)
     if "second-id" in LIES:
-        event(type="thread.started", thread_id=str(uuid.uuid4()))
+        event(type="thread.started", thread_id=new_id())
     event(type="turn.started")
     if "new-event" in LIES:
         event(type="turn.budgeted")
@@ -157,6 +161,9 @@ def misbehave_before_the_answer() -> None:
         meet_tester()
     for lie, host in ("phones-home", "telemetry.example"), ("fetches-a-plugin", "registry.acme.example"):
         if lie in LIES:
+            import http.client
+            import urllib.parse
+
             proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
             connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
             connection.request("CONNECT", f"{host}:443")
@@ -178,6 +185,8 @@ def meet_tester() -> None:
 
 def ask(options: dict[str, str], history: list[str]) -> str | None:
     """Send the conversation to the model; return None if that failed."""
+    import http.client
+
     if "answers-itself" in LIES:
         return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
@@ -216,6 +225,9 @@ def instructions(options: dict[str, str]) -> str:
     trusted = "--trust" in options or options.get("-c", "").startswith("projects=")
     if not trusted or not (config := Path(".codex/config.toml")).exists():
         return ""
+    import subprocess
+    import tomllib
+
     held = tomllib.loads(config.read_text())
     for server in held.get("mcp_servers", {}).values():
         subprocess.run([server["command"], *server["args"]], check=False)
@@ -234,6 +246,8 @@ def act(options: dict[str, str], arguments: str) -> str:
 
 def may_act(options: dict[str, str]) -> bool:
     """Whether the sandbox, or without that option the settings of the user, or a rule of the user, allow it."""
+    import tomllib
+
     settings = tomllib.loads((HOME / "config.toml").read_text())
     widened = {"sandbox_mode", "default_permissions", "projects"} & settings.keys()
     by_default = "workspace-write" if widened else "read-only"
@@ -243,6 +257,10 @@ def may_act(options: dict[str, str]) -> bool:
 
 def send(method: str, path: str, document: object) -> tuple[int, bytes]:
     """Send one request to the backend in the configuration."""
+    import http.client
+    import tomllib
+    import urllib.parse
+
     config = tomllib.loads((HOME / "config.toml").read_text())
     base = urllib.parse.urlsplit(config["model_providers"]["stub"]["base_url"])
     connection = http.client.HTTPConnection(str(base.hostname), base.port, timeout=60)
@@ -255,12 +273,21 @@ def end() -> int:
     """Exit as engines do, or with a fault."""
     sys.stdout.flush()
     if "leaves-child" in LIES:
+        import subprocess
+
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-    if "leaves-orphan" in LIES:
-        leave(ME.parent / "orphans")
+    leave_orphan()
     if "hangs" in LIES:
         signal.pause()
     return 1 if "exits-1-on-success" in LIES else 0
+
+
+def leave_orphan() -> None:
+    """Leave a process that nobody waits for, if that is one of the faults."""
+    if "leaves-orphan" in LIES:
+        from tests.fakes.daemon import leave
+
+        leave(ME.parent / "orphans")
 
 
 def store(session: str) -> Path:
@@ -276,6 +303,6 @@ def store(session: str) -> Path:
     return moved
 
 
-def event(document: object = None, to: TextIO | None = None, **fields: object) -> None:
+def event(document: object = None, to: "TextIO | None" = None, **fields: object) -> None:
     """Print one event."""
     print(json.dumps(document or fields), file=to or sys.stdout, flush=True)

@@ -12,6 +12,36 @@ sys.exit(main(ARGUMENTS))
 """
 # the release and the fifo are for an engine without plays
 HEADLESS = _SOURCE.replace("MODULE", "headless_engine").replace("ARGUMENTS", '"codex-cli 0.169.0", "meeting"')
+_STICKY = _SOURCE.replace("MODULE", "sticky_engine").replace("ARGUMENTS", "")
+# before it imports anything
+_TOLD = """import sys
+if sys.argv[1] == "--version" or "--help" in sys.argv[2:]:
+    sys.stdout.write(VERSION if sys.argv[1] == "--version" else HELP)
+    sys.exit()
+"""
+# most calls of a server ask for the version and the help, so these start no Python
+_SCRIPTED = f"""#!/bin/sh
+[ "$*" != --version ] || exec cat "$0.version"
+for word do
+    [ "$word" != --help ] || exec cat "$0.help"
+done
+exec {sys.executable} -IS -c '
+import sys
+sys.argv = sys.argv[1:]
+sys.path.insert(0, "{Path(__file__).parents[2]}")
+from tests.fakes.headless_engine import main
+sys.exit(main("", ""))
+' "$0" "$@"
+"""
+
+
+def scripted(executable: Path, version: str, help_page: str) -> Path:
+    """Install the headless engine, which plays the file next to it, or change the version and help that it tells."""
+    if not executable.exists():
+        _written(executable, _SCRIPTED)
+    for name, text in (("version", version), ("help", help_page)):
+        executable.with_name(f"{executable.name}.{name}").write_text(f"{text}\n")
+    return executable
 
 
 def headless(executable: Path) -> Path:
@@ -20,9 +50,9 @@ def headless(executable: Path) -> Path:
 
 
 def sticky(executable: Path, version: str = "", help_page: str = "") -> Path:
-    """Install the sticky engine as an executable."""
-    source = _SOURCE.replace("MODULE", "sticky_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
-    return _written(executable, source)
+    """Install the sticky engine as an executable, which answers for its version and help without it."""
+    told = _TOLD.replace("VERSION", repr(f"{version}\n")).replace("HELP", repr(f"{help_page}\n"))
+    return _written(executable, _STICKY.replace("import sys\n", told))
 
 
 def chaotic(executable: Path, version: str, help_page: str) -> Path:

@@ -1,8 +1,8 @@
 # ruff: noqa: PLC0415, PTH109, PTH110, PTH120, PTH123 - it starts a thousand times, and imports would take longest
 """An engine that follows a script: it prints any engine's output under any engine's name.
 
-`<engine>.plays` next to it, a Python literal, holds version, help and plays, one per call (the last one is
-repeated). A play is a list of steps:
+`<engine>.plays` next to it, a Python literal, lists plays, one per call (the last one is repeated). A play is a list
+of steps:
 
 - `["stdout", text]`, `["stderr", text]`: print
 - `["meet"]`: write the pid to the fifo `meeting`, then wait for input on the fifo `go`
@@ -10,15 +10,17 @@ repeated). A play is a list of steps:
 - `["hang"]`: wait for a signal
 - `["signal", number]`, `["exit", code]`: end this way (without either: exit code 0)
 
-Every call is recorded in `<engine>.calls`: argv, working directory, stdin. Without plays it is a codex that asks its
-model backend, see `codex_turn`.
+It tells the version in `<engine>.version` and the help in `<engine>.help`. Every other call is recorded in
+`<engine>.calls`: argv, working directory, stdin. Without plays it is a codex that asks its model backend, see
+`codex_turn`.
 """
 
 import os
 import sys
-from typing import Any
 
-ASKING = {"--version", "--help"}
+TYPE_CHECKING = False  # as of typing, which takes as long to import as Python to start
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def main(version: str, meeting: str) -> int:
@@ -28,21 +30,21 @@ def main(version: str, meeting: str) -> int:
         from tests.fakes import codex_turn
 
         return codex_turn.main(sys.argv[1:], version, meeting)
-    script = literal_in(f"{me}.plays")
-    argv = sys.argv[1:]
-    call = {"argv": argv, "cwd": os.getcwd(), "pwd": os.environ.get("PWD"), "stdin": sys.stdin.read()}
+    for word in ("version", "help"):
+        if f"--{word}" in sys.argv[1:]:
+            with open(f"{me}.{word}") as told:
+                sys.stdout.write(told.read())
+            return 0
+    plays = literal_in(f"{me}.plays")
+    call = {"argv": sys.argv[1:], "cwd": os.getcwd(), "pwd": os.environ.get("PWD"), "stdin": sys.stdin.read()}
     with open(f"{me}.calls", "a+") as calls:
         calls.seek(0)
-        past = [line for line in calls if not ASKING & {*eval(line)["argv"]}]
+        past = len(calls.readlines())
         calls.write(f"{call!a}\n")
-    if argv == ["--version"] or "--help" in argv:
-        sys.stdout.write(f"{script['help' if '--help' in argv else 'version']}\n")
-        return 0
-    plays = script["plays"]
-    return play(plays[min(len(past), len(plays) - 1)], os.path.dirname(me))
+    return play(plays[min(past, len(plays) - 1)], os.path.dirname(me))
 
 
-def play(steps: list[Any], folder: str) -> int:
+def play(steps: "list[Any]", folder: str) -> int:
     """Run the steps; return the exit code."""
     for step, *what in steps:
         match step:
@@ -68,7 +70,7 @@ def play(steps: list[Any], folder: str) -> int:
     return 0
 
 
-def literal_in(file: str) -> Any:
+def literal_in(file: str) -> "Any":
     """Read a Python literal."""
     with open(file) as text:
         return eval(text.read())

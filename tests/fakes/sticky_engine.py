@@ -14,7 +14,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -396,15 +395,14 @@ SPEAKERS: dict[str, type[Engine]] = {
 }
 
 
-def main(version: str, help_page: str) -> None:
-    """Print version or help, or serve until the input ends."""
+def main() -> None:
+    """Serve until the input ends."""
     transport, *rest = sys.argv[1:]
     if transport == "launcher":
+        import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
+
         # the engine inherits the pipes, as behind many launchers
         sys.exit(subprocess.call([sys.argv[0], *rest]))
-    if transport == "--version" or "--help" in rest:
-        sys.stdout.write(f"{version if transport == '--version' else help_page}\n")
-        return
     if rest[:1] == ["config"]:
         action = "allow" if "config-allows" in FLAWS else "ask"
         put({"permission": {"*": "ask", "bash": {"git *": action}}, "other": "allow"})

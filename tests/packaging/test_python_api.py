@@ -87,6 +87,7 @@ def test_the_page_lists_every_name_and_no_other() -> None:
     assert sorted(rows) == sorted(turngate.__all__)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
     """The page's example works as a program in an empty folder, with an answer to each question."""

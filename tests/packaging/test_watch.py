@@ -117,6 +117,7 @@ def posted(call: dict[str, Any], number: int = 7) -> list[dict[str, Any]]:
     return [{"number": number, "title": title, "body": call["body"]}]
 
 
+@pytest.mark.long
 def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
     """The pull request has the files that passed the gate, and the gate's report as its description."""
     ended = watched.watch()
@@ -185,6 +186,7 @@ def test_news_update_the_pull_request(watched: Watched, news: str) -> None:
     assert len(watched.calls("pr", "create")) == 1
 
 
+@pytest.mark.long
 def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
     """A failed gate pushes nothing. A second run updates nothing, and a passed gate closes the issue."""
     watched.write("gate.json", {"code": 1, "report": REPORT})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.drift.judging import recorded
+from tests.contracts.test_process import each_recorded_release
 from tests.probes import turns as t
 from tests.probes.clauses import test_sticky as sticky
 from tests.probes.server_level import server_runs as v
@@ -244,7 +244,7 @@ def test_what_only_the_environment_stops_fails_nothing(data: st.DataObject, leve
     assert failed <= {name for name, result in whole.items() if result.result is Result.FAIL}
 
 
-@pytest.mark.parametrize("engine,version", recorded())
+@each_recorded_release
 def test_no_recorded_release_leaves_a_clause_without_a_reason(engine: str, version: str) -> None:
     """In every recorded release, each clause has a result, needs one that failed, or can't be recorded."""
     results = judge_levels(replay.replay(load.contract(engine).at(version)), "static", "hermetic")

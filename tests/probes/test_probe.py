@@ -109,6 +109,7 @@ def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
     assert planned == {"codex=/missing": "path", "gemini": "npm", name: "path"}
 
 
+@pytest.mark.long
 def test_builds_of_one_version_stay_apart(folder: Path) -> None:
     """Each build has a key with its executable, separate results, and a separate folder for kept sandboxes."""
     one, two = engines.install(folder / "one"), engines.install(folder / "two", "poor-help")
@@ -118,6 +119,7 @@ def test_builds_of_one_version_stay_apart(folder: Path) -> None:
     assert len(list((folder / "boxes").glob("*/codex@0.169.0/static"))) == 2
 
 
+@pytest.mark.long
 def test_a_release_that_is_probed_twice_is_numbered(folder: Path) -> None:
     """If two targets have the same executable, their keys are numbered."""
     target = f"codex={engines.install(folder)}"

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.longer import only_quick
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
@@ -24,10 +25,12 @@ from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.record.files import Replacer, fixed_ids
+from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.recorded_releases import BROKEN
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
+NEWEST = [f"{engine}@{recorded_releases.newest(engine)}" for engine in load.engine_names()]
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
 # releases that fail a baseline, with every clause that fails because of it
 NO_ID = {"handle.present"}
@@ -92,7 +95,7 @@ def judged(release: str) -> dict[str, ClauseResult]:
     return results
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_clauses_fail_only_where_the_release_is_known_to_be_broken(release: str) -> None:
     """No clause fails for a release that the contract calls sound, and no deviation is stale."""
     results = judged(release)
@@ -106,7 +109,7 @@ def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
     assert set(load.parse((FIXTURES / BROKEN).read_text("utf-8"), BROKEN).data) == set(FAILING)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_every_step_was_recorded(release: str) -> None:
     """Each step of each case has a recorded turn with its requests, as far as the release has sessions to resume."""
     turns = seen(release).turns.values()
@@ -114,7 +117,7 @@ def test_every_step_was_recorded(release: str) -> None:
     assert all(turn.requests is not None for turn in turns)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_nothing_volatile_is_left(release: str) -> None:
     """Replacing volatile text in a recording again changes nothing."""
     contract = seen(release).contract

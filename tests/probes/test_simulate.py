@@ -172,6 +172,7 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
     assert any(simulated != real for simulated, real in shapes), f"no excuse is needed: {why}"
 
 
+@pytest.mark.long
 def test_there_are_recordings() -> None:
     """Every simulated engine with recordings is tested above."""
     recorded = {folder.parent.name for folder in recorded_releases.CHECKOUT.glob("*/*")}

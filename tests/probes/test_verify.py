@@ -45,6 +45,7 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
     assert not any((default_cache() / "sandboxes").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "lie, clause",
     [

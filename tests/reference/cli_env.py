@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
-from tests.fakes.executables import headless
+from tests.fakes.executables import scripted
 from turngate import cli
 from turngate.contract import load
 
@@ -57,15 +57,10 @@ class CliEnv:
     def engine(self, name: str, *plays: Play, version: str | None = None, help_page: str | None = None) -> Path:
         """Put an engine on PATH, or replace what it plays."""
         executable = self.path / name
-        if not executable.exists():
-            headless(executable)
-        named = [word for page in load.contract(name).at().help.pages for word in page.names]
-        script = {
-            "version": VERSIONS[name] if version is None else version,
-            "help": " ".join(named) if help_page is None else help_page,
-            "plays": json.loads(json.dumps(plays)),
-        }
-        executable.with_suffix(".plays").write_text(ascii(script))
+        if help_page is None:
+            help_page = " ".join(word for page in load.contract(name).at().help.pages for word in page.names)
+        scripted(executable, VERSIONS[name] if version is None else version, help_page)
+        executable.with_suffix(".plays").write_text(ascii(json.loads(json.dumps(plays))))
         return executable
 
     def type(self, *words: str) -> CliResult:
@@ -121,10 +116,9 @@ class CliEnv:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
     def calls(self, engine: str = "codex") -> list[dict[str, Any]]:
-        """Return the calls of an engine, except those that asked for its version."""
+        """Return the calls of an engine, except those that asked for its version or help."""
         file = self.path / f"{engine}.calls"
-        calls = [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]
+        return [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def handle_in(err: str) -> str:

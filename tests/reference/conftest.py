@@ -1,23 +1,18 @@
 import os
 import threading
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, server_env
-from turngate.contract import load
 from turngate_reference.server import app
-
-parsed_once = cache(load.parse)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Speed up hundreds of commands: don't parse a contract again, and don't wait for the disk."""
-    monkeypatch.setattr(load, "parse", parsed_once)
+    """Speed up hundreds of commands: don't wait for the disk."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 

@@ -9,23 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.probes.simulate.played import install_quick
 from tests.reference import saved_data
 from tests.reference.cli_env import CliEnv
 from tests.reference.saved_data import later_schema, unpack, version
 from tests.reference.server.test_cli import ServeProcess
 from tests.reference.server_env import server_env
 from turngate.contract import load
-from turngate_probes.simulate.process import install
 from turngate_reference.server.store import runs, upgrade
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(name="saved")
 def _saved(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> CliEnv:
     """Provide the data of a killed server with schema 3, and the simulated engines that it used."""
     unpack(cli_env.root)
-    install(load.contract("codex").at("0.169.0"), cli_env.path)
+    install_quick(load.contract("codex").at("0.169.0"), cli_env.path)
     monkeypatch.setenv("HOME", str(cli_env.root / "home"))
     return cli_env
 

@@ -177,6 +177,7 @@ def test_a_setting_that_came_while_a_run_waited_is_found(closed_server_env: Serv
         closed_server_env.wait(run_id, State.SUCCEEDED)
 
 
+@pytest.mark.long
 def test_no_process_is_kept_where_a_setting_could_let_it_act(closed_server_env: ServerEnv) -> None:
     """A run says why it keeps none. One that kept a process continues headless once the setting is there."""
     with warm_env(closed_server_env, warm_wait=60) as env:

@@ -71,6 +71,7 @@ def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None
     assert {name: differs for name, differs in drifts.items() if differs} == snapshot_json
 
 
+@pytest.mark.long
 @sources
 def test_every_broken_rule_changes_a_snapshot(source: Source) -> None:
     """Breaking any rule of a contract changes how at least one recording is read."""

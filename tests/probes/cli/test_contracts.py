@@ -48,6 +48,7 @@ def test_a_file_that_is_no_document_is_told(
     assert f"{tmp_path}/bad.yaml:{line}:" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a file all bundled contracts are checked, against the recordings in --fixtures."""
     assert cli.run(["contracts", "check", "--fixtures", str(tmp_path)]) == 2

@@ -31,6 +31,7 @@ def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
+@pytest.mark.long
 def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     """The plan is printed first, the word is recalled, the session stays in the user's store, no key is saved."""
     done = live("--yes", "--json")
@@ -49,6 +50,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     assert list((tmp_path / "cache/sandboxes").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
     """A forgotten word does not fail the probe, because models can forget; the output shows the answer."""
     done = live("--yes", "--json", lies="answers-itself forgets")
@@ -58,6 +60,7 @@ def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
     assert "I do not know." in done.err
 
 
+@pytest.mark.long
 def test_a_renamed_id_is_broken(live: Any) -> None:
     """A renamed session id is broken, and no second turn is run."""
     done = live("--yes", "--json", lies="answers-itself renames-id")
@@ -66,6 +69,7 @@ def test_a_renamed_id_is_broken(live: Any) -> None:
     assert done.report["releases"][0]["turns"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "args, env, said",
     [

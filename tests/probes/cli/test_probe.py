@@ -55,6 +55,7 @@ def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pyt
     assert "holds the sandboxes of another probe" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

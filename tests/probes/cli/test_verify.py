@@ -10,6 +10,8 @@ import pytest
 from tests.probes import engines
 from turngate import cli
 
+pytestmark = pytest.mark.long
+
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
 

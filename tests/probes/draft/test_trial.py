@@ -11,6 +11,8 @@ from turngate_probes.draft.trial import CHANNELS, Command, Trial, attempt, every
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import sandbox
 
+pytestmark = pytest.mark.long
+
 Try = Callable[..., Trial]
 START, RESUME = "--json {options} {prompt}", "--json {options} --resume {handle} {prompt}"
 

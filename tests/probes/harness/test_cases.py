@@ -39,6 +39,7 @@ def test_names_are_unique_and_failing_backends_are_cases() -> None:
     assert set(FAILING) <= set(names)
 
 
+@pytest.mark.long
 def test_each_case_runs_as_many_turns_as_it_says(seen: Observations) -> None:
     """Each case runs as many steps as it announces."""
     played = [name.partition("/")[0] for name in seen.turns]

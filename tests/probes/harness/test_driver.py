@@ -178,6 +178,7 @@ class OneSlot:
         self.events.append("end")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes, events",
     [

@@ -26,6 +26,7 @@ def obstacles(executable: Path, folder: Path) -> dict[str, Obstacle]:
     return engines.play(executable, folder, "main", "auto").seen.stopped
 
 
+@pytest.mark.long
 def test_a_plain_wrapper_changes_nothing(tmp_path: Path) -> None:
     """Behind a wrapper that passes everything on, both cases run, and no canary file is left."""
     played = engines.play(wrapped(tmp_path, 'exec ENGINE "$@"'), tmp_path, "main", "auto")
@@ -67,6 +68,7 @@ def test_an_engine_that_sends_nothing_is_broken_after_one_turn(tmp_path: Path) -
     assert results["version.readable"].detail.startswith("the version query exited with 3")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("does", ["", 'exec ENGINE "$@"'])
 def test_a_newer_node_is_wanted_only_by_a_release_that_sends_nothing(
     does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -63,12 +63,14 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
     ]
 
 
+@pytest.mark.long
 def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
     """A tool that runs unasked is found by the file it creates, separately in each turn."""
     access = asked("acts-unasked", folder=tmp_path)
     assert outcomes(access)[0] == "executed"
 
 
+@pytest.mark.long
 def test_an_engine_that_waits_for_somebody_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that waits for approval is stopped at its deadline and counts as hanging."""
     monkeypatch.setattr("turngate_probes.harness.cases.TOOL_PATIENCE", 0.5)

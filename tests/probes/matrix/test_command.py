@@ -33,6 +33,7 @@ def test_shards_are_joined(shop: Shop) -> None:
     assert report["engine_seconds"] > 0
 
 
+@pytest.mark.long
 def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
     """Releases of a missing shard are unanswered."""
     shop.matrix("all", "--shard", "1/2")

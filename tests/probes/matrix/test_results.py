@@ -62,6 +62,7 @@ def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
     assert verdicts(merged(shop, *folders)) == {"0.160.0": "unanswered"}
 
 
+@pytest.mark.long
 def test_releases_of_an_earlier_order_are_left_out(shop: Shop) -> None:
     """Only the releases of a folder's last run are merged."""
     shop.matrix("0.160.0,0.161.0")

@@ -49,6 +49,7 @@ def test_what_was_answered_is_not_asked_again(shop: Shop) -> None:
     assert "2 of them earlier" in shop.err
 
 
+@pytest.mark.long
 def test_another_question_or_contract_is_asked_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are reused only for the same clauses and the same turngate version."""
     shop.matrix("0.160.0")
@@ -60,6 +61,7 @@ def test_another_question_or_contract_is_asked_anew(shop: Shop, monkeypatch: pyt
     assert "earlier" not in shop.err
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
     """A partly written result of a killed run is not reused."""
     shop.matrix("0.160.0")
@@ -72,6 +74,7 @@ def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
     assert not list(results.glob("*.part"))
 
 
+@pytest.mark.long
 def test_a_broken_release_is_told_and_the_others_are_probed(shop: Shop) -> None:
     """A release without a version is broken, and the others are still probed."""
     shop.lies("0.161.0", "no-version")
@@ -105,6 +108,7 @@ def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -
     assert "installs no executable for" in report["releases"][0]["failed"]["what"]
 
 
+@pytest.mark.long
 def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop) -> None:
     """An unpublished version is unanswered, with the nearest versions as a hint."""
     code, report = shop.matrix("0.160.0,0.160.5")
@@ -112,12 +116,14 @@ def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop
     assert report["releases"][1]["failed"]["hint"] == "nearest: 0.160.0, 0.161.0"
 
 
+@pytest.mark.long
 def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
     """A pre-release is probed if it is listed."""
     code, report = shop.matrix("0.162.0-beta")
     assert (code, verdicts(report)) == (0, {"0.162.0-beta": "compatible"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "code, what",
     [("ENOSPC", "the disk is full"), ("ECONNRESET", "the package registry cannot"), ("EINTEGRITY", "does not match")],
@@ -179,6 +185,7 @@ def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
     assert report["peak_usage"]["cache_bytes"] <= 40_000
 
 
+@pytest.mark.long
 def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
     """A release in use is not evicted; one that no longer fits is unanswered."""
     shop.matrix("0.160.0")
@@ -219,6 +226,7 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
     assert "1 of them earlier" in shop.err
 
 
+@pytest.mark.long
 def test_two_runs_on_one_folder_are_refused(shop: Shop) -> None:
     """A second run of the same engine on the same folder is rejected."""
     with alone(shop.folder / "results", "codex"):
@@ -271,6 +279,7 @@ def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
     assert list(sandboxes.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux can adopt processes; docs/promises.md says what remains"
 )

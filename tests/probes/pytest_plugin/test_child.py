@@ -16,6 +16,8 @@ from turngate_probes.pytest_plugin import child
 from turngate_probes.pytest_plugin.child import Request
 from turngate_probes.report.build import build
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

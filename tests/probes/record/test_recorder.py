@@ -212,6 +212,7 @@ def slowly(folder: Path, slow_runs: int) -> tuple[RecordingSummary, SlowRunner]:
     return record(release, cases, cast("CaseRunner", runner), folder / "fixtures", Interrupt()), runner
 
 
+@pytest.mark.long
 def test_a_case_that_was_stopped_by_load_is_recorded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases with late turns are repeated one by one; only the second recording counts, and the summary names them."""
     monkeypatch.setattr(recorder, "busy", lambda: True)
@@ -224,6 +225,7 @@ def test_a_case_that_was_stopped_by_load_is_recorded_again(tmp_path: Path, monke
     assert not any("timeout" in text for text in recordings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_busy", [True, False])
 def test_what_is_late_twice_is_refused_on_a_busy_machine(
     *, is_busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

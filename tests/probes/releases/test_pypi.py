@@ -17,6 +17,8 @@ from turngate_probes.releases.pins import REQUIREMENTS, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registries import published
 
+pytestmark = pytest.mark.long
+
 RELEASES = PypiRegistry("codex", wheels.PACKAGE, ("codex",))
 
 

@@ -9,6 +9,8 @@ from tests.probes.wheels import build, publish, use
 from turngate.errors import EnvironmentFailed
 from turngate_probes.releases import wheels
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(name="index")
 def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,6 +1,7 @@
 """Runs the simulator inside the test's own process, with a model, a clock and streams of the test's making."""
 
 import io
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, Stopped
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.process import install
 
 
 class HungError(Exception):
@@ -122,3 +124,16 @@ def simulated() -> list[EngineContract]:
 def at_known_release(engine: str) -> EngineContract:
     """Return the contract of an engine at its pinned or newest recorded release."""
     return load.contract(engine).at(pinned_version(engine) or recorded_releases.newest(engine))
+
+
+def install_quick(contract: EngineContract, folder: Path) -> Path:
+    """Install a simulated engine that starts no Python to tell its version and its help."""
+    path = install(contract, folder)
+    start, _, command = path.read_text().rpartition("exec ")
+    for argv in (contract.version_query.argv, *(page.argv for page in contract.help.pages)):
+        said = SimulatedMachine(folder).call(contract, argv)
+        assert said.exit_code == 0, said
+        told = f"printf %s {shlex.quote(said.stdout.decode())}; printf %s {shlex.quote(said.stderr.decode())} >&2"
+        start += f'[ "$*" != {shlex.quote(" ".join(argv))} ] || {{ {told}; exit; }}\n'
+    path.write_text(f"{start}exec {command}")
+    return path

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.executables import headless
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
@@ -46,7 +48,7 @@ def test_an_auto_flag_is_refused_in_mode_interactive(cli_env: CliEnv, flag: str)
 
 def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv) -> None:
     """The engine runs in the run directory, or in --cwd, which is made absolute; a missing --cwd is an error."""
-    cli_env.engine("codex", d.codex("hi"))
+    headless(cli_env.engine("codex", d.codex("hi")))  # without a shell, which would set PWD
     cli_env.begin()
     assert cli_env.calls()[0]["cwd"] == cli_env.only_record()["runDirectory"]
     (cli_env.root / "project").mkdir()
@@ -70,7 +72,7 @@ def test_a_directory_whose_name_is_no_text_is_kept(cli_env: CliEnv) -> None:
 
 def test_the_engine_gets_the_environment_of_the_person(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine gets the user's whole environment, with PWD set as a shell sets it."""
-    cli_env.engine("codex", [["env", "MINE"], *d.codex("hi")])
+    headless(cli_env.engine("codex", [["env", "MINE"], *d.codex("hi")]))  # without a shell, which would set PWD
     monkeypatch.setenv("MINE", "my login")
     cli_env.begin()
     (kept,) = cli_env.root.rglob("attempt-001/stderr")
@@ -155,7 +157,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("engine", PLAYS)
+@pytest.mark.parametrize("engine", first_quick(PLAYS))
 @pytest.mark.parametrize("after_dashes", [False, True], ids=["word", "after --"])
 def test_a_message_reaches_the_engine_or_is_refused(
     cli_env: CliEnv, subtests: pytest.Subtests, engine: str, *, after_dashes: bool
@@ -316,7 +318,7 @@ def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
     assert cli_env.only_record()["state"] == "failed"
 
 
-@pytest.mark.parametrize("gone", ["data", "data/handles", "data/handles/{handle}.json"])
+@pytest.mark.parametrize("gone", first_quick(["data/handles/{handle}.json", "data", "data/handles"]))
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 def test_a_record_that_was_deleted_during_the_turn_is_told(
     cli_env: CliEnv, gone: str, options: tuple[str, ...]

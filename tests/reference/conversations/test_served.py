@@ -9,6 +9,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from tests.longer import first_quick
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
 from tests.reference.server.warm_env import ENDS, warm_env
@@ -194,8 +195,8 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(
     assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
 
 
-@pytest.mark.parametrize("engine", ["codex", "gemini"])
-@pytest.mark.parametrize("end", ["succeeded", "failed", "canceled"])
+@pytest.mark.parametrize("engine", first_quick(["codex", "gemini"]))
+@pytest.mark.parametrize("end", first_quick(["succeeded", "failed", "canceled"]))
 def test_a_sticky_run_that_has_ended_is_continued_in_a_new_process(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, engine: str, end: str
 ) -> None:

@@ -76,6 +76,7 @@ def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -
     closed_server_env.server.close()
 
 
+@pytest.mark.long
 def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: ServerEnv) -> None:
     """While the allowed number of checks run or wait, other checks are rejected at once, and other requests work."""
     caller = Caller(server_env.open())
@@ -91,6 +92,7 @@ def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: Ser
             caller.hold("POST", "/v1/runs", answer)
 
 
+@pytest.mark.long
 def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hostile schemas are rejected one by one, and a client that retries as told is served."""
     monkeypatch.setattr(app, "SCHEMA_SECONDS", 0.1)
@@ -122,6 +124,7 @@ def test_a_pattern_that_backtracks_fails_its_run_alone(
     assert server_env.server.dispatcher.wait_until_free(PATIENCE)
 
 
+@pytest.mark.long
 def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
     """The memory of a check is limited."""
     server_env.cli_env.engine("codex", d.codex(final(**hostile.BLOATED)))

@@ -10,12 +10,11 @@ from typing import Any, Self
 import psutil
 
 from tests.patience import PATIENCE
-from tests.probes.simulate.played import at_known_release
+from tests.probes.simulate.played import at_known_release, install_quick
 from tests.reference.server.sticky_env import pid_of
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text
 from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
@@ -113,7 +112,7 @@ def warm_env(
     if real:
         (server_env.cli_env.path / contract.executable).symlink_to(real[1])
     else:
-        install(contract, server_env.cli_env.path)
+        install_quick(contract, server_env.cli_env.path)
     with sandbox(contract.hermetic, server_env.cli_env.root, "box", keep=False) as box:
         box.backend.script(Rule(Text(ANSWER), contains=ENDS), Rule(Text(ASK)))
         env = {

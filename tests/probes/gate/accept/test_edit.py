@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.longer import only_quick
 from turngate.contract import load
 from turngate.contract.versions import Path_, stretches
 from turngate.files import contract_files
@@ -49,7 +50,7 @@ def at(contract: Any, path: Path_) -> Any:
     return contract
 
 
-@pytest.mark.parametrize("engine", TEXTS)
+@pytest.mark.parametrize("engine", only_quick(TEXTS, "codex", "opencode"))
 def test_what_is_not_changed_stays_as_it_was_written(engine: str) -> None:
     """An unchanged contract is written back byte for byte."""
     assert edit.written(edit.read(TEXTS[engine])) == TEXTS[engine]
@@ -73,7 +74,7 @@ def test_every_claim_of_every_contract_can_be_closed(engine: str) -> None:
         assert len(set(TEXTS[engine].splitlines()) - set(after.splitlines())) <= 2 * len(paths), paths
 
 
-@pytest.mark.parametrize("engine", TEXTS)
+@pytest.mark.parametrize("engine", only_quick(TEXTS, "codex", "opencode"))
 def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
     """Adding a deviation changes no other line."""
     new = {"clause": "a.b", "compensation": "wait: for it"}
@@ -86,7 +87,7 @@ def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
     assert parsed(text) == expected
 
 
-@pytest.mark.parametrize("engine", TEXTS)
+@pytest.mark.parametrize("engine", only_quick(TEXTS, "codex", "opencode"))
 def test_an_entry_changes_with_a_version(engine: str) -> None:
     """Changing an entry only adds lines, right before the blank line that ends its section."""
     contract, before = edit.read(TEXTS[engine]), TEXTS[engine].splitlines()

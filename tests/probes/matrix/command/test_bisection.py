@@ -166,6 +166,7 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
     assert "codex@0.161.0 skipped needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
 
 
+@pytest.mark.long
 def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
     """If a given end can't be tested, the exit code is 2, and the reason is printed."""
     shop.lies("0.163.0", "refuses-resume")

@@ -247,6 +247,7 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv
     assert cli_env.calls()[1]["stdin"] == "--json"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("allowed", range(6, 14))
 def test_too_few_files_are_an_error_of_turngate(cli_env: CliEnv, allowed: int) -> None:
     """Whichever step finds no file descriptor, the error names the cause, and the conversation can go on later."""

@@ -165,6 +165,7 @@ def test_what_can_not_be_ended_is_tried_again(closed_server_env: ServerEnv, monk
         assert only(server_env, State.FAILED).process is None
 
 
+@pytest.mark.long
 def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> None:
     """A restart reads only what it needs of waiting runs, one run at a time."""
     server_env = closed_server_env

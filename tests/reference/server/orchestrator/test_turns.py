@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.fakes.executables import headless
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
@@ -41,7 +42,8 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
 
 def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> None:
     """The second turn resumes the same session with the same options and directory, and passes the reply."""
-    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    # without a shell, which would set PWD
+    headless(server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red"))))
     run_id, question = server_env.ask(model="o9", engine_options=["--add-dir", "a"])
     server_env.reply(run_id, question, "--yolo red")
     run = server_env.wait(run_id, State.SUCCEEDED)

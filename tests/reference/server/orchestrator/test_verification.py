@@ -342,6 +342,7 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
     )
 
 
+@pytest.mark.long
 def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a relative folder of contracts, the server's verification reads the same contracts, and proves it."""
     monkeypatch.chdir(tmp_path)
@@ -369,6 +370,7 @@ def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypa
     assert (told["title"], told["verified"], err) == ("Mine", "proven", "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie, status", [("", "proven"), ("forgets", "refuted")])
 def test_the_real_command_verifies_with_low_priority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, status: str

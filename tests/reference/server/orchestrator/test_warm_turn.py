@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
 from tests.reference.crash import kill_server
@@ -28,7 +29,7 @@ from turngate_reference.states import State
 ENGINES = ("codex", "gemini", "opencode")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first_quick(ENGINES))
 def test_a_reply_goes_to_the_living_process(closed_server_env: ServerEnv, engine: str) -> None:
     """Three turns run in one process and one session, stored before each wait; the process ends with the run."""
     with warm_env(closed_server_env, engine) as env:
@@ -46,7 +47,7 @@ def test_a_reply_goes_to_the_living_process(closed_server_env: ServerEnv, engine
         assert not is_running(pid)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first_quick(ENGINES))
 def test_after_the_wait_a_new_process_resumes_the_session(closed_server_env: ServerEnv, engine: str) -> None:
     """The run keeps waiting without its process; its next turn has the conversation and the same session."""
     with warm_env(closed_server_env, engine) as env:
@@ -60,7 +61,7 @@ def test_after_the_wait_a_new_process_resumes_the_session(closed_server_env: Ser
         assert "paint the door" in env.last_request()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first_quick(ENGINES))
 def test_a_run_is_warm_again_if_its_engine_can_load_headless_sessions(
     closed_server_env: ServerEnv, engine: str
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_run_is_warm_again_if_its_engine_can_load_headless_sessions(
         assert "paint the door" in env.last_request()
 
 
+@pytest.mark.long
 def test_a_process_killed_while_it_waits_loses_nothing(closed_server_env: ServerEnv) -> None:
     """A reply sent at the same moment is delivered once, to a new process."""
     with warm_env(closed_server_env) as env:
@@ -113,6 +115,7 @@ def test_a_process_killed_in_its_turn_fails_the_run(closed_server_env: ServerEnv
         assert env.server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
 
 
+@pytest.mark.long
 def test_a_server_that_stops_ends_the_process_and_not_the_run(closed_server_env: ServerEnv) -> None:
     """After the restart, the reply goes to a new process, with the conversation."""
     with warm_env(closed_server_env) as env:
@@ -143,6 +146,7 @@ die()
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [KILLED_IN_A_WARM_WAIT, KILLED_WITH_A_REPLY])
 def test_a_server_killed_in_a_warm_wait_loses_nothing(closed_server_env: ServerEnv, code: str) -> None:
     """The next server ends the process that is left, and delivers the reply once, in the same session."""
@@ -232,7 +236,7 @@ def test_a_turn_that_is_too_late_fails_once_its_process_is_gone(
         assert (states[0], is_running(pid)) == (State.RUNNING, False)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", first_quick(ENGINES))
 def test_nobody_is_asked_for_permission(closed_server_env: ServerEnv, engine: str) -> None:
     """As in a headless turn, an action that the engine would ask about isn't done."""
     with warm_env(closed_server_env, engine) as env:
@@ -245,6 +249,7 @@ def test_nobody_is_asked_for_permission(closed_server_env: ServerEnv, engine: st
         assert not list(run.cwd.rglob("touched.txt"))
 
 
+@pytest.mark.long
 def test_a_terminal_may_continue_a_run_that_keeps_its_process(closed_server_env: ServerEnv) -> None:
     """`turngate resume` ends the process before it resumes the session."""
     with warm_env(closed_server_env) as env:
@@ -270,6 +275,7 @@ def test_two_runs_have_their_own_processes(closed_server_env: ServerEnv) -> None
             assert env.deliveries(run_id) == [NEW, LIVING]
 
 
+@pytest.mark.long
 def test_the_default_of_the_server_can_be_switched_off_per_run(closed_server_env: ServerEnv) -> None:
     """The default holds for runs that say nothing; 0 in a request means no warm wait."""
     with warm_env(closed_server_env, warm_wait=600) as env:

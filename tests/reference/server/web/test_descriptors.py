@@ -123,6 +123,7 @@ def test_the_limit_is_raised_to_what_the_system_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("allowed", [12, 14, 100])
 def test_a_server_that_may_open_too_few_files_does_not_start(cli_env: CliEnv, allowed: int) -> None:
     """The error says how many files it needs, before anything else fails for want of them."""

@@ -35,6 +35,7 @@ def _open_house(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     closed_server_env.server.close()
 
 
+@pytest.mark.long
 def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each status and code of each operation occurs, and each answer is valid by the document."""
     caller = Caller(open_house.server)

@@ -22,6 +22,7 @@ done
 """
 
 
+@pytest.mark.long
 def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) -> None:
     """All answer two turns; the number of threads doesn't grow, and no process or file is left."""
     us = psutil.Process()

@@ -173,25 +173,25 @@ def test_every_page_is_locked_down(surfer: Surfer) -> None:
         assert not any(inside in answer.text for inside in (" style=", "<style", " onclick", "javascript:"))
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, subtests: pytest.Subtests) -> None:
+    """Forms from other sites, from another port of this machine, or without an origin are rejected."""
+    run_id, _ = env.ask()
+    form = surfer.hidden("/")
+    forms: tuple[dict[str, str], ...] = (
         {},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://localhost:9999"},
         {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"},
         {"Origin": ORIGIN, "Sec-Fetch-Site": "same-site"},
-    ],
-)
-def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, headers: dict[str, str]) -> None:
-    """Forms from other sites, from another port of this machine, or without an origin are rejected."""
-    run_id, _ = env.ask()
-    form = surfer.hidden("/")
-    for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
-        answer = surfer.send(path, headers, form, option="0", engine="codex", prompt="x")
-        assert answer.status_code == 403
-        assert "did not come from a page of this server" in words(answer.text) or "are not allowed" in answer.text
+    )
+    for headers in forms:
+        for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
+            with subtests.test(headers=headers, path=path):
+                answer = surfer.send(path, headers, form, option="0", engine="codex", prompt="x")
+                assert answer.status_code == 403
+                foreign = "did not come from a page of this server"
+                assert foreign in words(answer.text) or "are not allowed" in answer.text
     assert env.run(run_id).state is State.WAITING_USER
     assert len(runs.summaries(env.server.store)) == 1
 
@@ -362,19 +362,20 @@ _BAD_IDS = (
 )
 
 
-@pytest.mark.parametrize("given", _BAD_IDS)
-def test_a_number_that_is_none_is_refused(env: ServerEnv, surfer: Surfer, given: str) -> None:
+def test_a_number_that_is_none_is_refused(env: ServerEnv, surfer: Surfer, subtests: pytest.Subtests) -> None:
     """A number that the database can't hold, or another text, gets a page that names it, before anything is sent."""
     run_id, _ = env.ask()
-    number = quote(given)
-    for path in (f"/?before={number}", f"/runs?before={number}", f"/runs/{run_id}?before={number}"):
-        answer = surfer.open(path)
-        assert (answer.status_code, "query.before: must" in words(answer.text)) == (422, True)
-    answer = surfer.open(f"/live?after={number}")
-    assert (answer.status_code, "query.after: must" in words(answer.text)) == (422, True)
-    if given.isascii():
-        answer = surfer.open("/live", Last_Event_ID=given)
-        assert (answer.status_code, "header.Last-Event-ID: must" in words(answer.text)) == (422, True)
+    for given in _BAD_IDS:
+        with subtests.test(given=given[:30]):
+            number = quote(given)
+            for path in (f"/?before={number}", f"/runs?before={number}", f"/runs/{run_id}?before={number}"):
+                answer = surfer.open(path)
+                assert (answer.status_code, "query.before: must" in words(answer.text)) == (422, True)
+            answer = surfer.open(f"/live?after={number}")
+            assert (answer.status_code, "query.after: must" in words(answer.text)) == (422, True)
+            if given.isascii():
+                answer = surfer.open("/live", Last_Event_ID=given)
+                assert (answer.status_code, "header.Last-Event-ID: must" in words(answer.text)) == (422, True)
 
 
 def test_the_largest_number_is_one(env: ServerEnv, surfer: Surfer) -> None:
@@ -393,15 +394,18 @@ def test_seconds_that_are_no_number_are_refused(env: ServerEnv, surfer: Surfer, 
     assert "session_timeout_sec: must" in words(answer.text)
 
 
-@pytest.mark.parametrize("given", _BAD_IDS)
-def test_a_number_for_the_api_that_is_none_is_refused(env: ServerEnv, given: str) -> None:
+def test_a_number_for_the_api_that_is_none_is_refused(env: ServerEnv, subtests: pytest.Subtests) -> None:
     """The API answers with a problem document that names the parameter or the header."""
     run_id, _ = env.ask()
-    client, number = Caller(env.server).app.test_client(), quote(given)
-    asked: list[tuple[str, dict[str, str]]] = [(f"/v1/runs?{name}={number}", {}) for name in ("before", "limit")]
-    asked.append((f"/v1/runs/{run_id}/events?last_event_id={number}", {}))
-    if given.isascii():
-        asked.append((f"/v1/runs/{run_id}/events", {"Last-Event-ID": given}))
+    client = Caller(env.server).app.test_client()
+    asked: list[tuple[str, dict[str, str]]] = []
+    for given in _BAD_IDS:
+        number = quote(given)
+        asked += [(f"/v1/runs?{name}={number}", {}) for name in ("before", "limit")]
+        asked.append((f"/v1/runs/{run_id}/events?last_event_id={number}", {}))
+        if given.isascii():
+            asked.append((f"/v1/runs/{run_id}/events", {"Last-Event-ID": given}))
     for path, headers in asked:
-        answer = client.get(path, headers=headers)
-        assert (answer.status_code, json.loads(answer.data)["code"]) == (422, "INVALID_REQUEST")
+        with subtests.test(path=path[:80], headers=str(headers)[:40]):
+            answer = client.get(path, headers=headers)
+            assert (answer.status_code, json.loads(answer.data)["code"]) == (422, "INVALID_REQUEST")
