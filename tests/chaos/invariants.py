@@ -53,12 +53,12 @@ def orphans(folder: Path) -> Iterator[str]:
 
 
 def living(folder: Path) -> list[psutil.Process]:
-    """Return the living engine processes of a round, whose executables are in its folder."""
-    engine = str(folder / "bin" / "codex")
+    """Return the living engine processes of a round, which have its folder among their arguments."""
+    engine = f"main({str(folder / 'bin')!r})"
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
-        if engine in (process.info["cmdline"] or ()) and process.info["status"] != psutil.STATUS_ZOMBIE
+        if engine in " ".join(process.info["cmdline"] or ()) and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
 
 

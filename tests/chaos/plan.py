@@ -19,6 +19,16 @@ FAULTS: tuple[Fault, ...] = ("locked database", "full disk", "no descriptors", "
 HOSTILE = ("stubborn", "fork", "vanish", "flood", "deaf", "hang", "exit 3")
 _NEVER_END = ("stubborn", "deaf", "hang")
 ASKED = 1200
+_FAULTS = {
+    "stubborn": "ignores-termination hang=before",
+    "hang": "hang=before",
+    "exit": "dies-in-turn omits-end exit-code=3",
+    "fork": "child=orphan",
+    "vanish": "child=hidden",
+    "flood": "stderr-bytes=4194304 prints-noise",
+    "crash": "dies-after-turn",
+    "crashlate": "dies-at-reply",
+}
 KEPT = ("say", "crash", "crashlate")  # what a process that is kept does after its turn, besides saying something
 
 
@@ -49,7 +59,9 @@ class PlannedRun(Struct, frozen=True):
         """Return the text that turngate gives to the engine on a turn."""
         # text that doesn't fit into a pipe blocks a writer if the engine never reads
         filler = "x" * 2**18 if self.model == "deaf" else ""
-        return f"{self.token(turn)}\n{filler}\ndo: {self.turns[turn - 1]}"
+        word, _, text = self.turns[turn - 1].partition(" ")
+        does = "act" if word == "act" else "say"
+        return f"{self.token(turn)}\n{filler}\ndo: {does} {text}\nfault: {_FAULTS.get(word, '')}"
 
 
 class StepTarget(Struct, frozen=True):
@@ -159,7 +171,7 @@ def _asking(name: str, profile: Profile, questions: int, *, left: bool = False, 
     )
     last = _final(name)
     return PlannedRun(
-        name, (*asks, last.replace("say", "allow", 1) if permission else last), "succeeded", profile=profile, left=left
+        name, (*asks, last.replace("say", "act", 1) if permission else last), "succeeded", profile=profile, left=left
     )
 
 

@@ -18,13 +18,12 @@ from tests.chaos.caller import ChaosCaller
 from tests.chaos.client import ServerGoneError, ask
 from tests.chaos.life import Life
 from tests.chaos.plan import Round
-from tests.fakes.executables import chaotic
+from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from turngate.contract import load
 
 LIVES = 3
-_HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
 
 
 class RoundResult(Struct, frozen=True):
@@ -43,7 +42,7 @@ def play(planned: Round, sabotage: str = "") -> RoundResult:
     """Run a round in a separate folder."""
     start, folder = time.monotonic(), Path(mkdtemp(prefix="turngate-chaos-"))
     (folder / "home" / ".codex" / "sessions").mkdir(parents=True)
-    chaotic(folder / "bin" / "codex", "codex-cli 0.169.0", _HELP)
+    simulated(load.contract("codex").at("0.169.0"), folder / "bin" / "codex")
     playing = _Playing(folder, planned, sabotage)
     try:
         playing.run()

@@ -1,7 +1,11 @@
-"""Installs the fake engines as executables: headless, sticky, and one for chaos tests that is both."""
+"""Installs fake engines as executables."""
 
 import sys
 from pathlib import Path
+
+from turngate.contract.structs import EngineContract
+from turngate_probes.conform.executable import install_as
+from turngate_probes.conform.plan import Plan
 
 # isolated and without site packages, since they start often
 _SOURCE = f"""#!{sys.executable} -IS
@@ -12,13 +16,6 @@ sys.exit(main(ARGUMENTS))
 """
 # the release and the fifo are for an engine without plays
 HEADLESS = _SOURCE.replace("MODULE", "headless_engine").replace("ARGUMENTS", '"codex-cli 0.169.0", "meeting"')
-_STICKY = _SOURCE.replace("MODULE", "sticky_engine").replace("ARGUMENTS", "")
-# before it imports anything
-_TOLD = """import sys
-if sys.argv[1] == "--version" or "--help" in sys.argv[2:]:
-    sys.stdout.write(VERSION if sys.argv[1] == "--version" else HELP)
-    sys.exit()
-"""
 # most calls of a server ask for the version and the help, so these start no Python
 _SCRIPTED = f"""#!/bin/sh
 [ "$*" != --version ] || exec cat "$0.version"
@@ -49,16 +46,12 @@ def headless(executable: Path) -> Path:
     return _written(executable, HEADLESS)
 
 
-def sticky(executable: Path, version: str = "", help_page: str = "") -> Path:
-    """Install the sticky engine as an executable, which answers for its version and help without it."""
-    told = _TOLD.replace("VERSION", repr(f"{version}\n")).replace("HELP", repr(f"{help_page}\n"))
-    return _written(executable, _STICKY.replace("import sys\n", told))
-
-
-def chaotic(executable: Path, version: str, help_page: str) -> Path:
-    """Install the engine of the chaos tests as an executable."""
-    source = _SOURCE.replace("MODULE", "chaos_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
-    return _written(executable, source)
+def simulated(contract: EngineContract, executable: Path) -> Path:
+    """Install a simulated engine that follows the lines of its prompts, as an executable of any name."""
+    folder = executable.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    plan = Plan(str(folder), contract.engine, str(contract.version), ())
+    return install_as("tests.fakes.scripted", plan).replace(executable)
 
 
 def _written(executable: Path, source: str) -> Path:

@@ -3,9 +3,25 @@
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from turngate_probes.cli.completion import engines
-from turngate_probes.simulate.sticky.faults import FAULTS
+from turngate_probes.simulate.faults import Faults, listed, parsed
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(fault.name + "=" * bool(fault.value), help=fault.does)
+        for fault in listed()
+        if fault.name.startswith(typed) and fault.by != "scenario"
+    ]
+
+
+def _checked(faulty: tuple[str, ...]) -> Faults:
+    try:
+        return parsed(faulty)
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong), param_hint="'--fault'") from wrong
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -14,8 +30,9 @@ from turngate_probes.simulate.sticky.faults import FAULTS
     "--fault",
     "faulty",
     multiple=True,
-    type=click.Choice(tuple(FAULTS)),
-    help="Make its sticky process misbehave; see docs/test-your-orchestrator.md (repeatable).",
+    metavar="NAME[=VALUE]",
+    shell_complete=_names,
+    help="Make it misbehave; see docs/test-your-orchestrator.md (repeatable).",
 )
 @click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=engines)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
@@ -40,6 +57,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
         with simulate.make_context("turngate simulate", [*before, *arguments, target]) as reordered:
             return int(simulate.invoke(reordered))
+    faults = _checked(faulty)
     from turngate import load_contract
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.pins import pinned_version
@@ -50,6 +68,6 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
     contract = load_contract(asked.engine, version)
     if folder is None:
-        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faulty)
+        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
     click.echo(process.install(contract, folder.absolute(), faulty))
     return 0

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from turngate.decoding import decode
+from turngate_probes.simulate.process import Kind
 
 CALLS = "calls"
 MAX_KEPT = 64 * 2**20
-Kind = Literal["turn", "query", "process", "refused"]
 
 
 class Started(Struct, frozen=True):

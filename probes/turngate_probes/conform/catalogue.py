@@ -5,14 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.contract import load
 from turngate.contract.clauses import Severity
 from turngate.decoding import convert
-from turngate_probes.conform.plan import Play
+from turngate_probes.simulate.faults import Play, changed
 
 Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "text", "stdin", "third_turn"]
@@ -100,12 +99,7 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
 
 def in_process(scenario: Scenario) -> bool:
     """Return whether a process for several turns plays a scenario, too: what the model does, and hangs before it."""
-    default = Play()
-    return all(
-        play.hang in (None, "before")
-        and {name for name in Play.__struct_fields__ if getattr(play, name) != getattr(default, name)} <= _MODELS
-        for play in scenario.plays
-    )
+    return all(play.hang in (None, "before") and changed(play).keys() <= _MODELS for play in scenario.plays)
 
 
 def _rows(name: str) -> object:
@@ -147,7 +141,5 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
 
 
 def _played(play: Play) -> str:
-    changed = msgspec.to_builtins(play)
-    default = msgspec.to_builtins(Play())
-    told = ", ".join(f"{name}={value}" for name, value in changed.items() if value != default[name] and name != "turn")
+    told = ", ".join(f"{name}={value}" for name, value in changed(play).items() if name != "turn")
     return f"turn {play.turn}: {told}" if play.turn else f"every turn: {told}"

@@ -26,20 +26,23 @@ _MODULES = (turngate, turngate_probes, msgspec)
 # msgspec uses what Python itself has, and is there in half the time. Collecting garbage while modules are imported
 # finds none.
 _PYTHON = ("-I", "-S", "-X", "utf8", "-c")
-_CODE = (
-    "import gc, sys; gc.disable(); sys.path += {paths!r}; sys.modules['typing_extensions'] = None; "
-    "from turngate_probes.conform.player import main; main({folder!r})"
-)
+_CODE = "import gc, sys; gc.disable(); sys.path += {paths!r}; sys.modules['typing_extensions'] = None; {statement}"
 
 
 def install(new: Plan) -> Path:
     """Write the executable of a plan, and return it."""
+    return install_as("turngate_probes.conform.player", new)
+
+
+def install_as(module: str, new: Plan) -> Path:
+    """Write the executable of a plan, which calls `main` of a module with the plan's folder, and return it."""
     contract = replace(load_contract(new.engine, new.version), deviations=())
     path = Path(new.folder, BIN, contract.executable)
     path.parent.mkdir(parents=True, exist_ok=True)
     compiled.write(CompiledPlan(new, contract, simulation(contract)))
     homes = (str(Path(str(module.__file__)).parents[1]) for module in _MODULES)
-    code = _CODE.format(paths=list(dict.fromkeys((*homes, *filter(None, sys.path)))), folder=new.folder)
+    paths = list(dict.fromkeys((*homes, *filter(None, sys.path))))
+    code = _CODE.format(paths=paths, statement=f"from {module} import main; main({new.folder!r})")
     # to another file first: a running shell script must not change
     partial = path.with_suffix(".part")
     partial.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {shlex.join([sys.executable, *_PYTHON, code])} "$@"\n')

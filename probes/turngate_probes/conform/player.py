@@ -6,14 +6,12 @@ A call is described by its arguments, its environment, and its standard input.
 import gc
 import io
 import os
-import resource
-import signal
 import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Never
+from typing import BinaryIO, Never
 
 from msgspec.structs import replace
 
@@ -21,16 +19,16 @@ from turngate import EngineContract, TurngateError
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import Deviation
 from turngate_probes.conform import compiled, model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
 from turngate_probes.conform.heard import Heard
-from turngate_probes.conform.misbehaviour import Halt, Output, for_turn, steps
-from turngate_probes.conform.plan import Plan, Play
-from turngate_probes.simulate import arguments, engine
+from turngate_probes.conform.plan import Plan
+from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
-from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, backend
+from turngate_probes.simulate.backend import Answer, ModelRequest, backend
+from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
+from turngate_probes.simulate.process import EngineProcess, Kind
 from turngate_probes.simulate.sticky.start import starts_sticky
 from turngate_probes.simulate.store import store
 
@@ -91,12 +89,6 @@ def _stdin() -> str:
 
 USAGE = 2
 STDIN_GRACE = 1.0  # seconds that the caller has after the answer to end standard input
-_SESSION_TROUBLE = {
-    "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
-    "renamed": Deviation("resume.same-handle", "new-handle", "resume the new id"),
-}
-_BEGAN = time.monotonic()
-SLOWER = 5  # times what the call took so far: on a busy machine, the caller is slower too
 TOGETHER, POLL = 10.0, 0.02  # seconds
 UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
 
@@ -126,17 +118,11 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
         from turngate_probes.conform import passthrough  # noqa: PLC0415 - slow to import
 
         return passthrough.run(plan, contract, record, argv)
-    play = _part(plan, contract, started) if started.kind == "turn" else Play()
-    if play.child == "works" and _is_launcher():
-        return 1
-    call = _Call(plan, contract, record, play, started.kind)
-    code = call.run(named(contract, argv, newest))
-    if play.release == "after":
-        _upgrade(plan)
-    return code
+    faults = _part(plan, contract, started) if started.kind == "turn" else NONE
+    return _Call(plan, contract, record, faults, started.kind).played(named(contract, argv, newest))
 
 
-def _part(plan: Plan, contract: EngineContract, started: Started) -> Play:
+def _part(plan: Plan, contract: EngineContract, started: Started) -> Faults:
     """Return what to play in this turn, whose number is one more than the prompts of the session so far."""
     handle = started.resumed
     if handle is None:
@@ -159,72 +145,53 @@ def _upgrade(plan: Plan) -> str:
     return executable.upgrade(plan)
 
 
-def _is_launcher() -> bool:
-    """Start the process that does the work; True in the launcher, once that has ended, False in the other."""
-    if child := os.fork():
-        os.waitpid(child, 0)
-        return True
-    return False
+class _Call(EngineProcess):
+    """One call, which is recorded."""
 
-
-class _Call:
-    """One call: its engine context, and what it prints in the end."""
-
-    def __init__(self, plan: Plan, contract: EngineContract, record: CallRecord, play: Play, kind: str) -> None:
-        self.plan, self.contract, self.record, self.play, self.kind = plan, contract, record, play, kind
-        self.outputs: list[Output] = []
-        self.handle: str | None = None
+    def __init__(self, plan: Plan, contract: EngineContract, record: CallRecord, faults: Faults, kind: Kind) -> None:
+        super().__init__(contract, kind, faults, collects=True)
+        self.plan, self.record = plan, record
         self.printed = bytearray()
+        self.heard: Heard | None = None
 
-    def run(self, argv: tuple[str, ...]) -> int:
-        """Run the engine, and play its output."""
-        self._heed_signals()
-        heard = Heard(self.record)
-        if self.play.waits_for_stdin:
-            heard.over.wait()
-        if self.play.release == "during":
-            version = _upgrade(self.plan)
-            self._write("stderr", UPDATED.format(version=version).encode())
-        directly = self.kind == "process"
-        world = EngineContext(
-            env=os.environ,
-            cwd=str(Path.cwd()),
-            stdin=io.BufferedReader(heard),
-            write=self._write if directly else lambda stream, data: self.outputs.append(Output(stream, data)),
-            hang=_hang,
-            clock=time.time,
-            backend=self._answer,
-            in_session=self._enter,
-        )
-        contract = self._rehearsed()
-        code = engine.run(contract, argv, world)
-        handle = self._printed_handle()
-        if handle:
-            self.record.session(handle)
-        self._perform(handle)
+    def played(self, argv: tuple[str, ...]) -> int:
+        """Run the engine, play its output, and record the call; the launcher of an engine records nothing."""
+        code = self.run(argv, self._answer)
+        if self.heard is None:
+            return code
         if self.kind == "turn":
-            heard.over.wait(STDIN_GRACE)
-            code = code if self.play.exit_code is None else self.play.exit_code
-        self.record.end(handle, code, bytes(self.printed))
+            self.heard.over.wait(STDIN_GRACE)
+        self.record.end(self._printed_handle(), code, bytes(self.printed))
+        if self.faults.release == "after":
+            _upgrade(self.plan)
         return code
 
-    def _perform(self, handle: str | None) -> None:
-        """Print the output as the play wants it; some plays never return."""
-        time.sleep(self.play.delay)
-        if self.play.together:
+    def stdin(self) -> BinaryIO:
+        """Return standard input, which is recorded."""
+        self.heard = Heard(self.record)
+        if self.faults.waits_for_stdin:
+            self.heard.over.wait()
+        if self.faults.release == "during":
+            self.write("stderr", UPDATED.format(version=_upgrade(self.plan)).encode())
+        return io.BufferedReader(self.heard)
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Write to a stream of the process, and record what is printed."""
+        if stream == "stdout":
+            self.printed += data
+        super().write(stream, data)
+
+    def signalled(self, name: str) -> None:
+        """Record a signal."""
+        self.record.signalled(name)
+
+    def perform(self, handle: str | None) -> None:
+        """Record the session, wait for other conversations, and print what was collected."""
+        if handle:
+            self.record.session(handle)
+        if self.faults.together:
             self._await_others()
-        for step in steps(self.contract, self.outputs, handle, self.play):
-            match step:
-                case Output():
-                    self._write(step.stream, step.data)
-                case Halt("pause"):
-                    time.sleep(self.play.pause + SLOWER * (time.monotonic() - _BEGAN))
-                case Halt("hang"):
-                    _hang()
-                case Halt("crash"):
-                    _crash()
-        if self.play.child == "stays" and not os.fork():
-            _hang()
+        super().perform(handle)
 
     def _await_others(self) -> None:
         """Wait until every conversation of the scenario has come as far as this one."""
@@ -236,66 +203,13 @@ class _Call:
                 return
             time.sleep(POLL)
 
-    def _rehearsed(self) -> EngineContract:
-        """Return the contract with the session trouble of the play, which may also remove the session."""
-        if self.play.session in ("lost", "fresh"):
-            sessions = store(self.contract, os.environ, str(Path.cwd()))
-            for session in sessions.sessions():
-                sessions.drop(session)
-        declared = _SESSION_TROUBLE.get(self.play.session or "")
-        return replace(self.contract, deviations=(declared,)) if declared else self.contract
-
     def _answer(self, request: ModelRequest) -> Answer:
         if not self.plan.conversations:
             return backend(os.environ, self.contract.hermetic.tool_call)(request)
-        decoy = self.contract.handle.nonexistent_id
-        play = self.play
+        faults = self.faults
         if self.kind == "process":
-            play = for_turn(self.plan.plays, sum(message["role"] == "user" for message in request.messages))
-            if play.hang == "before":
-                _hang()
-        return model.answer(request, self.plan.conversations, self.plan.turns, play, decoy)
-
-    def _enter(self, handle: str) -> None:
-        self.handle = handle
-
-    def _printed_handle(self) -> str | None:
-        """Return the session id of a turn, if it would print it if it behaved well."""
-        if self.kind != "turn" or self.handle is None:
-            return None
-        return self.handle if any(self.handle.encode() in row.data for row in self.outputs) else None
-
-    def _write(self, stream: Stream, data: bytes) -> None:
-        out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-        if stream == "stdout":
-            self.printed += data
-        out.write(data)
-        out.flush()
-
-    def _heed_signals(self) -> None:
-        """Record SIGINT and SIGTERM; then ignore them if the play says so, or else do what the real engine does."""
-        codes = simulation(self.contract).signals
-
-        def heed(number: int, _frame: object) -> None:
-            name = signal.Signals(number).name
-            self.record.signalled(name)
-            code = codes.get(name)
-            if name in self.play.ignores or (name in codes and code is None):
-                return
-            if code is not None:
-                os._exit(code)
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, heed)
-
-
-def _hang() -> Never:
-    while True:
-        signal.pause()
-
-
-def _crash() -> Never:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.abort()
+            faults = for_turn(self.plan.plays, sum(message["role"] == "user" for message in request.messages))
+            if faults.hang == "before":
+                self.hang()
+        decoy = self.contract.handle.nonexistent_id
+        return model.answer(request, self.plan.conversations, self.plan.turns, faults, decoy)

@@ -4,25 +4,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate_probes.conform.catalogue import Scenario
-from turngate_probes.conform.misbehaviour import for_turn
 from turngate_probes.conform.model import spoken
-from turngate_probes.conform.plan import Plan, Play
+from turngate_probes.conform.plan import Plan
 from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.simulate.faults import Faults, changed, for_turn
 from turngate_probes.stub_model import Hang, Refuse, Reply, Rule, Text
 
 _BY_MODEL = {"turn", "backend", "hang", "says"}
-_DEFAULTS = asdict(Play())
 
 
 def obstacle(scenario: Scenario) -> str | None:
     """Return why a real CLI can't play a scenario; None: its model can make it."""
     for play in scenario.plays:
-        changed = {name: value for name, value in asdict(play).items() if value != _DEFAULTS[name]}
-        if play.hang not in (None, "before") or not changed.keys() <= _BY_MODEL:
+        if play.hang not in (None, "before") or not changed(play).keys() <= _BY_MODEL:
             return "a real CLI does not do this on command"
     return None
 
@@ -43,13 +41,13 @@ def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:
 def rules(plan: Plan, contract: EngineContract) -> Iterator[Rule]:
     """Return what the model says: the last turn first, since its requests contain those before it."""
     for turn in range(plan.turns, 0, -1):
-        play = for_turn(plan.plays, turn)
+        faults = for_turn(plan.plays, turn)
         for talk in plan.conversations:
-            text = spoken(talk, turn, plan.turns, play, contract.handle.nonexistent_id)
-            yield Rule(_reply(play, text), contains=talk.prompts[0], also_contains=talk.prompts[turn - 1])
+            text = spoken(talk, turn, plan.turns, faults, contract.handle.nonexistent_id)
+            yield Rule(_reply(faults, text), contains=talk.prompts[0], also_contains=talk.prompts[turn - 1])
 
 
-def _reply(play: Play, text: str) -> Reply:
-    if play.hang:
+def _reply(faults: Faults, text: str) -> Reply:
+    if faults.hang:
         return Hang()
-    return Refuse(play.backend, "the model is overloaded") if play.backend else Text(text)
+    return Refuse(faults.backend, "the model is overloaded") if faults.backend else Text(text)

@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, BinaryIO, NoReturn, TypeAlias
+from typing import Any, BinaryIO, Literal, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from turngate import EngineContract
 from turngate.contract.hermetic import ToolUse
 from turngate.contract.launch import Stream
+from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import simulation
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"
@@ -101,7 +102,7 @@ def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None)
         return _final(request, {"action": str(last["content"])})
     if sum(message["role"] == "user" for message in request.messages) == 1:
         return json.dumps(_QUESTION)
-    return _call(tool) if tool and tool.name in request.tools else _final(request, {})
+    return call_of(tool) if tool and tool.name in request.tools else _final(request, {})
 
 
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
@@ -111,8 +112,8 @@ def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
     return json.dumps({"outcome": "final", "final_data": {"colour": said[0] if said else "blue", **more}})
 
 
-def _call(tool: ToolUse) -> Called:
-    """Call a tool as a model does."""
+def call_of(tool: ToolUse) -> Called:
+    """Return a model's call of the contract's tool."""
     call_id, arguments = "call_1", json.dumps(dict(tool.arguments))
     call = {"id": call_id, "type": "function", "function": {"name": tool.name, "arguments": arguments}}
     return Called(tool.name, call_id, {"role": "assistant", "content": None, "tool_calls": [call]})
@@ -160,8 +161,10 @@ def _read(status: int, body: bytes) -> Answer:
 class EngineContext(Struct, frozen=True):
     """The engine's environment: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
-    `faults` are the faults to simulate; `has_input` waits some milliseconds for data on standard input, or its end;
-    `in_session` gets the session id of a turn when the turn starts.
+    `faults_in` returns the faults of a turn, by its number from 1 (0: before the first) and its prompt; `has_input`
+    waits some milliseconds for data on standard input, or its end; `in_session` gets the session id of a turn when the
+    turn starts; `close` closes a stream; `on_signal` calls a function for each SIGUSR1;
+    `leave` leaves a process with these variables.
     """
 
     env: Mapping[str, str]
@@ -171,9 +174,12 @@ class EngineContext(Struct, frozen=True):
     hang: Callable[[], NoReturn]
     clock: Callable[[], float]
     backend: Backend
-    faults: frozenset[str] = frozenset()
+    faults_in: Callable[[int, str], Faults] = lambda *_: NONE
     has_input: Callable[[int], bool] = lambda _: True
     in_session: Callable[[str], None] = lambda _: None
+    on_signal: Callable[[Callable[[], object]], None] = lambda _: None
+    leave: Callable[[Mapping[str, str]], None] = lambda _: None
+    close: Callable[[Literal["stdin", "stdout"]], None] = lambda _: None
 
 
 class Acted(Struct, frozen=True):

@@ -5,7 +5,7 @@ One call of a simulated engine that runs a turn: its session, its requests to th
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate import EngineContract, EnvironmentFailed
+from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, surroundings
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
+from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.start import Start
@@ -176,6 +178,8 @@ class HeadlessCall:
         named = surroundings.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
         session.messages.append({"role": "user", "content": self.prompt + named})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
+        if self.world.faults_in(self.slots["turn"], self.prompt).forgets:
+            del session.messages[:-1]
         self.store.keep(session)
         try:
             return self._answer(session)
@@ -285,19 +289,8 @@ class HeadlessCall:
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and return its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = printing.simulation(contract)
-    spelled = [simulation.arguments.spellings.get(token, token) for token in takewhile(lambda t: t != "--", argv)]
-    # a user may leave out what the contract adds to every call
-    if {*contract.version_query.argv} - {*contract.launch.start} <= {*spelled} <= {*contract.version_query.argv}:
-        said = fill(simulation.version, {"version": contract.version or "0.0.0"})
-        world.write(contract.version_query.stream, f"{said}\n".encode())
-        return 0
-    for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
-        if {*page.argv} <= {*spelled}:
-            words = "".join(f"  {name}\n" for name in page.names)
-            world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
-            return 0
-    if (shown := _configuration(contract, argv, world.env)) is not None:
-        world.write("stdout", shown)
+    if (said := about_itself(contract, argv, world.env, world.faults_in(0, ""))) is not None:
+        world.write(*said)
         return 0
     try:
         if (start := read_start(contract, argv)) is not None:
@@ -314,6 +307,23 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         return ending.exit_code if isinstance(ending.exit_code, int) else 1
 
 
+def about_itself(
+    contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], faults: Faults = NONE
+) -> tuple[Stream, bytes] | None:
+    """Return what a call prints that asks for the version, a help page or the configuration; None: it is another."""
+    simulation = printing.simulation(contract)
+    spelled = [simulation.arguments.spellings.get(token, token) for token in takewhile(lambda t: t != "--", argv)]
+    # a user may leave out what the contract adds to every call
+    if {*contract.version_query.argv} - {*contract.launch.start} <= {*spelled} <= {*contract.version_query.argv}:
+        said = fill(simulation.version, {"version": contract.version or "0.0.0"})
+        return contract.version_query.stream, f"{said}\n".encode()
+    for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
+        if {*page.argv} <= {*spelled}:
+            words = "".join(f"  {name}\n" for name in page.names)
+            return page.stream, f"{contract.title} (simulated)\n\n{words}".encode()
+    return _configuration(contract, argv, {} if faults.ignores_settings else env)
+
+
 def _serve(contract: EngineContract, simulation: Simulation, start: Start, world: EngineContext) -> int:
     """Run turns in a sticky process until the client ends it; EnvironmentFailed if the contract names no protocol."""
     from turngate_probes.simulate.sticky.transports import TRANSPORTS  # noqa: PLC0415 - a headless turn is faster without
@@ -327,14 +337,16 @@ def _serve(contract: EngineContract, simulation: Simulation, start: Start, world
         return int(ended.code or 0)
 
 
-def _configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes | None:
+def _configuration(
+    contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]
+) -> tuple[Stream, bytes] | None:
     """Return the output of the contract's configuration command; None if this is another command.
 
     That is the content of the variables that make a process ask, or that it acts without asking.
     """
     stance = contract.sticky.interactive
-    if stance is None or stance.query is None or argv != stance.query.argv:
+    if stance is None or stance.query is None or tuple(argv) != stance.query.argv:
         return None
     asked = [env[name] for name in stance.env if env.get(name, "").startswith("{")]
     in_force = json.loads(asked[0]) if asked else {"*": "allow"}
-    return json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"
+    return "stdout", json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"

@@ -1,15 +1,14 @@
 """Rules and scenarios fit together."""
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from turngate import load_contract
 from turngate_probes.conform.catalogue import in_process, obstacle, rules, scenarios
-from turngate_probes.conform.plan import Play
 from turngate_probes.releases import recorded_releases
+from turngate_probes.simulate.faults import changed, listed, named
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures"
 ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
@@ -47,17 +46,10 @@ def test_each_recording_that_is_named_exists() -> None:
         assert folder.relative_to(RECORDINGS).parts[0] == source.engine
 
 
-def test_each_play_is_used() -> None:
-    """No way to misbehave is only described."""
-    default = Play()
-    used = Counter(
-        name
-        for one in scenarios().values()
-        for play in one.plays
-        for name in Play.__struct_fields__
-        if getattr(play, name) != getattr(default, name)
-    )
-    assert set(used) == set(Play.__struct_fields__)
+def test_each_fault_of_a_turn_is_used() -> None:
+    """No way for a turn to misbehave is only described."""
+    used = {named(field) for one in scenarios().values() for play in one.plays for field in changed(play)}
+    assert {fault.name for fault in listed() if fault.by in ("turn", "scenario")} <= used
 
 
 @pytest.mark.parametrize("engine", ENGINES)

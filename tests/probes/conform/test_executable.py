@@ -4,7 +4,8 @@ from pathlib import Path
 
 from turngate.process.executable import is_simulated
 from turngate_probes.conform import compiled, executable
-from turngate_probes.conform.plan import Conversation, Plan, Play
+from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.simulate.faults import Play
 
 
 def test_it_is_written_and_upgraded_once(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from turngate import load_contract, read_turn
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import Call, calls
-from turngate_probes.conform.plan import Conversation, Plan, Play
+from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.simulate.faults import Play
 
 CODEX = load_contract("codex", "0.169.0")
 TALK = Conversation("a", ("first", "second"), "amber")
@@ -79,7 +80,7 @@ def test_the_second_turn_misbehaves(*, tmp_path: Path, play: Play, code: int, ha
 
 def test_a_renamed_session_is_resumed_by_its_new_id(tmp_path: Path) -> None:
     """The memory stays, the id doesn't."""
-    engine = Engine(tmp_path, Play(turn=2, session="renamed"))
+    engine = Engine(tmp_path, Play(turn=2, changes_session=True))
     engine.turn("first")
     _, out, _ = engine.turn("second", str(engine.calls()[0].handle))
     first, second = (call.handle for call in engine.calls())
@@ -89,7 +90,7 @@ def test_a_renamed_session_is_resumed_by_its_new_id(tmp_path: Path) -> None:
 
 def test_a_hanging_engine_records_signals(tmp_path: Path) -> None:
     """One that ignores SIGTERM is ended by SIGKILL, and has no end."""
-    engine = Engine(tmp_path, Play(hang="after", ignores=("SIGTERM",)))
+    engine = Engine(tmp_path, Play(hang="after", ignores_termination=True))
     with engine.start(*OPTIONS, "--", "first") as process:
         assert process.stdout is not None
         while b"turn.completed" not in process.stdout.readline():

@@ -9,9 +9,10 @@ from turngate import Stop, load_contract
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.model import QUESTION
-from turngate_probes.conform.plan import Conversation, Plan, Play
+from turngate_probes.conform.plan import Conversation, Plan
 from turngate_probes.conform.real import obstacle, rules, staged
 from turngate_probes.conform.session import play
+from turngate_probes.simulate.faults import Play
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Text
 from turngate_probes.stub_model.protocol import Prompted, ReplyRules

@@ -15,7 +15,6 @@ from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
 from turngate_probes.simulate.process import install
-from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Hang, Rule, StubBackend
 
 HEAVY = {
@@ -157,10 +156,22 @@ def test_a_signal_ends_a_process_that_is_kept(number: signal.Signals, tmp_path: 
 
 def test_what_ignores_termination_needs_a_kill(tmp_path: Path) -> None:
     """With the fault, the process still responds after both signals."""
-    with _started(tmp_path, faults.IGNORES_TERMINATION) as process:
+    with _started(tmp_path, "ignores-termination") as process:
         _answer(process, "initialize")
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         assert "thread" in _answer(process, "thread/start")["result"]
         process.kill()
         assert process.wait(30) == -signal.SIGKILL
+
+
+def test_a_headless_turn_has_faults(tmp_path: Path) -> None:
+    """The output and the exit code are those of the faults; a question such as `--version` has none."""
+    executable = install(at_known_release("codex"), tmp_path, ("notice=careful", "omits-end", "exit-code=4", "forgets"))
+    env, options = {"HOME": str(tmp_path)}, ("exec", "--json", "--skip-git-repo-check", "-")
+    ran = subprocess.run([executable, *options], input=b"hi", env=env, cwd=tmp_path, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (4, b"careful")
+    assert b"agent_message" in ran.stdout
+    assert b"turn.completed" not in ran.stdout
+    asked = subprocess.run([executable, "--version"], env=env, cwd=tmp_path, capture_output=True, check=True)
+    assert asked.stderr == b""

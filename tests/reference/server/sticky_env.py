@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from tests.fakes.executables import sticky
+from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
@@ -11,8 +11,7 @@ from turngate.contract import load
 
 def put_engine(server_env: ServerEnv) -> None:
     """Put the sticky codex on PATH."""
-    words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
-    sticky(server_env.cli_env.path / "codex", "codex-cli 0.169.0", words)
+    simulated(load.contract("codex").at("0.169.0"), server_env.cli_env.path / "codex")
 
 
 def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: Any) -> str:

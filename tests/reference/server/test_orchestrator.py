@@ -66,7 +66,7 @@ def test_whatever_a_handler_raises_ends_the_run(
     def broken(*_args: object, **_more: object) -> None:
         raise OverflowError("too much")
 
-    run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "ask" if place == "ask" else "say x")
+    run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "act" if place == "ask" else "say x")
     if place == "reply_prompt":
         question = server_env.question(run_id)
     target = transitions if place == "ask" else sticky_runs
@@ -101,10 +101,10 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
 
 
 @pytest.mark.parametrize(
-    "do,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
+    "odd,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
 )
-def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, do: str, said: str) -> None:
+def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, odd: str, said: str) -> None:
     """A request that is nested too deeply, or holds a number that is too long, is rejected on arrival."""
-    error = server_env.failed(create(server_env, do))
+    error = server_env.failed(create(server_env, f"act\nfault: odd-request={odd}"))
     assert (error["code"], said in error["detail"]) == ("ENGINE_FAILED", True), error
     assert slots_are_free(server_env)

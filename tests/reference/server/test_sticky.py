@@ -18,7 +18,6 @@ from tests.probes.simulate.played import at_known_release
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install
-from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Rule, Text
 from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.sticky.session import StickyHost
@@ -55,7 +54,7 @@ def faulty(kept: Kept, *names: str) -> None:
 
 def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
     """The loss reports its last line on stderr."""
-    faulty(kept, faults.DIES_AFTER_TURN)
+    faulty(kept, "dies-after-turn")
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
     assert "exited after its first turn" in kept.until(Lost).detail
@@ -65,7 +64,7 @@ def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
 @pytest.mark.long
 def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
     """No process is left."""
-    faulty(kept, faults.IGNORES_TERMINATION)
+    faulty(kept, "ignores-termination")
     opened = kept.open(Mode.INTERACTIVE)
     kept.turn("hello")
     kept.host.end("run")
@@ -75,7 +74,7 @@ def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
 
 def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
     """The questions come one after the other; if one is refused, the action isn't done."""
-    faulty(kept, faults.ASKS_TWICE)
+    faulty(kept, "asks-twice")
     kept.open(Mode.INTERACTIVE)
     kept.turn("hello")
     kept.script_a_write("apple")
@@ -89,14 +88,14 @@ def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
 
 def test_noise_is_passed_over(kept: Kept) -> None:
     """Lines that aren't JSON are ignored."""
-    faulty(kept, faults.PRINTS_NOISE)
+    faulty(kept, "prints-noise")
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
 
 
 def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
     """The new session lacks the conversation, so the turn fails, and the failure names both sessions."""
-    faulty(kept, faults.CHANGES_SESSION)
+    faulty(kept, "changes-session")
     opened = kept.open(Mode.INTERACTIVE)
     first = kept.turn("hello")
     assert (first.final_text, first.failure) == ("hello", None)

@@ -13,25 +13,36 @@ from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Records
 from turngate.contract.simulation import StickySimulation
 from turngate_probes.simulate.backend import Called, Failed
+from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.calls import slots_of
-from turngate_probes.simulate.sticky.engine import DONE, dict_at, text_of
+from turngate_probes.simulate.sticky.engine import DONE, OTHER_MODE, dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
 from turngate_probes.simulate.store import Session
 
+MANY, LONG = 99, 1001
+
 
 class Modes:
-    """`current` is the mode in force, None if the engine has none; `answers`: setting one is answered with it."""
+    """`current` is the mode in force, None if the engine has none; `answers`: setting one is answered with it.
 
-    def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str) -> None:
+    `other` is another mode than the contract's interactive one, `faults` are those of the process.
+    """
+
+    def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str, faults: Faults) -> None:
         stances = [stance for stance in (contract.sticky.interactive, contract.sticky.auto) if stance]
         starts = [mode for mode in (simulation.starts_in, *(stance.mode for stance in stances)) if mode]
         named = {mode["id"]: {**mode} for mode in simulation.acp.modes}
         self._modes: dict[str, Message] = named | {
             mode: {"id": mode, "name": mode} for mode in starts if mode not in named
         }
+        self.faults = faults
         self.current = next(iter((*starts, *self._modes)), None)
+        asking = contract.sticky.interactive.mode if contract.sticky.interactive else None
+        self.other = next((mode for mode in (*starts, *self._modes) if mode != asking), OTHER_MODE)
+        if faults.wrong_mode:
+            self.current = self.other
         self.model = model
         self.answers = simulation.modes == "answer"
         self._tells_modes_as_option = simulation.modes == "option" and not named
@@ -42,7 +53,7 @@ class Modes:
         """Set the mode, and return whether there is such a mode."""
         if not isinstance(mode, str) or mode not in self._modes:
             return False
-        self.current = mode
+        self.current = self.current if self.faults.wrong_mode else mode
         return True
 
     def set_option(self, name: object, value: object) -> bool:
@@ -60,14 +71,15 @@ class Modes:
         fields: Message = {"configOptions": options} if options else {}
         if self._tells_modes_as_option or not modes:
             return fields
-        return fields | {"modes": {"currentModeId": self.current, "availableModes": modes}}
+        told = {} if self.faults.hides_mode else {"currentModeId": self.current}
+        return fields | {"modes": {**told, "availableModes": modes}}
 
     def options(self) -> list[Message]:
         """Return the options of a session, and their values."""
         options = []
-        if self._has_mode_option:
+        if self._has_mode_option and not self.faults.hides_mode:
             options.append(_option("mode", self.current, list(self._modes)))
-        if self._has_model_option:
+        if self._has_model_option and not self.faults.refuses_model:
             options.append(_option("model", self.model, [self.model]))
         return options
 
@@ -125,7 +137,7 @@ class SimulatedAcp(Rpc):
     def __init__(self, *engine: Any) -> None:
         super().__init__(*engine)
         self.records = self.simulation.sticky.acp
-        self.modes = Modes(self.contract, self.simulation.sticky, self.model)
+        self.modes = Modes(self.contract, self.simulation.sticky, self.model, self.faults)
         self.files = ClientFiles(self.records.client_files, self.call)
         self._sessions: dict[str, Session] = {}
         self._always = False
@@ -149,7 +161,7 @@ class SimulatedAcp(Rpc):
             "authenticate": lambda _: {},
             "session/cancel": lambda _: {},
         }
-        if method not in handlers:
+        if method not in handlers or (method == "session/set_model" and self.faults.refuses_model):
             raise RpcError(NO_METHOD, f"Method not found: {method}")
         self.reply(message, handlers[method](params))
         if method == "session/prompt":
@@ -202,7 +214,14 @@ class SimulatedAcp(Rpc):
             {"optionId": "proceed_once", "name": "Allow", "kind": once.allow},
             {"optionId": "cancel", "name": "Reject", "kind": once.deny},
         )
-        return [dict(option) for option in self.records.options or usual]
+        options = [dict(option) for option in self.records.options or usual]
+        match self.faults.choices:
+            case "unnamed":
+                return [option | {"name": " "} for option in options]
+            case "many" | "long" as more:
+                names = [f"choice {number}" for number in range(MANY)] if more == "many" else ["x" * LONG]
+                return options + [{"optionId": name, "name": name, "kind": once.allow} for name in names]
+        return options
 
     def _initialize(self, params: Message) -> Message:
         self.files.offered = dict_at(dict_at(params, "clientCapabilities"), "fs")
@@ -246,6 +265,9 @@ class SimulatedAcp(Rpc):
     def _set_mode(self, params: Message) -> Message:
         if not self.modes.set(params.get("modeId")):
             raise RpcError(BAD_PARAMS, f"there is no mode {params.get('modeId')}")
+        self._leave_mode()
+        if self.faults.hides_mode:
+            return {}
         told: Message = {"currentModeId": self.mode}
         if self.simulation.sticky.modes == "request":
             self._update({"sessionUpdate": "current_mode_update", **told})
@@ -261,12 +283,16 @@ class SimulatedAcp(Rpc):
         if not self.modes.set_option(params.get("configId"), params.get("value")):
             raise RpcError(BAD_PARAMS, f"there is no option {params.get('configId')}")
         self.model = self.modes.model
+        if params.get("configId") == "mode":
+            self._leave_mode()
         return {"configOptions": self.modes.options()}
 
     def _prompt(self, params: Message) -> Message:
         session = self._sessions.get(str(params.get("sessionId")))
         if session is None:
             raise RpcError(BAD_PARAMS, f"Session not found: {params.get('sessionId')}")
+        self.begin(text_of(params.get("prompt")))
+        self._leave_mode()
         end = self.turn(text_of(params.get("prompt")), session)
         if isinstance(end, Failed):
             raise RpcError(end.status if end.status > 1 else INTERNAL, end.error)
@@ -278,6 +304,11 @@ class SimulatedAcp(Rpc):
             self._say("agent_message_chunk", piece)
         self._update_all(self.records.said if end else (), {})
         return {"stopReason": "end_turn", **fill_all(self.records.prompted, self._slots())}
+
+    def _leave_mode(self) -> None:
+        """Report a switch to another mode, if that is a fault at present."""
+        if self.faults.leaves_mode:
+            self._update({"sessionUpdate": "current_mode_update", "currentModeId": self.modes.other})
 
     def _say(self, kind: str, text: str) -> None:
         self._update({"sessionUpdate": kind, "content": {"type": "text", "text": text}})

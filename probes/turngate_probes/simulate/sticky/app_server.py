@@ -56,7 +56,8 @@ class SimulatedAppServer(Rpc):
 
     def _open_thread(self, session: Session, params: Message, message: Message) -> None:
         """Report the settings of a session under the names that the contract knows."""
-        self.fields = params
+        auto = self.contract.sticky.auto
+        self.fields = params = {**params, **auto.session} if self.faults.wrong_mode and auto else params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
         told: Message = {
@@ -70,7 +71,7 @@ class SimulatedAppServer(Rpc):
             "sandbox": {"type": _SANDBOXES.get(str(params.get("sandbox")), "readOnly")},
             "reasoningEffort": None,
         }
-        for path, value in in_force(self.contract.sticky, params).expect.items():
+        for path, value in in_force(self.contract.sticky, self.fields).expect.items():
             put_at(told, path, value)
         self.reply(message, told)
 
@@ -98,6 +99,7 @@ class SimulatedAppServer(Rpc):
     def _start_turn(self, params: Message, message: Message) -> None:
         if params.get("threadId") != self.session.handle:
             raise RpcError(BAD_PARAMS, f"thread not found: {params.get('threadId')}")
+        self.begin(text_of(params.get("input")))
         self._turn = str(fill("{uuid}", {}))
         self.reply(message, {"turn": self._turn_as("inProgress")})
         self._tell("turn/started", turn=self._turn_as("inProgress"))

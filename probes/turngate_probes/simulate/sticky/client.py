@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from turngate_probes.simulate.backend import EngineContext
-from turngate_probes.simulate.sticky import faults
+from turngate_probes.simulate.faults import Faults
+from turngate_probes.simulate.misbehaviour import NOISE
 from turngate_probes.simulate.sticky.inbox import Inbox, Message
 
 Result = TypeVar("Result")
-_NOISE = b"Loading plugins...\n"
 
 
 class CancelledTurn(Exception):  # noqa: N818 - what the client did, not an error
@@ -17,7 +17,12 @@ class CancelledTurn(Exception):  # noqa: N818 - what the client did, not an erro
 
 
 class Reading(Protocol):
-    """What a protocol says about a message of the client."""
+    """What a protocol says about a message of the client, and the faults of the engine at present."""
+
+    faults: Faults
+
+    def spoiled(self, message: Message) -> Message:
+        """Return a message as the faults want it."""
 
     def answered(self, message: Message) -> object:
         """Return the id of the request that a message answers; None if it is not an answer."""
@@ -35,15 +40,17 @@ class Client:
 
     def write(self, message: Message) -> None:
         """Send a message."""
-        noise = _NOISE if faults.PRINTS_NOISE in self._world.faults else b""
-        self._world.write("stdout", noise + json.dumps(message, ensure_ascii=False).encode() + b"\n")
+        noise = NOISE if self._reading.faults.prints_noise else b""
+        self._world.write(
+            "stdout", noise + json.dumps(self._reading.spoiled(message), ensure_ascii=False).encode() + b"\n"
+        )
 
     def read(self, *, new: bool = False) -> Message:
         """Return the next message, which must be `new` if none that was postponed will do; SystemExit at the end."""
         message = self._inbox.take(new=new)
         if message is not None:
             return message
-        if faults.IGNORES_TERMINATION in self._world.faults:
+        if self._reading.faults.ignores_termination:
             self._world.hang()
         raise SystemExit(0)
 

@@ -1,15 +1,27 @@
 """The turns of one simulated process, with its session, model, tool and client, in any protocol."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Never
 
 from turngate import EngineContract
 from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Simulation
-from turngate_probes.simulate.backend import OFFERED, Acted, Answer, Called, EngineContext, Failed, Model, ModelRequest
+from turngate_probes.simulate.backend import (
+    OFFERED,
+    Acted,
+    Answer,
+    Called,
+    EngineContext,
+    Failed,
+    Model,
+    ModelRequest,
+    call_of,
+)
+from turngate_probes.simulate.faults import LEFT_ALONE
+from turngate_probes.simulate.misbehaviour import flood, unknown
 from turngate_probes.simulate.printing import fill
-from turngate_probes.simulate.sticky import calls, faults
+from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.client import CancelledTurn, Client
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.start import Approval, Start, approval
@@ -18,6 +30,9 @@ from turngate_probes.simulate.store import Session, store
 DIED = 1
 DECLINED = "the user declined"
 DONE = "done"
+BUSY = "busy"
+OTHER_MODE = "another"
+DEPTH, DIGITS = 900, 400
 
 
 class StickyEngine(ABC):
@@ -35,6 +50,7 @@ class StickyEngine(ABC):
         self.after_refusal = simulation.sticky.after_refusal
         self._session: Session | None = None
         self._turns = 0
+        self.faults = world.faults_in(0, "")
         self.client = Client(world, self)
 
     @abstractmethod
@@ -59,8 +75,14 @@ class StickyEngine(ABC):
 
     def serve(self) -> Never:
         """Answer the client until the process ends, which raises SystemExit."""
+        tool = self.contract.hermetic.tool_call
+        if self.faults.asks_on_signal and tool:
+            self.world.on_signal(lambda: self.send_requests(call_of(tool), 1))
         while True:
-            self.hear(self.client.read())
+            message = self.client.read()
+            if self._turns and self.faults.dies_at_reply:
+                self._die("exited at a message after its first turn")
+            self.hear(message)
 
     def open(self, cwd: object = None, handle: str | None = None) -> Session:
         """Open a session in a directory, the process's own unless a text is given, under a new id or the given one."""
@@ -75,6 +97,14 @@ class StickyEngine(ABC):
         self._session = saved or self._session
         return saved
 
+    @abstractmethod
+    def unknown_request(self) -> tuple[object, Message]:
+        """Return a request of a kind that nobody knows, and the id for its answer."""
+
+    def unknown_message(self, about: Message) -> Message:
+        """Return a message of a kind that nobody knows."""
+        return about
+
     @property
     @abstractmethod
     def mode(self) -> str | None:
@@ -85,24 +115,45 @@ class StickyEngine(ABC):
         """The session, opened on first use."""
         return self._session or self.open()
 
+    def spoiled(self, message: Message) -> Message:
+        """Return a message without the session id if a fault takes it out."""
+        hidden = self.faults.session_id is not None and self._session is not None
+        return _without(message, self.session.handle) if hidden else message
+
+    def begin(self, prompt: str) -> None:
+        """Count a turn, and do what goes wrong before the prompt is answered."""
+        self._turns += 1
+        self.requests = 0
+        faults = self.faults = self.world.faults_in(self._turns, prompt)
+        if faults.unknown or faults.padding:
+            self.client.write(self.unknown_message(unknown(faults)))
+        for line in flood(faults):
+            self.world.write(*line)
+        if faults.child in LEFT_ALONE:
+            self.world.leave({} if faults.child == "hidden" else self.world.env)
+        if faults.dies_in_turn:
+            self._die("exited during a turn")
+        if faults.closes:
+            self.world.close(faults.closes)
+        if faults.closes or faults.hang == "before":
+            self.world.hang()
+
     def stops(self, message: Message) -> bool:  # noqa: ARG002 - some protocols have no such message
         """Whether a message cancels the turn that runs; it is then answered."""
         return False
 
     def turn(self, prompt: str, session: Session | None = None) -> str | Failed | None:
-        """Run a turn, in another session if one is given, and save it where a headless resume finds it.
+        """Run the turn that has begun, in another session if given, and save it where a headless resume finds it.
 
         Return the agent's text (empty if a refused action ended the turn), the backend's failure, or None if the client
         cancelled the turn.
         """
-        self._turns += 1
-        self.requests = 0
-        if faults.DIES_IN_TURN in self.world.faults:
-            self._die("exited during a turn")
+        if self.faults.refuses_prompt:
+            return Failed("refused", BUSY)
         session = self._session = session or self.session
-        if faults.CHANGES_SESSION in self.world.faults and self._turns > 1:
+        if self.faults.changes_session and self._turns > 1:
             session.handle = str(fill(self.simulation.handle, {}))
-        if faults.FORGETS in self.world.faults:
+        if self.faults.forgets:
             session.messages.clear()
         session.messages.append({"role": "user", "content": prompt})
         self._keep(session)
@@ -110,6 +161,10 @@ class StickyEngine(ABC):
         tools = (OFFERED, tool.name) if tool else (OFFERED,)
         model = Model(self.contract, self._ask, self.model, self.approval == "act", tools, self.tell_retry)
         try:
+            if self.faults.asks_unknown:
+                number, request = self.unknown_request()
+                self.client.write(request)
+                self.client.wait_for([number])
             answer = model.ask(session.messages, self._act)
         except CancelledTurn:
             return None
@@ -127,12 +182,14 @@ class StickyEngine(ABC):
 
     def turn_told(self) -> None:
         """Handle that the end of a turn was reported to the client."""
-        if faults.DIES_AFTER_TURN in self.world.faults:
+        if self.faults.dies_after_turn:
             self._die("exited after its first turn")
 
     @property
     def approval(self) -> Approval:
         """What it does before it acts."""
+        if self.faults.asks_anyway:
+            return "ask"
         needed, guards = self.simulation.sticky.asking_env, self.contract.guards.options
         options, env = self.start.options, self.world.env
         return approval(self.contract.sticky, options, env, self.mode, self.fields, needed, guards)
@@ -142,7 +199,7 @@ class StickyEngine(ABC):
         approval = self.approval
         if approval == "refuse":
             return call, DECLINED
-        if approval == "ask" and faults.ACTS_UNASKED not in self.world.faults:
+        if approval == "ask" and not self.faults.acts_unasked:
             return call, None if self.grants(call) else DECLINED
         return call, None
 
@@ -157,6 +214,10 @@ class StickyEngine(ABC):
             return Acted(f"there is no tool {call.tool}")
         self.refused = False
         self.tell_action(call, done=None)
+        if self.faults.abandons_request:
+            self.send_requests(call, 1)
+            self.tell_action(call, done=False, result=DECLINED)
+            return Acted(DECLINED)
         granted, refusal = self.permitted(call)
         self.refused = refusal is not None
         failure = refusal or self.do(granted)
@@ -170,14 +231,10 @@ class StickyEngine(ABC):
 
     def grants(self, call: Called) -> bool:
         """Ask the user to permit an action, and return whether everything was granted."""
-        kinds, once = self.contract.sticky.permission_requests, self.contract.sticky.one_time
-        if not kinds or once is None:
+        once = self.contract.sticky.one_time
+        unanswered = self.send_requests(call, 2 if self.faults.asks_twice else 1)
+        if once is None or not unanswered:
             return False
-        unanswered = []
-        for _ in range(2 if faults.ASKS_TWICE in self.world.faults else 1):
-            number, request = self.permission_request(kinds[0], call, once)
-            unanswered.append(number)
-            self.client.write(request)
         granted = True
         while unanswered:
             answer = self.client.wait_for(unanswered)
@@ -185,13 +242,43 @@ class StickyEngine(ABC):
             granted = self.is_granted(answer, once) and granted
         return granted
 
+    def send_requests(self, call: Called, count: int) -> list[object]:
+        """Send so many requests for permission at once, and return their ids; none if the contract knows no request."""
+        kinds, once = self.contract.sticky.permission_requests, self.contract.sticky.one_time
+        if not kinds or once is None:
+            return []
+        numbers = []
+        for _ in range(count):
+            number, request = self.permission_request(kinds[0], call, once)
+            numbers.append(number)
+            odd = {"detail": _ODD[self.faults.odd_request]()} if self.faults.odd_request else {}
+            self.client.write({**request, **odd})
+        return numbers
+
     def _keep(self, session: Session) -> None:
         if self.contract.sticky.same_id and not self.contract.sticky.own_store:
             store(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:
         self.world.write("stderr", f"{words}, as requested\n".encode())
-        raise SystemExit(DIED)
+        raise SystemExit(DIED if self.faults.exit_code is None else self.faults.exit_code)
+
+
+def _nested() -> object:
+    nested: list[object] = []
+    for _ in range(DEPTH):
+        nested = [nested]
+    return nested
+
+
+_ODD: Mapping[str, Callable[[], object]] = {"nested": _nested, "digits": lambda: 10**DIGITS}
+
+
+def _without(document: Any, value: str) -> Any:
+    """Return a document without the members that have a value."""
+    if isinstance(document, dict):
+        return {key: _without(part, value) for key, part in document.items() if part != value}
+    return [_without(part, value) for part in document] if isinstance(document, list) else document
 
 
 def text_of(content: object) -> str:

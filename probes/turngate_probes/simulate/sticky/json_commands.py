@@ -10,7 +10,7 @@ from turngate.contract.simulation import Line
 from turngate.turn.records import matches, value_at
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all
-from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate_probes.simulate.sticky.engine import BUSY, StickyEngine
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.paths import put_at
 
@@ -29,6 +29,10 @@ class SimulatedJsonCommands(StickyEngine):
         if questions and matches(message, _constants(questions.answer)):
             return
         if matches(message, _constants(commands.prompt)):
+            self.begin(_text_in(commands.prompt, message))
+            if self.faults.refuses_prompt:
+                self._reply({}, {commands.reply.error: BUSY}, accepted=False)
+                return
             self._reply(message)
             self._run(_text_in(commands.prompt, message))
         elif matches(message, _constants(commands.session.command)):
@@ -61,6 +65,11 @@ class SimulatedJsonCommands(StickyEngine):
         questions, number = self._questions, fill("{uuid}", {})
         about = dict.fromkeys(questions.shown, call.text) | {questions.title: call.tool}
         return number, _document({**questions.match, self._commands.id: number, questions.kind: kind, **about})
+
+    def unknown_request(self) -> tuple[object, Message]:
+        """Return a question of an unknown kind, with a new id."""
+        questions, number = self._questions, fill("{uuid}", {})
+        return number, _document({**questions.match, self._commands.id: number, questions.kind: "turngate_unknown"})
 
     def answered(self, message: Message) -> object:
         """Return the id of the question that a message answers."""

@@ -9,6 +9,7 @@ from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at
 from turngate_probes.simulate.sticky.inbox import Message
 
+UNKNOWN_METHOD = "turngate/unknown"
 BAD_REQUEST, NO_METHOD, BAD_PARAMS, INTERNAL = -32600, -32601, -32602, -32603
 
 
@@ -59,6 +60,15 @@ class Rpc(StickyEngine):
         self._asked += 1
         params = self.permission_params(call, once)
         return self._asked, {**self.VERSION, "id": self._asked, "method": kind, "params": params}
+
+    def unknown_request(self) -> tuple[object, Message]:
+        """Return a request of an unknown method, with the next number."""
+        self._asked += 1
+        return self._asked, {**self.VERSION, "id": self._asked, "method": UNKNOWN_METHOD, "params": {}}
+
+    def unknown_message(self, about: Message) -> Message:
+        """Return a notification of an unknown method."""
+        return {**self.VERSION, "method": UNKNOWN_METHOD, "params": about}
 
     def answered(self, message: Message) -> object:
         """Return the number of the request that a message answers."""

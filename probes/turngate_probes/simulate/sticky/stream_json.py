@@ -15,10 +15,9 @@ from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Record
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
-from turngate_probes.simulate.sticky import faults
 from turngate_probes.simulate.sticky.calls import changed, slots_of
 from turngate_probes.simulate.sticky.client import CancelledTurn
-from turngate_probes.simulate.sticky.engine import DECLINED, StickyEngine, dict_at, text_of
+from turngate_probes.simulate.sticky.engine import DECLINED, OTHER_MODE, StickyEngine, dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
 
 ASK, DENY = "ask", "deny"
@@ -72,6 +71,7 @@ class SimulatedStreamJson(StickyEngine):
         if described is None:
             raise EnvironmentFailed(f"there is no simulation of {self.contract.engine} with messages as JSON lines")
         self.records, self.after_refusal = described, described.after_refusal
+        self._forced = OTHER_MODE if self.faults.wrong_mode else None
         stance = self.contract.sticky.interactive
         self._mode = self.start.mode or self.simulation.sticky.starts_in or (stance.mode if stance else None)
         self.hooks = Hooks(self._call_hook)
@@ -82,7 +82,7 @@ class SimulatedStreamJson(StickyEngine):
     @property
     def mode(self) -> str | None:
         """The permission mode."""
-        return self._mode
+        return self._forced or self._mode
 
     def serve(self) -> Never:
         """Open the session that the arguments name, and answer the client until the process ends."""
@@ -126,7 +126,7 @@ class SimulatedStreamJson(StickyEngine):
         asks = verdict.decision == ASK or (verdict.decision is None and self.approval != "act")
         if verdict.decision == DENY:
             return call, verdict.reason
-        if not asks or faults.ACTS_UNASKED in self.world.faults:
+        if not asks or self.faults.acts_unasked:
             return call, None
         if self.approval == "refuse":
             return call, str(fill(self.records.nobody, slots))
@@ -137,6 +137,10 @@ class SimulatedStreamJson(StickyEngine):
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return a control request with a new id."""
         return self._requested({"subtype": "can_use_tool", **fill_all(self.records.asked, self._slots(call))})
+
+    def unknown_request(self) -> tuple[object, Message]:
+        """Return a control request of an unknown kind."""
+        return self._requested({"subtype": "turngate_unknown"})
 
     def answered(self, message: Message) -> object:
         """Return the id of the control request that a message answers."""
@@ -170,6 +174,7 @@ class SimulatedStreamJson(StickyEngine):
         self.client.write({"type": "control_response", "response": answer})
 
     def _run(self, prompt: str) -> None:
+        self.begin(prompt)
         self._denials = []
         end: str | Failed | None = None
         with suppress(CancelledTurn):

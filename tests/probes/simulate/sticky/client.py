@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.faults import NONE, Faults
 
 Message = dict[str, Any]
 ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
@@ -42,7 +43,7 @@ class RawClient:
     answers: Sequence[Answer] = ()
     prompts: Sequence[str] = ("first", "again")
     allow: bool = True
-    faults: Iterable[str] = ()
+    faults: Faults = NONE
     stance: PermissionMode | None = None
     lines: Sequence[bytes] = ()
     said: list[Message] = field(default_factory=list)
@@ -85,7 +86,7 @@ class RawClient:
             hang=hang,
             clock=lambda: 0.0,
             backend=backend,
-            faults=frozenset(self.faults),
+            faults_in=lambda *_: self.faults,
         )
         built = build.sticky(self.contract, Mode.INTERACTIVE)
         plain = self.contract.sticky.interactive or PermissionMode()

@@ -7,13 +7,19 @@ import pytest
 
 from tests.probes.simulate.played import HungError, hang
 from turngate_probes.simulate.backend import EngineContext
-from turngate_probes.simulate.sticky import faults
+from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.sticky.client import CancelledTurn, Client
 from turngate_probes.simulate.sticky.inbox import Message
 
 
 class _Reading:
     """A protocol whose answers have an id, and whose cancellation is `stop`."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+
+    def spoiled(self, message: Message) -> Message:
+        return message
 
     def answered(self, message: Message) -> object:
         return message.get("id")
@@ -22,7 +28,7 @@ class _Reading:
         return "stop" in message
 
 
-def _client(*messages: Message, fault: str | None = None) -> tuple[Client, list[bytes]]:
+def _client(*messages: Message, faults: Faults = NONE) -> tuple[Client, list[bytes]]:
     sent: list[bytes] = []
     world = EngineContext(
         env={},
@@ -32,9 +38,8 @@ def _client(*messages: Message, fault: str | None = None) -> tuple[Client, list[
         hang=hang,
         clock=lambda: 0.0,
         backend=lambda _: "ok",
-        faults=frozenset({fault} if fault else ()),
     )
-    return Client(world, _Reading()), sent
+    return Client(world, _Reading(faults)), sent
 
 
 def test_an_answer_is_awaited_and_other_messages_wait() -> None:
@@ -61,7 +66,7 @@ def test_the_end_of_the_input_ends_the_process() -> None:
         _client()[0].read()
     assert ended.value.code == 0
     with pytest.raises(HungError):
-        _client(fault=faults.IGNORES_TERMINATION)[0].read()
+        _client(faults=Faults(ignores_termination=True))[0].read()
 
 
 def test_messages_are_lines_and_may_follow_noise() -> None:
@@ -69,6 +74,6 @@ def test_messages_are_lines_and_may_follow_noise() -> None:
     client, sent = _client()
     client.write({"text": "two\nlines"})
     assert json.loads(sent[0]) == {"text": "two\nlines"}
-    noisy, printed = _client(fault=faults.PRINTS_NOISE)
+    noisy, printed = _client(faults=Faults(prints_noise=True))
     noisy.write({})
     assert printed == [b"Loading plugins...\n{}\n"]

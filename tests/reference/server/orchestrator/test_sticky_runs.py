@@ -12,7 +12,6 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.sticky_engine import SESSION
 from tests.patience import PATIENCE
 from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
@@ -32,7 +31,8 @@ from turngate_reference.states import State
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
 SERVING = ["app-server", "--config", "features.hooks=false"]
-DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
+DECIDED = '{"outcome": "final", "final_data": {"decided": "RESULT"}}'
+DECLINED = "the user declined"
 
 
 @pytest.fixture(name="server_env")
@@ -54,8 +54,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
         assert (run.turn_index, server_env.server.dispatcher.held) == (turn, 1)
         assert run.wait_deadline_at
         assert run.process
-        assert run.process.transport_session_id == SESSION
-        pids.add((run.process.pid, run.process.started_at))
+        pids.add((run.process.pid, run.process.started_at, run.process.transport_session_id))
         server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
@@ -83,8 +82,10 @@ def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
     run_id = create(server_env, f"say {ASK}")
     server_env.question(run_id)
     folder = server_env.run(run_id).run_directory
-    record = server_env.cli_env.record(server_env.run(run_id).handle)
-    assert (record["session"]["value"], record["state"]) == (SESSION, "waiting_user")
+    run = server_env.run(run_id)
+    record = server_env.cli_env.record(run.handle)
+    assert run.process
+    assert (record["session"]["value"], record["state"]) == (run.process.transport_session_id, "waiting_user")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
     assert command == {"argv": [str(server_env.cli_env.path / "codex"), *SERVING], "version": "0.169.0"}
 
@@ -154,7 +155,7 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
 @pytest.mark.parametrize(
     "do,first,later",
     [
-        ("exit 3", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
+        ("say x\nfault: dies-in-turn", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
         ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
         ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
     ],
@@ -181,33 +182,33 @@ def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
 @pytest.mark.parametrize("choice", ["accept", "decline"])
 def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
     """A permission request becomes a risk_ack question with one-time options; the turn continues after the reply."""
-    run_id = create(server_env, f"allow {DECIDED}")
+    run_id = create(server_env, f"act {DECIDED}")
     question = server_env.question(run_id)
     assert question.question["kind"] == "risk_ack"
     assert question.question["options"] == ["accept", "decline"]
-    assert "write 0" in str(question.question["context"])
+    assert "touched.txt" in str(question.question["context"])
     with pytest.raises(ApiError, match="REPLY_NOT_AN_OPTION"):
         server_env.reply(run_id, question, "yes please")
     assert server_env.run(run_id).state is State.WAITING_USER
     server_env.reply(run_id, question, choice)
     run = server_env.wait(run_id, State.SUCCEEDED)
-    assert (run.final_data, run.turn_index) == ({"decided": choice}, 1)
+    assert (run.final_data, run.turn_index) == ({"decided": "done" if choice == "accept" else DECLINED}, 1)
 
 
 def test_requests_at_once_are_asked_one_by_one(server_env: ServerEnv) -> None:
     """Two requests become two questions, each with its own id."""
-    run_id = create(server_env, f"twice {DECIDED}")
+    run_id = create(server_env, f"act {DECIDED}\nfault: asks-twice")
     first = server_env.question(run_id)
     server_env.reply(run_id, first, "accept")
     second = question_after(server_env, run_id, first)
     server_env.reply(run_id, second, "decline")
-    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"decided": "accept+decline"}
+    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"decided": DECLINED}
 
 
 @pytest.mark.parametrize("text,state", [(final(x=1), State.SUCCEEDED), (ASK, State.WAITING_USER)])
 def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: ServerEnv, text: str, state: State) -> None:
     """The run continues with the turn's result, and the request can't be decided any more."""
-    run_id = create(server_env, f"abandon {text}")
+    run_id = create(server_env, f"act {text}\nfault: abandons-request")
     (ended,) = until(server_env, run_id, "turn.ended")
     assert ended["outcome"] == ("final" if state is State.SUCCEEDED else "ask_user")
     server_env.wait(run_id, state)
@@ -241,7 +242,7 @@ def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: 
     """The turn gets an end, an outcome, an event and a metric, like any other."""
     heard: list[tuple[str, str, float]] = []
     server_env.server._sticky.observe = lambda *told: heard.append(told)
-    run_id = create(server_env, "ask", session_timeout_sec=1000)
+    run_id = create(server_env, "act", session_timeout_sec=1000)
     server_env.question(run_id)
     if how == "wait":
         move_deadlines(server_env, 1000)
@@ -270,8 +271,8 @@ def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -
 
 def test_auto_grants_by_policy(server_env: ServerEnv) -> None:
     """In mode auto, permission is granted without asking, in a sticky process too."""
-    run = server_env.wait(create(server_env, f"allow {DECIDED}", mode="auto"), State.SUCCEEDED)
-    assert run.final_data == {"decided": "accept"}
+    run = server_env.wait(create(server_env, f"act {DECIDED}\nfault: asks-anyway", mode="auto"), State.SUCCEEDED)
+    assert run.final_data == {"decided": "done"}
 
 
 @pytest.mark.parametrize("do", [f"say {ASK}", "hang"])

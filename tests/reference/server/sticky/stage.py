@@ -1,20 +1,20 @@
 """A host for fake engines, and a listener that records its events."""
 
+import json
 import os
 import queue
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.executables import sticky
+from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
-from turngate.contract import load
+from tests.probes.simulate.played import at_known_release
 from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
@@ -23,14 +23,16 @@ from turngate_reference.server.sticky.session import StickyHost
 
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "json_commands": "pi"}
 all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
+ASKING = Mode.INTERACTIVE
+_KIND = {"method", "request"}
+_ANSWERS = ("control_response", "extension_ui_response")
 Kind = TypeVar("Kind", bound=StickyEvent)
 
 
-def contract(transport: str, *before: str, permission_mode: PermissionMode | None = None) -> EngineContract:
-    """Return the contract of an engine that speaks the transport, with the fake as its executable."""
-    known = load.contract(ENGINES[transport]).at()
-    sticky = replace(known.sticky, argv=(*before, transport))
-    return replace(known, sticky=replace(sticky, interactive=permission_mode) if permission_mode else sticky)
+def contract(transport: str, permission_mode: PermissionMode | None = None) -> EngineContract:
+    """Return the contract of an engine that speaks the transport."""
+    known = at_known_release(ENGINES[transport])
+    return replace(known, sticky=replace(known.sticky, interactive=permission_mode)) if permission_mode else known
 
 
 @dataclass
@@ -62,28 +64,64 @@ class Stage:
     host: StickyHost
     folder: Path
 
-    def executable(self) -> Path:
-        """Return the path of the fake's executable."""
-        path = self.folder / "fake"
-        return path if path.exists() else sticky(path)
+    def executable(self, known: EngineContract) -> Path:
+        """Return the path of an engine's executable."""
+        path = self.folder / "bin" / known.executable
+        return path if path.exists() else simulated(known, path)
 
-    def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> StickyRequest:
-        """Return a request for a process."""
-        path = {"PATH": os.environ["PATH"], **env}
-        return StickyRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
+    def request(self, known: EngineContract, run: str = "run", mode: Mode = ASKING, faults: str = "") -> StickyRequest:
+        """Return a request for a process with faults in every turn."""
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "FAULTS": faults}
+        return StickyRequest(self.executable(known), known, self.folder, env, mode, uuid.uuid4().hex, self.folder / run)
 
-    def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
+    def open(self, known: EngineContract, mode: Mode = ASKING, faults: str = "", run: str = "run") -> Heard:
         """Open a process and record its events."""
         heard = Heard()
-        self.host.open(run, self.request(known, run, mode, {"FAKE_FLAWS": flaws}), heard)
+        self.host.open(run, self.request(known, run, mode, faults), heard)
         return heard
 
-    def opened(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE) -> tuple[Heard, Opened]:
+    def opened(self, known: EngineContract, mode: Mode = ASKING, faults: str = "") -> tuple[Heard, Opened]:
         """Open a process and wait until it is ready."""
-        heard = self.open(known, run, mode)
+        heard = self.open(known, mode, faults)
         return heard, heard.until(Opened)
 
-    def turn(self, heard: Heard, prompt: str, run: str = "run") -> TurnEnded:
+    def turn(self, heard: Heard, prompt: str) -> TurnEnded:
         """Run a turn to its end."""
-        self.host.prompt(run, prompt)
+        self.host.prompt("run", prompt)
         return heard.until(TurnEnded)
+
+    def messages(self, direction: Literal["<", ">"]) -> list[dict[str, Any]]:
+        """Return what the engine wrote (<), or what was written to it (>)."""
+        lines = [line.split(" ", 2) for line in (self.folder / "run/protocol").read_text().splitlines()]
+        return [json.loads(text) for _, to, text in lines if to == direction and text.startswith("{")]
+
+    def answers(self) -> list[str]:
+        """Return what the engine was answered, in the order of its requests: a decision, or how it was refused."""
+        asked = [_id(message) for message in self.messages("<") if _KIND & message.keys() and _id(message) is not None]
+        said = {_id(message): message for message in self.messages(">") if is_answer(message)}
+        return [_answer(said[number]) for number in asked if number in said]
+
+
+def is_answer(message: dict[str, Any]) -> bool:
+    """Whether a message answers a request of the engine."""
+    return bool({"result", "error"} & message.keys()) or message.get("type") in _ANSWERS
+
+
+def _id(message: dict[str, Any]) -> object:
+    inner = message.get("response")
+    return (inner if isinstance(inner, dict) else message).get("request_id", message.get("id"))
+
+
+def _answer(message: dict[str, Any]) -> str:
+    match message:
+        case {"result": {"outcome": outcome}}:
+            return str(outcome.get("optionId") or outcome["outcome"])
+        case {"result": {"decision": decision}}:
+            return str(decision)
+        case {"response": {"response": {"behavior": behavior}}}:
+            return str(behavior)
+        case {"confirmed": confirmed}:
+            return "allow" if confirmed else "deny"
+        case {"cancelled": True}:
+            return "cancelled"
+    return "error"

@@ -3,88 +3,95 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
+from tests.probes.simulate.played import at_known_release
 from tests.reference.server.sticky.stage import Heard, Stage, contract
-from turngate.model import Mode
+from turngate.contract.launch import PermissionMode
 from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
+
+PASSED_OVER = "mode {} was requested, but it uses "
 
 
 @pytest.mark.parametrize(
-    "flaws, told",
-    [("one-model", "it offers no choice of models"), ("", "can't be confirmed")],
+    "faults, told",
+    [("refuses-model", "it offers no choice of models"), ("", "can't be confirmed")],
 )
-def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, flaws: str, told: str) -> None:
+def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, faults: str, told: str) -> None:
     """An engine that can't confirm the requested model is ended before the first prompt."""
-    assert f"model m-1 was requested, but {told}" in _with_session_model(stage, flaws).until(Lost).detail
+    assert f"model m-1 was requested, but {told}" in _with_session_model(stage, "gemini", faults).until(Lost).detail
 
 
 def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
     """An engine whose answer names the requested model runs its turns."""
-    heard = _with_session_model(stage, "answers")
+    heard = _with_session_model(stage, "iflow")
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
 
 
-def _with_session_model(stage: Stage, flaws: str) -> Heard:
+def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Heard:
     """Open a process, and request a model from its session."""
-    heard, known = Heard(), contract("acp")
+    heard, known = Heard(), at_known_release(engine)
     known = replace(known, sticky=replace(known.sticky, model="session"))
-    request = stage.request(known, "run", Mode.INTERACTIVE, {"FAKE_FLAWS": flaws})
+    request = stage.request(known, faults=faults)
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
     return heard
 
 
 @pytest.mark.parametrize(
-    "flaw, told",
+    "engine, faults, told",
     [
-        ("deaf-to-mode", "mode default was requested, but it uses yolo"),
-        ("no-session", "without an id"),
-        ("contrary", "mode default was requested, but it uses yolo"),
-        ("no-options contrary", "mode default was requested, but it uses yolo"),
-        ("no-options mute", "mode default was requested, but can't be confirmed"),
-        ("no-options answers deaf-to-mode", "mode default was requested, but it uses yolo"),
+        ("qwen", "wrong-mode", PASSED_OVER),
+        ("qwen", "session-id=absent", "without an id"),
+        ("qwen", "leaves-mode", PASSED_OVER),
+        ("gemini", "hides-mode leaves-mode", PASSED_OVER),
+        ("gemini", "hides-mode", "mode {} was requested, but can't be confirmed"),
+        ("iflow", "wrong-mode", PASSED_OVER),
     ],
 )
-def test_asking_that_does_not_hold_is_a_loss(stage: Stage, flaw: str, told: str) -> None:
-    """An engine that would act without asking is ended before the first prompt."""
-    heard = stage.open(contract("acp"), flaws=flaw)
-    stage.host.prompt("run", "ask")
-    assert told in heard.until(Lost).detail
+def test_asking_that_does_not_hold_is_a_loss(stage: Stage, engine: str, faults: str, told: str) -> None:
+    """An engine that would act without asking is ended before the first prompt, however it tells its mode."""
+    known = at_known_release(engine)
+    heard = stage.open(known, faults=faults)
+    stage.host.prompt("run", "do: act")
+    assert known.sticky.interactive
+    assert told.format(known.sticky.interactive.mode) in heard.until(Lost).detail
     heard.until(Gone)
     assert not any(isinstance(event, Opened | PermissionAsked) for event in heard.past)
-    assert '"ask"' not in (stage.folder / "run/protocol").read_text()
+    assert "do: act" not in (stage.folder / "run/protocol").read_text()
 
 
-@pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
-def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
+@pytest.mark.parametrize("engine", ["gemini", "iflow"])
+def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, engine: str) -> None:
     """The mode in the answer counts; if the answer is empty, the mode update does."""
-    heard = stage.open(contract("acp"), flaws=flaws)
-    heard.until(Opened)
+    known = at_known_release(engine)
+    # gemini starts in the mode that its contract wants
+    mode = PermissionMode(mode="plan") if engine == "gemini" else known.sticky.interactive
+    heard, _ = stage.opened(replace(known, sticky=replace(known.sticky, interactive=mode)))
+    assert any(message.get("method") == "session/set_mode" for message in stage.messages(">"))
     assert stage.turn(heard, "go on").failure is None
 
 
-@pytest.mark.parametrize("flaw", ["many-choices", "long-choice"])
-def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, flaw: str) -> None:
+@pytest.mark.parametrize("choices", ["many", "long"])
+def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, choices: str) -> None:
     """More or longer choices than a question may have are not shown to the user; nothing is granted."""
-    heard = stage.open(contract("acp"), flaws=flaw)
-    heard.until(Opened)
-    ended = stage.turn(heard, "ask")
-    assert (ended.final_text, ended.declined) == ("cancelled", True)
+    heard, _ = stage.opened(contract("acp"), faults=f"choices={choices}")
+    assert stage.turn(heard, "do: act RESULT").declined
+    assert stage.answers() == ["cancelled"]
     assert not any(isinstance(event, PermissionAsked) for event in heard.past)
 
 
 def test_choices_without_a_name_are_offered_by_their_ids(stage: Stage) -> None:
     """A choice can be replied with only if it has a word."""
-    heard = stage.open(contract("acp"), flaws="blank-options")
-    heard.until(Opened)
-    stage.host.prompt("run", "ask")
+    heard, _ = stage.opened(contract("acp"), faults="choices=unnamed")
+    stage.host.prompt("run", "do: act RESULT")
     asked = heard.until(PermissionAsked)
-    assert asked.options == ("y", "n")
-    stage.host.decide("run", asked.request_id, "n")
-    assert heard.until(TurnEnded).final_text == "n"
+    assert asked.options == ("proceed_once", "cancel")
+    stage.host.decide("run", asked.request_id, "cancel")
+    heard.until(TurnEnded)
+    assert stage.answers() == ["cancel"]
 
 
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
     """An engine that reports leaving the asking mode is ended."""
     heard, _ = stage.opened(contract("acp"))
-    stage.host.prompt("run", "drift")
-    assert "it switched from mode default to yolo" in heard.until(Lost).detail
+    stage.host.prompt("run", "fault: leaves-mode")
+    assert "it switched from mode default to autoEdit" in heard.until(Lost).detail

@@ -1,20 +1,17 @@
-import json
-
 from tests.reference.server.sticky.stage import Stage, contract
 from turngate.contract.launch import PermissionMode
-from turngate_reference.server.sticky.events import Lost, Opened
+from turngate_reference.server.sticky.events import Lost
 
 
 def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
     """A notification without a thread or turn, received before the turn has an id, is ignored."""
-    heard = stage.open(contract("app_server"), flaws="news")
-    heard.until(Opened)
+    heard, _ = stage.opened(contract("app_server"), faults="unknown")
     assert stage.turn(heard, "go on").failure is None
 
 
 def test_an_approval_policy_that_does_not_hold_is_a_loss(stage: Stage) -> None:
     """An engine whose thread gets a wider approval policy than requested is ended before the first prompt."""
-    heard = stage.open(contract("app_server"), flaws="widened")
+    heard = stage.open(contract("app_server"), faults="wrong-mode")
     assert "approvalPolicy untrusted was requested, but it uses never" in heard.until(Lost).detail
 
 
@@ -25,8 +22,7 @@ def test_each_turn_carries_the_fields_of_the_permission_mode(stage: Stage) -> No
     heard, _ = stage.opened(contract("app_server", permission_mode=mode))
     for prompt in ("go on", "go further"):
         assert stage.turn(heard, prompt).failure is None
-    lines = (stage.folder / "run" / "protocol").read_text().splitlines()
-    sent = [json.loads(line.partition("{")[1] + line.partition("{")[2]) for line in lines if '"turn/start"' in line]
+    sent = [message for message in stage.messages(">") if message.get("method") == "turn/start"]
     assert [turn["params"]["sandboxPolicy"] for turn in sent] == [fields["sandboxPolicy"]] * 2
     assert [turn["params"]["input"][0]["text"] for turn in sent] == ["go on", "go further"]
     assert all(turn["params"]["threadId"] != "another" for turn in sent)

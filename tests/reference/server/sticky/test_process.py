@@ -8,8 +8,9 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from tests.probes.simulate.played import at_known_release
 from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
-from turngate.contract.launch import ModeQuery, PermissionMode
+from turngate.contract.launch import PermissionMode
 from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened
 
@@ -31,10 +32,12 @@ def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -
 @all_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
     """The detail holds the last line on stderr, with control characters escaped; no end of turn is reported."""
-    heard, _ = stage.opened(contract(transport))
-    stage.host.prompt("run", "exit 3")
+    heard, _ = stage.opened(
+        contract(transport), faults="notice='\x1b]0;fake\x07\x1b[1;31mout of ideas\x1b[0m\x1b[K\a\n'"
+    )
+    stage.host.prompt("run", "fault: dies-in-turn exit-code=3")
     lost = heard.until(Lost)
-    assert lost.detail == "it has exited; stderr: out of ideas\\x07"
+    assert lost.detail == "it has exited; stderr: out of ideas\\x07 | exited during a turn, as requested"
     assert not lost.ours
     assert heard.until(Gone).exit_code == 3
 
@@ -42,7 +45,7 @@ def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
 @all_of_them
 def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) -> None:
     """The engine still holds the pipes, but its launcher's death is noticed, and both are ended."""
-    heard, opened = stage.opened(contract(transport, "launcher"))
+    heard, opened = stage.opened(contract(transport), faults="child=works")
     pid = int((stage.turn(heard, "go on").final_text or "").split()[-1])
     assert pid != opened.pid
     before = time.monotonic()
@@ -53,21 +56,21 @@ def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) ->
     assert not is_alive(pid)
 
 
-@pytest.mark.parametrize("prompt", ["close", "deaf"])
-def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
+@pytest.mark.parametrize("stream", ["stdout", "stdin"])
+def test_a_pipe_that_ends_is_a_loss(stage: Stage, stream: str) -> None:
     """An engine that closes its output, or stops reading its input, is ended."""
     heard, opened = stage.opened(contract("acp"))
-    stage.host.prompt("run", prompt)
-    assert {"close": "output has ended", "deaf": "input can't be written"}[prompt] in heard.until(Lost).detail
+    stage.host.prompt("run", f"fault: closes={stream}")
+    assert {"stdout": "output has ended", "stdin": "input can't be written"}[stream] in heard.until(Lost).detail
     heard.until(Gone)
     assert not is_alive(opened.pid)
 
 
 def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     """The reason is reported as an event; nothing is raised."""
-    stage.executable().unlink()
-    stage.executable().write_text("no program")
-    heard = stage.open(contract("acp"))
+    known = contract("acp")
+    stage.executable(known).write_text("no program")
+    heard = stage.open(known)
     assert "could not be started" in heard.until(Lost).detail
     assert heard.until(Gone).exit_code is None
 
@@ -81,7 +84,7 @@ def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
 def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `os.waitid`, a kill is noticed just as fast."""
     monkeypatch.delattr(os, "waitid")
-    heard, opened = stage.opened(contract("app_server", "launcher"))
+    heard, opened = stage.opened(contract("app_server"), faults="child=works")
     before = time.monotonic()
     os.kill(opened.pid, signal.SIGKILL)
     heard.until(Lost)
@@ -92,7 +95,7 @@ def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeyp
 def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
     """A line over 8 MiB is dropped, and the next line is read normally."""
     heard, opened = stage.opened(contract(transport))
-    assert stage.turn(heard, "flood").final_text == f"turn 1 of {opened.pid}"
+    assert stage.turn(heard, f"fault: padding={9 * 2**20}").final_text == f"turn 1 of {opened.pid}"
 
 
 def test_the_traces_hold_both_directions(stage: Stage) -> None:
@@ -100,9 +103,8 @@ def test_the_traces_hold_both_directions(stage: Stage) -> None:
     heard, _ = stage.opened(contract("acp"))
     stage.turn(heard, "go on")
     lines = (stage.folder / "run/protocol").read_text().splitlines()
-    directions = [line.split()[1] for line in lines]
-    assert directions[0] == ">"
-    assert "<" in directions
+    assert lines[0].split()[1] == ">"
+    assert stage.messages("<")
     assert any('"go on"' in line for line in lines)
 
 
@@ -110,11 +112,12 @@ def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureF
     """The command and release are saved with the traces; the log shows the command quoted for a shell."""
     caplog.set_level(logging.DEBUG, "turngate_reference.server.sticky")
     known = contract("acp")
-    known = replace(known, version="0.61.0", sticky=replace(known.sticky, argv=("acp", "two words")))
-    stage.opened(known)
+    executable = str(stage.executable(known))
+    interactive = PermissionMode(options=("--include-directories", "two words"), mode="default")
+    stage.opened(replace(known, sticky=replace(known.sticky, interactive=interactive)))
     told = json.loads((stage.folder / "run/command.json").read_text())
-    assert told == {"argv": [str(stage.executable()), "acp", "two words"], "version": "0.61.0"}
-    assert f"{stage.executable()} acp 'two words'" in caplog.text
+    assert told == {"argv": [executable, "--acp", "--include-directories", "two words"], "version": known.version}
+    assert f"{executable} --acp --include-directories 'two words'" in caplog.text
 
 
 def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
@@ -124,13 +127,12 @@ def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
     assert heard.until(Lost).ours
 
 
-@pytest.mark.parametrize("flaw", ["", "config-allows"])
-def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
+@pytest.mark.parametrize("fault", ["", "ignores-settings"])
+def test_the_configuration_in_force_is_looked_at(stage: Stage, fault: str) -> None:
     """If a value below the key isn't allowed by the contract, the process is lost, and the detail names its place."""
-    query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
-    heard = stage.open(contract("acp", permission_mode=PermissionMode(mode="default", query=query)), flaws=flaw)
-    if flaw:
-        assert "permission.bash.git * is allow" in heard.until(Lost).detail
+    heard = stage.open(at_known_release("opencode"), faults=fault)
+    if fault:
+        assert "* is allow" in heard.until(Lost).detail
     else:
         heard.until(Opened)
 

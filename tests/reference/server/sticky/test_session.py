@@ -1,12 +1,9 @@
 import dataclasses
 
 import psutil
-from msgspec.structs import replace
 
-from tests.fakes.sticky_engine import SESSION
 from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
-from turngate.model import Mode
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened
 
 
@@ -22,14 +19,14 @@ def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
         assert not ended.declined
         assert "".join(event.text for event in heard.past if isinstance(event, AgentText)) == ended.final_text
         heard.past.clear()
-    assert ended.session_id == ("s-1" if transport == "acp" else SESSION)
+    assert ended.session_id
+    assert opened.session_id in (None, ended.session_id)
 
 
 @all_of_them
 def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
     """Lines before the first message that aren't messages are ignored."""
-    heard = stage.open(contract(transport), flaws="banner")
-    heard.until(Opened)
+    heard, _ = stage.opened(contract(transport), faults="banner='Welcome! {not json\n[]\n7\n\n'")
     assert stage.turn(heard, "go on").failure is None
 
 
@@ -37,7 +34,7 @@ def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
 def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str) -> None:
     """A failure reported by the engine ends the turn, and the next turn runs."""
     heard, opened = stage.opened(contract(transport))
-    assert "key refused" in (stage.turn(heard, "fail").failure or "")
+    assert "key refused" in (stage.turn(heard, "do: fail").failure or "")
     assert stage.turn(heard, "go on").final_text == f"turn 2 of {opened.pid}"
 
 
@@ -45,12 +42,11 @@ def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     """The model is passed where the contract says; an unknown option is rejected with a reason."""
     heard = Heard()
     known = contract("acp", permission_mode=PermissionMode(mode="default"))
-    known = replace(known, sticky=replace(known.sticky, argv=("acp", "{options}")))
-    request = stage.request(known, "run", Mode.INTERACTIVE, {})
+    request = stage.request(known)
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
     opened = heard.until(Opened)
     assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
-    assert opened.argv == ("acp", "--model", "m-1")
+    assert opened.argv == ("--acp", "--model", "m-1")
     refused = Heard()
     stage.host.open("other", dataclasses.replace(request, options=("--debug",)), refused)
     lost = refused.until(Lost)

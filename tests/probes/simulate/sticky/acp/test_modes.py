@@ -1,11 +1,12 @@
 from tests.probes.simulate.played import at_known_release
+from turngate_probes.simulate.faults import NONE
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.acp import Modes
 
 
 def _modes(engine: str) -> Modes:
     contract = at_known_release(engine)
-    return Modes(contract, simulation(contract).sticky, "m-1")
+    return Modes(contract, simulation(contract).sticky, "m-1", NONE)
 
 
 def test_a_session_begins_in_the_mode_of_its_engine_and_offers_the_others() -> None:

@@ -28,10 +28,9 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     us = psutil.Process()
     threads, files = set(threading.enumerate()), us.num_fds()
     stage = Stage(StickyHost(), tmp_path)
-    (tmp_path / "fake").write_text(ANSWER)
-    (tmp_path / "fake").chmod(0o755)
     known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]
-    heard: dict[str, Heard] = {run: stage.open(known, run, Mode.AUTO) for run in runs}
+    stage.executable(known).write_text(ANSWER)
+    heard: dict[str, Heard] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}
     pids = {run: heard[run].until(Opened).pid for run in runs}
     for _ in range(2):
         for run in runs:
@@ -49,7 +48,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
 
 def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
     """The process tree is ended, only `Gone` is reported, and the run can be opened again."""
-    heard, opened = stage.opened(contract("app_server", "launcher"))
+    heard, opened = stage.opened(contract("app_server"), faults="child=works")
     stage.host.end("run")
     heard.until(Gone)
     assert not any(isinstance(event, Lost) for event in heard.past)
@@ -74,7 +73,8 @@ def test_a_run_has_one_process(stage: Stage) -> None:
 
 def test_closing_ends_every_process(stage: Stage) -> None:
     """`close` returns when all processes are gone, and may be called twice."""
-    ready = [stage.opened(contract("app_server"), f"run-{n}", Mode.AUTO)[1] for n in range(3)]
+    known = contract("app_server")
+    ready = [stage.open(known, run=f"run-{n}").until(Opened) for n in range(3)]
     stage.host.close()
     stage.host.close()
     assert not any(is_alive(opened.pid) for opened in ready)
@@ -89,7 +89,7 @@ def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCapt
         if isinstance(event, Opened):
             raise RuntimeError("the listener is ill")  # noqa: TRY004 - no matter of types
 
-    stage.host.open("run", stage.request(contract("acp"), "run", Mode.AUTO, {}), listen)
+    stage.host.open("run", stage.request(contract("acp")), listen)
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
     assert "the listener is ill" in caplog.text

@@ -1,22 +1,38 @@
 """Turns the output of a well-behaved turn into that of a misbehaving one. Pure: bytes and records in, steps out."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from turngate import EngineContract
 from turngate.contract.launch import Stream
 from turngate.turn.records import matches
-from turngate_probes.conform.plan import Play
+from turngate_probes.simulate.backend import Answer, Backend, Failed, ModelRequest
+from turngate_probes.simulate.faults import Faults
 
+# what the model says first, by the name of the fault; {decoy} has the shape of a session id
+_RECORDS = """
+{{"type":"thread.started","thread_id":"{decoy}"}}
+{{"type":"system","subtype":"init","session_id":"{decoy}"}}
+{{"type":"step_start","sessionID":"{decoy}"}}
+<Execution Info>
+{{"session-id": "{decoy}", "tokenUsage": {{"total": 1}}}}
+</Execution Info>
+{{"type":"turn.completed","usage":{{"input_tokens":1,"output_tokens":1}}}}
+{{"type":"result","subtype":"success","session_id":"{decoy}"}}
+To resume this session: --resume {decoy}
+"""
+_ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
+"""
+_UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
+SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
+NOISE = b"Loading plugins...\n"
 BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
 FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
 _ONE_DOCUMENT = "json_document"
-_DEFAULTS = asdict(Play())
 
 
 class Output(NamedTuple):
@@ -35,51 +51,74 @@ class Halt(Struct, frozen=True):
 Step: TypeAlias = Output | Halt
 
 
-def for_turn(plays: Iterable[Play], turn: int) -> Play:
-    """Return what is played in one turn, as one value."""
-    changed = {
-        name: value
-        for play in plays
-        if play.turn in (None, turn)
-        for name, value in asdict(play).items()
-        if value != _DEFAULTS[name]
-    }
-    return Play(**changed | {"turn": turn})
+def said_first(faults: Faults, decoy: str) -> str:
+    """Return what the model says before its text."""
+    return SAYS[faults.says].format(decoy=decoy) if faults.says else ""
 
 
-def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | None, play: Play) -> Iterator[Step]:
+def failed(faults: Faults) -> Failed | None:
+    """Return how the model backend fails, if it does."""
+    return Failed(str(faults.backend), "the model is overloaded", faults.backend) if faults.backend else None
+
+
+def misled(backend: Backend, faults: Faults, decoy: str) -> Backend:
+    """Return a backend with the faults of the model."""
+
+    def answer(request: ModelRequest) -> Answer:
+        said = failed(faults) or backend(request)
+        return said_first(faults, decoy) + said if isinstance(said, str) else said
+
+    return answer
+
+
+def flood(faults: Faults) -> Iterator[Output]:
+    """Return what is printed on stderr before the first record."""
+    return (Output("stderr", FLOOD_LINE) for _ in range(faults.stderr_bytes // len(FLOOD_LINE)))
+
+
+def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | None, faults: Faults) -> Iterator[Step]:
     """Yield what the process does, from what it would print if it behaved well, and its session id."""
-    printed = list(_changed(contract, outputs, handle, play))
-    for _ in range(play.stderr_bytes // len(FLOOD_LINE)):
-        yield Output("stderr", FLOOD_LINE)
-    if play.hang == "before":
+    printed = list(_changed(contract, outputs, handle, faults))
+    if faults.notice:
+        yield Output("stderr", faults.notice.encode())
+    yield from flood(faults)
+    if faults.hang == "before":
         yield Halt("hang")
-    if play.bom:
+    if faults.bom:
         printed = _prefixed(printed, BOM)
-    if play.banner:
-        printed = _prefixed(printed, play.banner.encode())
-    halves = play.hang == "during" or play.crash
+    if faults.banner:
+        printed = _prefixed(printed, faults.banner.encode())
+    halves = faults.hang == "during" or faults.crash
     for number, output in enumerate(_half(printed) if halves else printed):
-        yield from _pieces(output, play)
-        if play.pause and not number:
+        if faults.prints_noise and output.stream == "stdout":
+            yield Output("stdout", NOISE)
+        yield from _pieces(output, faults)
+        if faults.pause and not number:
             yield Halt("pause")
-    if halves or play.hang == "after":
-        yield Halt("crash" if play.crash else "hang")
+    if halves or faults.hang == "after":
+        yield Halt("crash" if faults.crash else "hang")
 
 
-def _changed(contract: EngineContract, outputs: Sequence[Output], handle: str | None, play: Play) -> Iterator[Output]:
+def _changed(
+    contract: EngineContract, outputs: Sequence[Output], handle: str | None, faults: Faults
+) -> Iterator[Output]:
     """Return the outputs with other records: without the id or the end, with unknown ones, and so on."""
-    rows = [row for row in outputs if not (play.omits_end and _is_end(contract, row))]
-    if play.omits_answer:
+    rows = [row for row in outputs if not (faults.omits_end and _is_end(contract, row))]
+    if faults.omits_answer:
         rows = list(_silent(contract, rows))
-    if handle and play.session_id:
-        rows = list(_relocated(contract, rows, handle, play.session_id))
-    if play.unknown or play.padding:
-        record = UNKNOWN | ({"padding": "x" * play.padding} if play.padding else {})
+    if handle and faults.session_id:
+        rows = list(_relocated(contract, rows, handle, faults.session_id))
+    if faults.unknown or faults.padding:
+        record = unknown(faults)
         if contract.handle.record == "every" and handle:
             record |= {contract.handle.field: handle}
         rows[1:1] = [Output("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
     return iter(rows)
+
+
+def unknown(faults: Faults) -> dict[str, Any]:
+    """Return a record of a kind that nobody knows."""
+    return UNKNOWN | ({"padding": "x" * faults.padding} if faults.padding else {})
 
 
 def _silent(contract: EngineContract, rows: list[Output]) -> Iterator[Output]:
@@ -158,12 +197,12 @@ def _half(rows: list[Output]) -> list[Output]:
     return kept
 
 
-def _pieces(output: Output, play: Play) -> Iterator[Output]:
-    """Return an output in the encoding and the pieces of the play."""
+def _pieces(output: Output, faults: Faults) -> Iterator[Output]:
+    """Return an output in the encoding and the pieces of the faults."""
     if output.stream == "stderr":
         yield output
         return
-    data = output.data.replace(b"\n", b"\r\n") if play.crlf else output.data
-    size = play.chunk or len(data) or 1
+    data = output.data.replace(b"\n", b"\r\n") if faults.crlf else output.data
+    size = faults.chunk or len(data) or 1
     for at in range(0, len(data), size):
         yield Output("stdout", data[at : at + size])

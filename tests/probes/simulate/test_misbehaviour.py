@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate import EngineContract, load_contract
-from turngate_probes.conform.misbehaviour import BOM, FLOOD_LINE, Halt, Output, for_turn, steps
-from turngate_probes.conform.plan import Play
+from turngate_probes.simulate.faults import NONE, Faults
+from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, Halt, Output, steps
 
 CODEX = load_contract("codex", "0.169.0")
 GEMINI = load_contract("gemini", "0.61.0")
@@ -23,53 +23,47 @@ DOCUMENT = (Output("stdout", json.dumps({"session_id": ID, "response": "yes"}, i
 
 
 def played(
-    play: Play, outputs: tuple[Output, ...] = GOOD, contract: EngineContract = CODEX
+    faults: Faults, outputs: tuple[Output, ...] = GOOD, contract: EngineContract = CODEX
 ) -> tuple[bytes, bytes, list[str]]:
     """Return what goes to stdout and to stderr, and what else happens."""
-    done = list(steps(contract, outputs, ID, play))
+    done = list(steps(contract, outputs, ID, faults))
     streams = [
         b"".join(s.data for s in done if isinstance(s, Output) and s.stream == name) for name in ("stdout", "stderr")
     ]
     return streams[0], streams[1], [step.how for step in done if isinstance(step, Halt)]
 
 
-def test_without_a_play_nothing_changes() -> None:
+def test_without_a_fault_nothing_changes() -> None:
     """The output of the engine is passed on."""
-    assert played(Play()) == (b"".join(row.data for row in GOOD), b"", [])
-
-
-def test_plays_of_a_turn_add_up() -> None:
-    """Those of other turns don't count."""
-    plays = [Play(delay=1), Play(turn=2, bom=True), Play(turn=3, crlf=True)]
-    assert for_turn(plays, 2) == Play(turn=2, delay=1, bom=True)
+    assert played(NONE) == (b"".join(row.data for row in GOOD), b"", [])
 
 
 @pytest.mark.parametrize("outputs, contract", [(GOOD, CODEX), (DOCUMENT, GEMINI)])
 def test_the_session_id_can_be_absent_or_elsewhere(outputs: tuple[Output, ...], contract: EngineContract) -> None:
     """It is then nowhere else, and all other values stay."""
-    absent, _, _ = played(Play(session_id="absent"), outputs, contract)
+    absent, _, _ = played(Faults(session_id="absent"), outputs, contract)
     assert ID.encode() not in absent
-    stdout, stderr, _ = played(Play(session_id="stderr"), outputs, contract)
+    stdout, stderr, _ = played(Faults(session_id="stderr"), outputs, contract)
     assert (ID.encode() in stdout, ID.encode() in stderr) == (False, True)
-    stdout, _, _ = played(Play(session_id="last"), outputs, contract)
+    stdout, _, _ = played(Faults(session_id="last"), outputs, contract)
     assert ID.encode() in stdout.splitlines()[-1] or contract is GEMINI
 
 
 def test_the_end_and_half_of_the_output_can_be_missing() -> None:
     """A crash and a hang cut a line."""
-    assert b"turn.completed" not in played(Play(omits_end=True))[0]
-    assert played(Play(omits_end=True), DOCUMENT, GEMINI)[0] == b""
+    assert b"turn.completed" not in played(Faults(omits_end=True))[0]
+    assert played(Faults(omits_end=True), DOCUMENT, GEMINI)[0] == b""
     whole = b"".join(row.data for row in GOOD)
-    for play, how in ((Play(crash=True), "crash"), (Play(hang="during"), "hang")):
-        stdout, _, halts = played(play)
+    for faults, how in ((Faults(crash=True), "crash"), (Faults(hang="during"), "hang")):
+        stdout, _, halts = played(faults)
         assert (whole.startswith(stdout), 0 < len(stdout) < len(whole), halts) == (True, True, [how])
-    assert played(Play(hang="after")) == (whole, b"", ["hang"])
-    assert next(steps(CODEX, GOOD, ID, Play(hang="before"))) == Halt("hang")
+    assert played(Faults(hang="after")) == (whole, b"", ["hang"])
+    assert next(steps(CODEX, GOOD, ID, Faults(hang="before"))) == Halt("hang")
 
 
 def test_output_gets_noise() -> None:
     """A flood on stderr comes first, and unknown records between the known ones."""
-    stdout, stderr, _ = played(Play(stderr_bytes=10_000, unknown=True, padding=5000, bom=True))
+    stdout, stderr, _ = played(Faults(stderr_bytes=10_000, unknown=True, padding=5000, bom=True))
     assert len(stderr) in range(10_000 - len(FLOOD_LINE), 10_001)
     assert stdout.startswith(BOM)
     lines = [json.loads(line) for line in stdout.removeprefix(BOM).splitlines()]
@@ -80,14 +74,14 @@ def test_output_gets_noise() -> None:
         "turn.completed",
     ]
     assert len(lines[1]["padding"]) == 5000
-    assert [step.how for step in steps(CODEX, GOOD, ID, Play(pause=1)) if isinstance(step, Halt)] == ["pause"]
-    assert played(Play(banner="hello\n"))[0].startswith(b"hello\n{")
+    assert [step.how for step in steps(CODEX, GOOD, ID, Faults(pause=1)) if isinstance(step, Halt)] == ["pause"]
+    assert played(Faults(banner="hello\n"))[0].startswith(b"hello\n{")
 
 
 @given(st.integers(1, 50))
 def test_pieces_add_up(size: int) -> None:
     """Each piece has the size of the play at most, and together they are the whole."""
-    pieces = [step.data for step in steps(CODEX, GOOD, ID, Play(chunk=size)) if isinstance(step, Output)]
+    pieces = [step.data for step in steps(CODEX, GOOD, ID, Faults(chunk=size)) if isinstance(step, Output)]
     assert max(map(len, pieces)) <= size
     assert b"".join(pieces) == b"".join(row.data for row in GOOD)
-    assert played(Play(crlf=True))[0] == b"".join(pieces).replace(b"\n", b"\r\n")
+    assert played(Faults(crlf=True))[0] == b"".join(pieces).replace(b"\n", b"\r\n")

@@ -1,0 +1,202 @@
+"""The one list of what a simulated engine can do wrong.
+
+Each fault is a field of `Faults`: its type is that of its parameter, and its description says what the engine does and
+at which point. `turngate simulate --fault`, the scenarios of `turngate conform` and the tests name faults by these
+fields. A name has dashes on the command line.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct, ValidationError
+from msgspec.structs import asdict
+
+from turngate.decoding import convert
+
+Point = Literal["start", "stream", "record", "end", "session", "process", "permission", "model"]
+# what plays a fault: a call that runs one turn, a sticky process, both, or only a scenario with several calls
+Player = Literal["turn", "process", "both", "scenario"]
+
+LEFT_ALONE = ("orphan", "hidden")
+_ExitCode = Annotated[int, Meta(ge=0, le=255)]
+_FailureStatus = Annotated[int, Meta(ge=400, le=599)]
+
+
+def _at(point: Point, by: Player, does: str, least: int | None = None, most: int | None = None) -> Meta:
+    return Meta(description=does, extra={"point": point, "by": by}, ge=least, le=most)
+
+
+class Faults(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an engine does wrong; without values, nothing."""
+
+    delay: Annotated[float, _at("start", "turn", "waits so many seconds before its first output", 0, 86400)] = 0.0
+    together: Annotated[
+        bool, _at("start", "scenario", "waits until every conversation of the scenario has come as far")
+    ] = False
+    waits_for_stdin: Annotated[bool, _at("start", "turn", "starts when its standard input has ended")] = False
+    child: Annotated[
+        Literal["works", "stays", "orphan", "hidden"] | None,
+        _at(
+            "start",
+            "both",
+            "`works`: starts the process that does the work, as a launcher does; `stays`: a turn leaves a process that "
+            "holds its streams; `orphan`: a turn leaves one with another parent and session; `hidden`: and without "
+            "variables",
+        ),
+    ] = None
+    notice: Annotated[str, _at("start", "both", "prints this text on stderr before everything else")] = ""
+    stderr_bytes: Annotated[int, _at("start", "both", "prints so many bytes on stderr before its first record", 0)] = 0
+    banner: Annotated[str, _at("start", "both", "prints this text before everything else")] = ""
+    bom: Annotated[bool, _at("stream", "turn", "begins its output with a byte order mark")] = False
+    crlf: Annotated[bool, _at("stream", "turn", "ends its lines with CR and LF")] = False
+    chunk: Annotated[int, _at("stream", "turn", "writes so many bytes at a time", 0)] = 0
+    pause: Annotated[
+        float, _at("stream", "turn", "waits so many seconds between its first record and the next", 0, 86400)
+    ] = 0.0
+    unknown: Annotated[bool, _at("record", "both", "prints a record of a kind that nobody knows in each turn")] = False
+    padding: Annotated[int, _at("record", "both", "prints such a record with a text of so many bytes", 0)] = 0
+    prints_noise: Annotated[bool, _at("record", "both", "prints a line that is not JSON before each message")] = False
+    omits_answer: Annotated[bool, _at("record", "turn", "ends the turn properly, but without its text")] = False
+    omits_end: Annotated[bool, _at("end", "turn", "leaves out the record that proves the end of the turn")] = False
+    crash: Annotated[bool, _at("end", "turn", "is killed by a signal in the middle of its output")] = False
+    hang: Annotated[
+        Literal["before", "during", "after"] | None,
+        _at("end", "both", "never ends: before its output, in the middle of it, or after it (a process only before)"),
+    ] = None
+    exit_code: Annotated[_ExitCode | None, _at("end", "both", "exits with this code (a process: when it dies)")] = None
+    session_id: Annotated[
+        Literal["absent", "last", "stderr"] | None,
+        _at("session", "both", "prints its session id nowhere, in its last record, or on stderr (a process: nowhere)"),
+    ] = None
+    session: Annotated[
+        Literal["lost", "fresh"] | None,
+        _at("session", "turn", "has lost the session to resume, and says so (`lost`) or starts another one (`fresh`)"),
+    ] = None
+    changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
+    forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
+    dies_in_turn: Annotated[bool, _at("process", "process", "exits during its first turn")] = False
+    dies_after_turn: Annotated[bool, _at("process", "process", "exits once its first turn has ended")] = False
+    dies_at_reply: Annotated[
+        bool, _at("process", "process", "exits when the next message comes after its first turn")
+    ] = False
+    ignores_termination: Annotated[
+        bool,
+        _at("process", "both", "ignores SIGTERM, SIGINT and the end of its input; only SIGKILL ends it"),
+    ] = False
+    closes: Annotated[
+        Literal["stdin", "stdout"] | None, _at("process", "process", "closes this stream during a turn, and hangs")
+    ] = None
+    release: Annotated[
+        Literal["after", "during"] | None,
+        _at("process", "scenario", "the executable becomes the next release: after the turn, or during it"),
+    ] = None
+    acts_unasked: Annotated[bool, _at("permission", "process", "acts without asking, whatever mode it reports")] = False
+    asks_anyway: Annotated[
+        bool, _at("permission", "process", "asks for each action, although its mode lets it act")
+    ] = False
+    asks_twice: Annotated[bool, _at("permission", "process", "asks for each action with two requests at once")] = False
+    abandons_request: Annotated[
+        bool, _at("permission", "process", "asks, and ends the turn without waiting for the answer")
+    ] = False
+    asks_on_signal: Annotated[bool, _at("permission", "process", "asks for an action when it gets SIGUSR1")] = False
+    asks_unknown: Annotated[bool, _at("permission", "process", "sends a request of a kind that nobody knows")] = False
+    odd_request: Annotated[
+        Literal["nested", "digits"] | None,
+        _at("permission", "process", "asks in JSON that is nested 900 levels deep, or has a number of 401 digits"),
+    ] = None
+    choices: Annotated[
+        Literal["many", "long", "unnamed"] | None,
+        _at("permission", "process", "offers 99 more choices, one of 1001 characters, or choices without names"),
+    ] = None
+    wrong_mode: Annotated[
+        bool, _at("permission", "process", "is in another permission mode than the requested one")
+    ] = False
+    leaves_mode: Annotated[bool, _at("permission", "process", "reports a switch to another permission mode")] = False
+    hides_mode: Annotated[bool, _at("permission", "process", "does not confirm the mode that is requested")] = False
+    ignores_settings: Annotated[
+        bool, _at("permission", "both", "shows a configuration that lets it act without asking")
+    ] = False
+    refuses_model: Annotated[bool, _at("model", "process", "knows no request to set the model")] = False
+    refuses_prompt: Annotated[bool, _at("model", "process", "refuses each prompt")] = False
+    says: Annotated[
+        Literal["records", "envelope", "unicode"] | None,
+        _at("model", "turn", "the model begins with records, an envelope, or characters of several bytes"),
+    ] = None
+    backend: Annotated[_FailureStatus | None, _at("model", "both", "the model backend fails with this HTTP status")] = (
+        None
+    )
+
+
+class Play(Faults, frozen=True, forbid_unknown_fields=True):
+    """The faults of one turn of a conversation, counted from 1; None: of every turn."""
+
+    turn: int | None = None
+
+
+NONE = Faults()
+_DEFAULTS = asdict(NONE)
+
+
+class Fault(Struct, frozen=True):
+    """One entry of the list: its name with dashes, the words for its value (empty: it has none), and what it does."""
+
+    name: str
+    value: str
+    does: str
+    point: Point
+    by: Player
+
+
+def listed() -> tuple[Fault, ...]:
+    """Return every fault, in the order of the fields."""
+    hints = get_type_hints(Faults, include_extras=True)
+    return tuple(_entry(name, *get_args(hints[name])) for name in Faults.__struct_fields__)
+
+
+def _entry(field: str, kind: object, meta: Meta) -> Fault:
+    return Fault(named(field), _value(kind), str(meta.description), **(meta.extra or {}))
+
+
+def _value(kind: object) -> str:
+    words = [word for part in (kind, *get_args(kind)) if get_origin(part) is Literal for word in get_args(part)]
+    if words:
+        return "|".join(map(str, words))
+    kinds = {bool: "", float: "SECONDS", str: "TEXT"}
+    return next((word for known, word in kinds.items() if kind is known), "NUMBER")
+
+
+def named(field: str) -> str:
+    """Return the name of a fault with dashes."""
+    return field.replace("_", "-")
+
+
+def changed(faults: Faults) -> dict[str, Any]:
+    """Return the fields that an engine without faults doesn't have, with their values."""
+    return {name: value for name, value in asdict(faults).items() if value != _DEFAULTS.get(name)}
+
+
+def parsed(words: Iterable[str]) -> Faults:
+    """Return the faults in words, each NAME or NAME=VALUE; ValueError says what is wrong with one."""
+    known = {fault.name: fault for fault in listed() if fault.by != "scenario"}
+    fields: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in known:
+            raise ValueError(f"{name!r} is not one of {', '.join(map(repr, known))}")
+        wanted = known[name].value
+        if bool(wanted) != bool(value) or bool(equals) != bool(value):
+            raise ValueError(f"it is {name}={wanted}" if wanted else f"{name!r} takes no value")
+        fields[name.replace("-", "_")] = value or True
+    try:
+        return convert(fields, Faults, strict=False)
+    except ValidationError as wrong:
+        raise ValueError(str(wrong)) from wrong
+
+
+def for_turn(plays: Iterable[Play], turn: int) -> Faults:
+    """Return what is played in one turn, as one value."""
+    fields: Mapping[str, Any] = {}
+    for play in plays:
+        if play.turn in (None, turn):
+            fields = {**fields, **changed(play)}
+    return Faults(**{name: value for name, value in fields.items() if name != "turn"})

@@ -1,0 +1,53 @@
+"""The list of faults, and the words that name them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from turngate_probes.simulate.faults import NONE, Faults, Play, for_turn, listed, parsed
+
+PAGE = Path(__file__).parents[3] / "docs/test-your-orchestrator.md"
+
+
+def test_words_name_faults() -> None:
+    """A word has the value that its fault wants."""
+    words = ("dies-after-turn", "hang=before", "delay=1.5", "chunk=7", "banner=a=b")
+    assert parsed(words) == Faults(dies_after_turn=True, hang="before", delay=1.5, chunk=7, banner="a=b")
+    assert parsed(()) == NONE
+
+
+@pytest.mark.parametrize(
+    "word, told",
+    [
+        ("nope", "'nope' is not one of 'delay'"),
+        ("dies_in_turn", "'dies_in_turn' is not one of"),
+        ("together", "'together' is not one of"),
+        ("bom=1", "'bom' takes no value"),
+        ("bom=", "'bom' takes no value"),
+        ("delay", "it is delay=SECONDS"),
+        ("hang=", "it is hang=before|during|after"),
+        ("hang=never", "`$.hang`"),
+        ("chunk=-1", "`$.chunk`"),
+        ("delay=nan", "`$.delay`"),
+    ],
+)
+def test_other_words_are_refused(word: str, told: str) -> None:
+    """The message says what is wrong, or what is known."""
+    with pytest.raises(ValueError, match=re.escape(told)):
+        parsed(("bom", word))
+
+
+def test_plays_of_a_turn_add_up() -> None:
+    """Those of other turns don't count."""
+    plays = [Play(delay=1), Play(turn=2, bom=True), Play(turn=3, crlf=True)]
+    assert for_turn(plays, 2) == Faults(delay=1, bom=True)
+
+
+def test_every_fault_is_in_the_docs() -> None:
+    """The docs list every fault of `--fault` with the name, the value and the description in the code."""
+    page, by = PAGE.read_text("utf-8"), {"turn": "turn", "process": "process", "both": "both"}
+    for fault in listed():
+        if fault.by in by:
+            value = fault.value.replace("|", "\\|")
+            assert f"| `{fault.name}{'=' * bool(value)}{value}` | {fault.does} | {by[fault.by]} |" in page
