@@ -260,8 +260,8 @@ def lay_over(folder: Path) -> list[str]:
 def _left_out(file: Path, mistakes: Sequence[ContractError]) -> str:
     """Return which engine a file leaves out, and why: its gaps, or the first mistake."""
     of = "the simulation of " if file.parent.name == "simulations" else ""
-    gaps = [mistake.path for mistake in mistakes if mistake.message == IS_GAP]
-    others = [mistake for mistake in mistakes if mistake.message != IS_GAP]
+    gaps = [mistake.path for mistake in mistakes if mistake.what == IS_GAP]
+    others = [mistake for mistake in mistakes if mistake.what != IS_GAP]
     why = [f"{file}: {len(gaps)} gap{'s' * (len(gaps) > 1)}: {', '.join(gaps)}"] if gaps else []
     why += [str(others[0])] if others else []
     more = f"\n{len(others) - 1} more: turngate contracts check {file}" if len(others) > 1 else ""

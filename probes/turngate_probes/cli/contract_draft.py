@@ -114,9 +114,9 @@ def _replace(file: Path, text: str) -> None:
 def _next(file: Path, target: str) -> int:
     """Print what is left to do; return the exit code, 2 if the draft has mistakes other than gaps."""
     problems = list(lint.problems(load.read(file)))
-    gaps = [problem for problem in problems if problem.message == lint.IS_GAP]
+    gaps = [problem for problem in problems if problem.what == lint.IS_GAP]
     for mistake in problems:
-        if mistake.message != lint.IS_GAP:
+        if mistake.what != lint.IS_GAP:
             say(str(mistake))
     click.echo(f"wrote {file}, with {len(gaps)} gap{'s' * (len(gaps) != 1)}")
     for gap in gaps:

@@ -62,7 +62,7 @@ TRIAL = Trial(
 def data(trial: Trial, engine: Engine = ENGINE) -> dict[str, Any]:
     """Return the draft of a trial, whose only mistakes are its gaps."""
     document = load.parse(draft(engine, trial), "acme.yaml")
-    assert {problem.message for problem in lint.problems(document)} <= {lint.IS_GAP}
+    assert {problem.what for problem in lint.problems(document)} <= {lint.IS_GAP}
     assert document.data["schema"] == load.schema("engine")["properties"]["schema"]["const"]
     found: dict[str, Any] = document.data
     return found
