@@ -1,8 +1,23 @@
 """Client connections under waitress, limited in number, memory and time.
 
-A client has one request being processed and one behind it. A slow client loses its connection, but never blocks a
-thread or descriptor that others need: only a request being processed holds a thread, and only a connection holds a
-descriptor.
+How it works: the thread that runs the listener's loop accepts, reads, writes and closes; it looks at every connection
+once a second (`Connections.check`), and never waits for a client. A request whose headers and body have arrived goes to
+a thread of the pool, which runs the app (`_Channel.service`). So only a request in work holds a thread, and a slow
+client holds one descriptor until its time is up. A connection has one request in work and one behind it. What both
+threads touch, `requests`, `since` and the wish to close, is guarded by `requests_lock`; waitress guards the buffers of
+the answer, and all else belongs to the loop.
+
+Why it exists: waitress 3.0.2 alone answers what it can't parse as plain text, has one limit for all waits, and at its
+limit of connections accepts nobody. Other servers were measured with 516 threads, and 2,000 clients that send half a
+request. Here, `/healthz` takes 30 to 70 ms then (median, on a busy machine), of the 100 ms allowed.
+
+- cheroot 11.1.2 and gunicorn 27.0.1 (gthread) read requests on the threads of the pool: `/healthz` had no answer after
+  20 s. Headers that arrive byte by byte held their thread longer than 80 s. gunicorn never gives up half a request.
+- granian 2.8.7 answers `/healthz` in 4 ms, and gives up late headers. But half a body, a client that says nothing, and
+  one that does not read its events were still connected after 80 s. It runs the app in a process of its own, away from
+  the one that owns the engines.
+
+None of them answers errors of its own as a problem document.
 """
 
 import heapq

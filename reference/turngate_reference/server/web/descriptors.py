@@ -1,4 +1,7 @@
-"""The limit of file descriptors, and how many of them clients may hold."""
+"""The limit of file descriptors, and how many of them clients may hold.
+
+Each connection holds one, and no server knows what else its process needs them for: here, to start and read engines.
+"""
 
 import resource
 from contextlib import suppress
