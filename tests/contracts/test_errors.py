@@ -1,6 +1,6 @@
 import pytest
 
-from turngate.errors import EnvironmentFailed, RefusedError, TurngateError, did_you_mean
+from turngate.errors import ContractError, EnvironmentFailed, RefusedError, TurngateError, did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,15 @@ from turngate.errors import EnvironmentFailed, RefusedError, TurngateError, did_
 def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None:
     """The message has its hint in parentheses, and doesn't include the evidence."""
     assert str(error) == said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RefusedError("no", "ask"), EnvironmentFailed("no", "ask"), ContractError("no", "codex.yaml", 3, 5, hint="ask")],
+)
+def test_every_error_has_a_hint_of_its_own(error: TurngateError) -> None:
+    """What is wrong and what to do can be shown apart."""
+    assert (error.what, error.hint) == ("no", "ask")
 
 
 @pytest.mark.parametrize(
