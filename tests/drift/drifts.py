@@ -2,7 +2,8 @@
 
 `recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake engine that
 behaves like that release, and `simulated: gemini@0.61.0` is the simulation of that release. Both run the `cases`.
-`fault` is a name from `turngate simulate --fault`: what a simulated sticky process does wrong.
+`fault` is what a simulated engine does wrong, as `turngate simulate --fault` takes it; `changes` are for what is no
+fault of that list.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 
 from turngate.contract import load
 from turngate.decoding import convert
+from turngate_probes.server_level.cases import STICKY_CASES
 
 CORPUS = Path(__file__).parent / "corpus"
 Change = Mapping[str, Any]
@@ -33,6 +35,11 @@ class Drift:
     executable: str | None = None
     simulated: str | None = None
     cases: tuple[str, ...] = field(default=())
+
+    @property
+    def sticky(self) -> bool:
+        """Whether its cases run through the reference server, in a sticky process."""
+        return any(case.name in self.cases for case in STICKY_CASES)
 
 
 @cache

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tests.drift.drifts import Drift
-from tests.drift.staged import play, play_faulty
+from tests.drift.staged import play, play_sticky
 from tests.drift.transform import drifted
 from turngate.contract import load
 from turngate.contract.clauses import Result
@@ -44,8 +44,8 @@ def judge_drift(drift: Drift) -> Judged:
     """Apply a drift and judge it."""
     if drift.recordings:
         return Judged(drift, judge(drifted(base(drift.recordings), drift.changes)))
-    if drift.fault:
-        return Judged(drift, play_faulty(drift))
+    if drift.sticky:
+        return Judged(drift, play_sticky(drift))
     return Judged(drift, judge(play(drift)))
 
 

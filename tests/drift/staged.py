@@ -43,7 +43,7 @@ def play(drift: Drift) -> Observations:
     return spectator.seen
 
 
-def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
+def play_sticky(drift: Drift) -> dict[str, ClauseResult]:
     """Run the drift's cases through the reference server, on a simulated engine with its fault, and judge them."""
     engine, _, version = str(drift.simulated).partition("@")
     contract = load.contract(engine).at(version)
@@ -55,13 +55,14 @@ def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
 
 
 def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
-    """Install the wrapper in `folder` as an executable around the drift's engine."""
+    """Install the simulated engine with the drift's fault, or the wrapper around the drift's engine, in `folder`."""
+    if drift.fault:
+        return process.install(contract, folder, (drift.fault,))
     inner = folder / "engine"
     told = {
         "engine": str(process.install(contract, inner) if drift.simulated else engines.install(inner)),
         "changes": drift.changes,
         "resume_word": contract.launch.resume[contract.launch.resume.index("{handle}") - 1],
-        "handle_field": contract.handle.field,
     }
     (folder / "behaviour.json").write_text(json.dumps(told))
     executable = folder / contract.executable

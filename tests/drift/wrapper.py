@@ -1,6 +1,6 @@
 """A wrapper around an engine that changes its input and output.
 
-`behaviour.json` next to it has the engine, how to recognize resumes and session ids, and the changes. Each change has a
+`behaviour.json` next to it has the engine, how to recognize resumes, and the changes. Each change has a
 word, its arguments, and `when`, the kind of call that it changes: version, help, start, resume, or turn (the last two).
 """
 
@@ -42,11 +42,6 @@ class WrappedCall:
         if self.stdin is None:
             self.stdin = sys.stdin.buffer.read()
         return self.stdin
-
-    def session(self) -> str | None:
-        """Return the session id that the engine printed."""
-        match = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
-        return match[1].decode() if match else None
 
     def run(self) -> None:
         """Run the engine."""
@@ -127,12 +122,6 @@ def clip_prompt(call: WrappedCall, size: int) -> None:
 
 
 @before
-def wait_for_stdin(call: WrappedCall) -> None:
-    """Read stdin to its end, although the prompt is an argument."""
-    call.read_stdin()
-
-
-@before
 def home_per(call: WrappedCall, what: str) -> None:
     """Use a separate home for each working directory (`cwd`) or for each call, so that sessions are lost."""
     home = HOME / (Path.cwd().name if what == "cwd" else uuid.uuid4().hex)
@@ -163,25 +152,16 @@ def attach(call: WrappedCall) -> None:
 
 
 @instead
-def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool = False) -> None:
-    """Ignore the id and start a new session; with `echo`, still print the requested id."""
+def start_fresh(call: WrappedCall, *, only_if_refused: bool = False) -> None:
+    """Ignore the id and start a new session."""
     if only_if_refused:
         call.read_stdin()
         call.run()
         if call.code == 0:
             return
     at = call.argv.index(TOLD["resume_word"])
-    asked = call.argv[at + 1]
     del call.argv[at : at + 2]
     call.run()
-    if echo:
-        call.stdout = call.stdout.replace((call.session() or "").encode(), asked.encode())
-
-
-@after
-def fork(call: WrappedCall, id: str) -> None:  # noqa: A002 - the corpus's word
-    """Print another id instead of the session's own."""
-    call.stdout = call.stdout.replace((call.session() or "").encode(), id.encode())
 
 
 @after
@@ -212,10 +192,8 @@ def exit_with(call: WrappedCall, code: int, if_code: int | None = None) -> None:
 
 
 @after
-def hang(call: WrappedCall, *, silent: bool = False) -> None:
-    """Never exit, after printing the output, or with `silent` without printing it."""
-    if not silent:
-        write(call)
+def hang(call: WrappedCall) -> None:
+    """Never exit, without printing the output."""
     signal.pause()
 
 
