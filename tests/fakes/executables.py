@@ -18,10 +18,14 @@ sys.exit(main(ARGUMENTS))
 HEADLESS = _SOURCE.replace("MODULE", "headless_engine").replace("ARGUMENTS", '"codex-cli 0.169.0", "meeting"')
 # most calls of a server ask for the version and the help, so these start no Python
 _SCRIPTED = f"""#!/bin/sh
-[ "$*" != --version ] || exec cat "$0.version"
 for word do
-    [ "$word" != --help ] || exec cat "$0.help"
+    words="${{words:+$words, }}'$word'"
+    case $word in --version | --help) asked=$word;; esac
 done
+if [ "$*" = --version ] || [ "$asked" = --help ]; then
+    printf '%s\n' "{{'argv': [$words]}}" >>"$0.asked"
+    exec cat "$0.${{asked#--}}"
+fi
 exec {sys.executable} -IS -c '
 import sys
 sys.argv = sys.argv[1:]

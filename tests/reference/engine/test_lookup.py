@@ -12,7 +12,7 @@ from turngate_reference.engine.lookup import find_engine
 
 
 def _versions_asked(cli_env: CliEnv, engine: str = "codex") -> int:
-    return (cli_env.path / f"{engine}.calls").read_text().count("'argv': ['--version']")
+    return (cli_env.path / f"{engine}.asked").read_text().count("'argv': ['--version']")
 
 
 def test_the_version_is_asked_for_once(cli_env: CliEnv) -> None:

@@ -58,8 +58,8 @@ def _engines(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def asked(cli_env: CliEnv, word: str, engine: str = "codex") -> int:
-    """Count the calls of an engine that contain a word."""
-    calls = cli_env.path / f"{engine}.calls"
+    """Count the calls of an engine for its version or help that contain a word."""
+    calls = cli_env.path / f"{engine}.asked"
     return calls.read_text().count(f"'{word}'") if calls.exists() else 0
 
 
