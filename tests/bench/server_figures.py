@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+from msgspec import structs
+
 from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.served import CREATE, Served, make_home, reply, serving
@@ -106,8 +108,8 @@ def _fill(file: Path, count: int) -> None:
     with store.writing() as connection:
         for number in range(count):
             run_id = f"filled-{number:08}"
-            request = like.request | {"prompt": PROMPT}
-            runs.insert(connection, f"{number:08}", like.run_directory / run_id, request)
+            launch = structs.replace(like.launch, prompt=PROMPT)
+            runs.insert(connection, f"{number:08}", like.run_directory / run_id, launch)
             settled: dict[str, Any] = {
                 "profile": like.profile,
                 "session": like.session,

@@ -1,6 +1,6 @@
 """A server that is killed: `python -m tests.reference.killed_server DATA PATH HOME CODE`.
 
-CODE runs with `server`, `create(prompt, **more)` and `die()` in scope.
+CODE runs with `server`, `create(prompt, **more)`, `replied` and `die()` in scope.
 """
 
 import os
@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.reference.server_env import created, replied
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
 
@@ -19,12 +20,12 @@ def main(data: str, path: str, home: str, code: str) -> None:
     server.start()
 
     def create(prompt: str, **more: object) -> object:
-        return server.commands.create({"engine": "codex", "prompt": prompt, **more}, None)["run_id"]
+        return created(server, {"engine": "codex", "prompt": prompt, **more})["run_id"]
 
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    exec(code, {"server": server, "create": create, "die": die})
+    exec(code, {"server": server, "create": create, "replied": replied, "die": die})
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
+from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
 from turngate_reference.states import ENDED, State
@@ -34,6 +36,22 @@ ASK = json.dumps(
 def final(**data: Any) -> str:
     """Return the envelope that ends a run."""
     return json.dumps({"outcome": "final", "final_data": data})
+
+
+class Commanded(Protocol):
+    """A server that takes commands."""
+
+    commands: Commands
+
+
+def created(server: Commanded, body: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+    """Create a run as the edge of the web does; return the answer."""
+    return server.commands.create(RunRequest.of(body), IdempotencyKey.of(key, body))
+
+
+def replied(server: Commanded, run_id: str, body: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+    """Reply to a question as the edge of the web does; return the answer."""
+    return server.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(key, body))
 
 
 @dataclass
@@ -62,8 +80,7 @@ class ServerEnv:
 
     def create(self, prompt: str = "paint it", *, engine: str = "codex", key: str | None = None, **more: Any) -> str:
         """Create a run; return its id."""
-        answer = self.server.commands.create({"engine": engine, "prompt": prompt, **more}, key)
-        return str(answer["run_id"])
+        return str(created(self.server, {"engine": engine, "prompt": prompt, **more}, key)["run_id"])
 
     def ask(self, **more: Any) -> tuple[str, StoredQuestion]:
         """Create an interactive run, and wait for its question."""
@@ -81,8 +98,8 @@ class ServerEnv:
         self, run_id: str, question: StoredQuestion, response: str = "red", key: str | None = None
     ) -> dict[str, Any]:
         """Reply to a question."""
-        request = {"interaction_id": question.interaction_id, "response": response}
-        return self.server.commands.reply(run_id, request, key)
+        body = {"interaction_id": question.interaction_id, "response": response}
+        return replied(self.server, run_id, body, key)
 
     def run(self, run_id: str) -> Run:
         """Read a run."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, handle_in
 from tests.reference.server.warm_env import LIVING, NEW, warm_env
-from tests.reference.server_env import ASK, ServerEnv, final
+from tests.reference.server_env import ASK, ServerEnv, created, final, replied
 from turngate.argv.trust import Trust
 from turngate.contract.launch import FileMark, Guards
 from turngate.contract.structs import Deviation
@@ -53,11 +53,11 @@ def test_an_unsafe_engine_takes_no_run_unless_it_is_allowed(
     sticky = {"interactive_profile": "sticky_process"} if clause.startswith("sticky") else {}
     with closed_server_env.opened() as server:
         with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*--allow-unsafe codex") as raised:
-            server.commands.create(REQUEST | sticky, None)
+            created(server, REQUEST | sticky)
         assert raised.value.members == {"clause": clause}
     with closed_server_env.opened(trust=Trust(frozenset({"codex"}))) as server:
-        run_id = server.commands.create(REQUEST, None)["run_id"]
-        assert closed_server_env.run(run_id).request["unsafe_allowed"] is True
+        run_id = created(server, REQUEST)["run_id"]
+        assert closed_server_env.run(run_id).launch.unsafe_allowed is True
         assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["unsafe_allowed"] is True
 
 
@@ -71,13 +71,13 @@ def test_a_strangers_workspace_takes_no_run_but_the_runs_own_does(
     there = REQUEST | {"execution_mode": "auto", "workspace": "theirs"}
     with closed_server_env.opened(workspace_root=tmp_path) as server:
         with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*--trust-workspace"):
-            server.commands.create(there, None)
-        own = server.commands.create(REQUEST | {"execution_mode": "auto"}, None)["run_id"]
+            created(server, there)
+        own = created(server, REQUEST | {"execution_mode": "auto"})["run_id"]
         closed_server_env.wait(own, State.SUCCEEDED)
     with closed_server_env.opened(workspace_root=tmp_path, trust=Trust(workspaces=(tmp_path / "theirs",))) as server:
-        run_id = server.commands.create(there, None)["run_id"]
+        run_id = created(server, there)["run_id"]
         closed_server_env.wait(run_id, State.SUCCEEDED)
-        assert closed_server_env.run(run_id).request["trusted_workspace"] is True
+        assert closed_server_env.run(run_id).launch.trusted_workspace is True
     assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["trusted_workspace"] is True
     assert ["--color" in call["argv"] for call in closed_server_env.cli_env.calls()] == [True, False]
 
@@ -93,7 +93,7 @@ def test_a_waiting_run_is_not_continued_once_its_engine_is_no_longer_allowed(
         changed["deviations"] = unsafe("interactive.settings-cannot-widen")
         reply = {"interaction_id": question.interaction_id, "response": "red"}
         with pytest.raises(ApiError, match="ENGINE_UNSAFE"):
-            closed_server_env.server.commands.reply(run_id, reply, None)
+            replied(closed_server_env.server, run_id, reply)
         assert closed_server_env.run(run_id).state is State.WAITING_USER
 
 
@@ -107,13 +107,13 @@ def test_a_prompt_and_a_reply_name_no_file_elsewhere_unless_the_caller_allows_it
     marked = REQUEST | {"prompt": "read @~/.ssh/id_rsa"}
     with closed_server_env.opened() as server:
         with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@~/\.ssh/id_rsa"):
-            server.commands.create(marked, None)
-        run_id = server.commands.create(marked | {"allow_file_marks": True}, None)["run_id"]
+            created(server, marked)
+        run_id = created(server, marked | {"allow_file_marks": True})["run_id"]
         question = closed_server_env.question(run_id)
         reply = {"interaction_id": question.interaction_id, "response": "see @/etc/passwd"}
         with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@/etc/passwd"):
-            server.commands.reply(run_id, reply, None)
-        server.commands.reply(run_id, reply | {"allow_file_marks": True}, None)
+            replied(server, run_id, reply)
+        replied(server, run_id, reply | {"allow_file_marks": True})
         closed_server_env.wait(run_id, State.SUCCEEDED)
 
 
@@ -152,13 +152,13 @@ def test_a_setting_that_nothing_outranks_takes_no_run(closed_server_env: ServerE
     rule = write_setting(home, "rules/default.rules", RULE)
     with closed_server_env.opened() as server:
         with pytest.raises(ApiError, match=rf"ENGINE_UNSAFE.*{rule}.*--allow-unsafe codex") as raised:
-            server.commands.create(sticky, None)
+            created(server, sticky)
         assert raised.value.members == {"clause": "sticky.settings-cannot-widen"}
-        server.commands.create(REQUEST, None)
+        created(server, REQUEST)
         write_setting(home, "config.toml", TOOL)
         with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*config\.toml"):
-            server.commands.create(REQUEST, None)
-        server.commands.create(REQUEST | {"execution_mode": "auto"}, None)
+            created(server, REQUEST)
+        created(server, REQUEST | {"execution_mode": "auto"})
 
 
 def test_a_setting_that_came_while_a_run_waited_is_found(closed_server_env: ServerEnv) -> None:
@@ -170,10 +170,10 @@ def test_a_setting_that_came_while_a_run_waited_is_found(closed_server_env: Serv
         setting = write_setting(closed_server_env.cli_env.root / "home", "config.toml", TOOL)
         reply = {"interaction_id": question.interaction_id, "response": "red"}
         with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*approved-mcp-tools"):
-            server.commands.reply(run_id, reply, None)
+            replied(server, run_id, reply)
         assert closed_server_env.run(run_id).state is State.WAITING_USER
         setting.unlink()
-        server.commands.reply(run_id, reply, None)
+        replied(server, run_id, reply)
         closed_server_env.wait(run_id, State.SUCCEEDED)
 
 

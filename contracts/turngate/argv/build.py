@@ -34,6 +34,10 @@ def unguarded(contract: EngineContract) -> EngineContract:
     return replace(contract, options=(*contract.options, *more.values()), launch=launch, guards=Guards())
 
 
+class AutoFlagRefusedError(RefusedError):
+    """In mode interactive, the option `subject` of a caller would let the engine act without asking."""
+
+
 class Invocation(Struct, frozen=True):
     """A turn that is ready to run: arguments after the executable, and bytes for standard input (None: closed).
 
@@ -163,8 +167,8 @@ def sticky_options(
     sticky = contract.sticky
     if sticky.transport == "none":
         raise RefusedError(f"{contract.engine} can't be sticky", "its contract names no transport")
-    chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, (), workspace)
-    for placed in read_options(contract, options):
+    chosen, callers = _chosen(contract, mode, options, model if sticky.model == "argument" else None, (), workspace)
+    for placed in callers:
         if placed.option.flag not in sticky.options:
             hint = "remove it, or use the profile `resumable`"
             raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
@@ -173,7 +177,7 @@ def sticky_options(
     ours = permission_mode.options if permission_mode else ()
     if files:
         ours = tuple(token.replace("{files}", str(files)) for token in ours)
-    return (*ours, *(token for placed in chosen for token in placed.tokens))
+    return (*ours, *(token for placed in (*chosen, *callers) for token in placed.tokens))
 
 
 def turn_options(
@@ -186,7 +190,8 @@ def turn_options(
     """Return the options that `first_turn` and `resumed_turn` place; RefusedError if a caller's option is rejected."""
     launch = contract.launch
     by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
-    return _chosen(contract, mode, options, model, (*contract.guards.options, *by_mode), workspace)
+    chosen, callers = _chosen(contract, mode, options, model, (*contract.guards.options, *by_mode), workspace)
+    return (*chosen, *callers)
 
 
 def _chosen(
@@ -196,14 +201,14 @@ def _chosen(
     model: str | None,
     by_mode: Sequence[str],
     workspace: Path | None,
-) -> tuple[PlacedOption, ...]:
-    """Combine the options for model and mode with the caller's, and check the caller's.
+) -> tuple[tuple[PlacedOption, ...], tuple[PlacedOption, ...]]:
+    """Return the options for model and mode, and the caller's, which are checked.
 
     The caller's replace those of the same name, except options that can be repeated: there each one counts.
     """
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "remove it, or use mode auto"
-        raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
+        raise AutoFlagRefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
     callers = read_options(contract, options, mode)
     named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
     chosen = read_options(contract, named, mode)
@@ -212,8 +217,7 @@ def _chosen(
         check_interactive(contract, (*(p for p in chosen if p.option.interactive), *callers), workspace)
     given = {placed.option.flag for placed in callers}
     ours = (*chosen, *read_options(contract, by_mode))
-    kept = (placed for placed in ours if placed.option.value == "many" or placed.option.flag not in given)
-    return (*kept, *callers)
+    return tuple(placed for placed in ours if placed.option.value == "many" or placed.option.flag not in given), callers
 
 
 def _invocation(

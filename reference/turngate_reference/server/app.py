@@ -12,6 +12,7 @@ from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
@@ -113,17 +114,17 @@ class Server:
             settings.observe,
             trust=settings.trust,
         )
+        admission = Admission(
+            self.engines, self.schemas, settings.data.runs, settings.workspace_root, settings.env, settings.trust
+        )
         self.commands = Commands(
             self.store,
             self._records,
             self.engines,
+            admission,
             self.dispatcher,
             self._sticky,
             self.warm,
-            self.schemas,
-            settings.workspace_root,
-            settings.env,
-            settings.trust,
         )
 
         self._watch = threading.Thread(

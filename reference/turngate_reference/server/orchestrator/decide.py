@@ -108,7 +108,7 @@ def decide_sticky(
     result = read_answer(final_text or "", run.mode)
     if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
-    schema = run.request.get("output_schema")
+    schema = run.launch.output_schema
     decision = decide(result, run.mode, can_wait=True, output_schema=schema, data_flaw=data_flaw)
     return decision, TurnResult(None, result.outcome, None, result.repair_level)
 

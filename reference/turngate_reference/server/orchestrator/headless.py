@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 from msgspec import structs
@@ -35,27 +34,28 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.orchestrator.sessions import stored_session
+from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
 from turngate_reference.server.store.runs import ProcessNote, Run
 from turngate_reference.states import Delivery, RunErrorCode, State
 
 
-def first_prompt(request: Mapping[str, Any], artifacts: Path) -> str:
+def first_prompt(launch: RunRequest, artifacts: Path) -> str:
     """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch."""
-    return "\n\n".join(filter(None, [request.get("skill"), request["prompt"], *_patches(request, artifacts)]))
+    return "\n\n".join(filter(None, [launch.skill, launch.prompt, *_patches(launch, artifacts)]))
 
 
-def reply_prompt(reply: str, request: Mapping[str, Any], artifacts: Path) -> str:
+def reply_prompt(reply: str, launch: RunRequest, artifacts: Path) -> str:
     """Return what an engine gets when the user has answered: reply, artifact patch, mode patch.
 
     The text before the reply keeps engines from treating a leading `/`, `@` or `-` as a command or option.
     """
-    return "\n\n".join(["The user's reply:", reply, *_patches(request, artifacts)])
+    return "\n\n".join(["The user's reply:", reply, *_patches(launch, artifacts)])
 
 
-def _patches(request: Mapping[str, Any], artifacts: Path) -> tuple[str, str]:
-    return artifact_patch(artifacts), mode_patch(request["execution_mode"], request.get("output_schema"))
+def _patches(launch: RunRequest, artifacts: Path) -> tuple[str, str]:
+    return artifact_patch(artifacts), mode_patch(launch.execution_mode, launch.output_schema)
 
 
 def artifact_patch(artifacts: Path) -> str:
@@ -101,10 +101,10 @@ class HeadlessTurn:
         in the prompt or reply were checked when it was accepted.
         """
         run, contract = self.run, self.engine.contract
-        options, model = run.request["engine_options"], run.request.get("model")
+        options, model = run.launch.engine_options, run.launch.model
         try:
             if reply is None:
-                prompt = first_prompt(run.request, run.artifacts)
+                prompt = first_prompt(run.launch, run.artifacts)
                 return first_turn(
                     contract,
                     prompt,
@@ -117,7 +117,7 @@ class HeadlessTurn:
             session: str = run.session["handle_value"] if run.session else ""
             if why := self._lost_session(session):
                 raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
-            prompt = reply_prompt(reply, run.request, run.artifacts)
+            prompt = reply_prompt(reply, run.launch, run.artifacts)
             return resumed_turn(
                 contract,
                 prompt,
@@ -184,7 +184,7 @@ class HeadlessTurn:
             result,
             run.mode,
             can_wait=run.is_resumable,
-            output_schema=run.request.get("output_schema"),
+            output_schema=run.launch.output_schema,
             data_flaw=self.data_flaw,
         )
         if done.interrupted:

@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed, Mode
+from turngate import EnvironmentFailed
 from turngate.files import make_private, real_path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import Launch
 from turngate_reference.server.store.runs import Run, own_cwd
 from turngate_reference.states import State
 
@@ -33,14 +33,14 @@ class Records:
     data: DataDir
 
     @contextmanager
-    def created(self, request: dict[str, Any], workspace: Path | None) -> Iterator[tuple[str, Path]]:
+    def created(self, launch: Launch, workspace: Path | None) -> Iterator[tuple[str, Path]]:
         """Make the directory and the record of a run; return its handle and directory. An error leaves neither.
 
         EnvironmentFailed if they can't be made.
         """
-        with self.data.new_run(request["engine"]) as (handle, directory):
+        with self.data.new_run(launch.engine) as (handle, directory):
             try:
-                record = _new(directory, request, workspace or own_cwd(directory))
+                record = _new(directory, launch, workspace or own_cwd(directory))
                 handle_record.write(self.data.record(handle), record)
                 yield handle, directory
             except BaseException:
@@ -86,7 +86,7 @@ class Records:
 def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
     field = contract_for(run.engine, run.engine_version).handle.field
-    record = _new(run.run_directory, run.request, run.cwd)
+    record = _new(run.run_directory, run.launch, run.cwd)
     return replace(
         record,
         session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,
@@ -97,46 +97,18 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
     )
 
 
-def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
-    launch = LaunchSettings(
-        args=tuple(request["engine_options"]),
-        mode=Mode(request["execution_mode"]),
-        model=request.get("model"),
+def _new(directory: Path, launch: Launch, cwd: Path) -> HandleRecord:
+    settings = LaunchSettings(
+        args=launch.engine_options,
+        mode=launch.execution_mode,
+        model=launch.model,
         cwd=cwd,
-        trusted_workspace=request.get("trusted_workspace", False),
-        unsafe_allowed=request.get("unsafe_allowed", False),
+        trusted_workspace=launch.trusted_workspace,
+        unsafe_allowed=launch.unsafe_allowed,
     )
     return handle_record.new(
-        directory, request["engine"], launch, request["prompt"], state=State.QUEUED, turns=0, served=True
+        directory, launch.engine, settings, launch.prompt, state=State.QUEUED, turns=0, served=True
     )
-
-
-def resolved_workspace(asked: str, root: Path | None) -> Path:
-    """Return the real path of a caller's directory, with symbolic links followed.
-
-    A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
-    """
-    if root is None:
-        raise _refused("this server has no workspace root", "start the server with --workspace-root DIR")
-    name = repr(asked[:200])
-    try:
-        real_root = root.resolve(strict=True)
-        workspace = (real_root / asked).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _refused(f"directory {name} does not exist", "create it first") from error
-    if real_root not in workspace.parents:
-        raise _refused(f"{name} is not inside the workspace root", "use a directory inside it")
-    if not workspace.is_dir():
-        raise _refused(f"{name} is not a directory", "use a directory")
-    try:
-        str(workspace).encode()
-    except UnicodeEncodeError as odd:
-        raise _refused(f"the resolved path of {name} isn't valid UTF-8", "rename the directory") from odd
-    return workspace
-
-
-def _refused(detail: str, hint: str) -> ApiError:
-    return ApiError("WORKSPACE_REFUSED", detail, hint)
 
 
 def lost_workspace(run: Run) -> str | None:

@@ -114,7 +114,7 @@ class StickyRuns:
             sticky.process.tag,
             traces(run.run_directory, run.turn_index),
             run.model,
-            tuple(run.request["engine_options"]),
+            run.launch.engine_options,
         )
 
         def listener(event: events.StickyEvent) -> None:
@@ -217,7 +217,7 @@ class StickyRuns:
             runs.change(connection, sticky.run.run_id, process=sticky.process)
             transitions.note_argv(connection, sticky.run, event.argv)
             transitions.note_delivery(connection, sticky.run, Delivery.NEW_PROCESS)
-        self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
+        self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.launch, sticky.run.artifacts))
 
     def _judge(self, sticky: StickyRun, event: events.TurnEnded) -> tuple[Decision, TurnResult]:
         """Decide how a turn ends, which may take seconds; only later events of this run wait for it."""
@@ -263,7 +263,7 @@ class StickyRuns:
             return
         sticky.turn_began, sticky.on_text = self._clock(), text_events(sticky.outbox, run)
         sticky.outbox.put(lambda written: transitions.note_delivery(written, run, Delivery.LIVING_PROCESS))
-        self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
+        self._host.prompt(run_id, reply_prompt(response, run.launch, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:
         """Set the deadline of the turn: from its start, or from the user's answer to an action."""

@@ -113,11 +113,11 @@ class TurnRunner:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
         locations = session_locations(engine.contract, self.server_env)
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
-        if run.mode is Mode.INTERACTIVE or run.request.get("interactive_profile"):
+        if run.mode is Mode.INTERACTIVE or run.launch.interactive_profile:
             profile, capability = self.profiles.choose(
                 engine,
                 self._env(engine, locations),
-                asked=run.request.get("interactive_profile"),
+                asked=run.launch.interactive_profile,
                 session_timeout_sec=run.timeout,
             )
             kept = self._warm_wait(run, engine) if profile.kind == "resumable" and run.mode is Mode.INTERACTIVE else {}
@@ -151,9 +151,10 @@ class TurnRunner:
 
     def _warm_wait(self, run: Run, engine: InstalledEngine) -> dict[str, Any]:
         """Return how long the run keeps its process after asking, and why the server's default doesn't apply."""
-        seconds = run.request.get("warm_wait_sec", self.warm_wait)
+        asked = run.launch.warm_wait_sec
+        seconds = self.warm_wait if asked is None else asked
         env = session_locations(engine.contract, self.server_env)
-        why = no_warm_wait(engine.contract, run.request, run.cwd) if seconds else None
+        why = no_warm_wait(engine.contract, run.launch, run.cwd) if seconds else None
         why = why or (self._unsafe(run, engine, env, kept=True) if seconds else None)
         return {"warm_wait_sec": 0, "warm_wait_reason": why} if why else {"warm_wait_sec": seconds}
 

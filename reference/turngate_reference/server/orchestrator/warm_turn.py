@@ -44,9 +44,9 @@ class WarmTurn:
         run = self.turn.run
         self.turn.command(reply)
         if reply is None:
-            prompt = first_prompt(run.request, run.artifacts)
+            prompt = first_prompt(run.launch, run.artifacts)
         else:
-            prompt = reply_prompt(reply, run.request, run.artifacts)
+            prompt = reply_prompt(reply, run.launch, run.artifacts)
         deadline = time.monotonic() + run.timeout
         if kept := self.processes.take(run.run_id):
             self.processes.host.prompt(run.run_id, prompt, checked=True)
@@ -74,7 +74,7 @@ class WarmTurn:
             tag,
             traces(run.run_directory, run.turn_index),
             run.model,
-            tuple(run.request["engine_options"]),
+            run.launch.engine_options,
             warm=True,
             session=session,
         )

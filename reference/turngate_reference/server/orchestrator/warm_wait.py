@@ -1,11 +1,11 @@
 """Whether a resumable run can keep its process between turns."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv import build
+from turngate_reference.server.requests import RunRequest
 
 
 def no_proof(contract: EngineContract) -> str | None:
@@ -23,13 +23,12 @@ def described(contract: EngineContract) -> dict[str, Any]:
     return {"supported": why is None, "again": again, "detail": detail}
 
 
-def no_warm_wait(contract: EngineContract, request: Mapping[str, Any], workspace: Path) -> str | None:
+def no_warm_wait(contract: EngineContract, launch: RunRequest, workspace: Path) -> str | None:
     """Return why a resumable run with this request can't keep its process between turns; None if it can."""
     if why := no_proof(contract):
         return why
-    options, model = request["engine_options"], request.get("model")
     try:
-        build.sticky_options(contract, Mode.INTERACTIVE, options, model, workspace, warm=True)
+        build.sticky_options(contract, Mode.INTERACTIVE, launch.engine_options, launch.model, workspace, warm=True)
     except RefusedError as refused:
         return str(refused)
     return None

@@ -15,6 +15,7 @@ from msgspec import Struct
 from turngate import Mode
 from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
+from turngate_reference.server.requests import Launch
 from turngate_reference.server.store.database import Store
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
 
@@ -87,11 +88,11 @@ class ProcessNote(Struct, frozen=True, omit_defaults=True):
     kept: "ProcessNote | None" = None
 
 
-class Run(Summary, frozen=True):
+class Run(Summary, frozen=True, rename={"launch": "request"}):
     """A run with all its columns."""
 
     run_directory: Path
-    request: dict[str, Any]
+    launch: Launch
     recovery: dict[str, Any] | None
     process: ProcessNote | None
     final_data: Any
@@ -172,14 +173,27 @@ Row = TypeVar("Row", bound=Struct)
 
 
 def insert(
-    connection: sqlite3.Connection, handle: str, directory: Path, request: dict[str, Any], workspace: Path | None = None
+    connection: sqlite3.Connection, handle: str, directory: Path, launch: Launch, workspace: Path | None = None
 ) -> Run:
     """Add a run in state `queued`, at the end of the queue; the name of its directory is its id."""
-    at, names = now(), ("engine", "execution_mode", "session_timeout_sec")
-    columns = {"run_id": directory.name, "handle": handle, "run_directory": directory, "request": request}
-    columns |= {name: request[name] for name in names} | {"model": request.get("model"), "workspace": workspace}
-    columns |= {"state": State.QUEUED, "created_at": at, "updated_at": at, "queue_place": _next_place(connection)}
-    values = _columns(columns)
+    at = now()
+    values = _columns(
+        {
+            "run_id": directory.name,
+            "handle": handle,
+            "run_directory": directory,
+            "launch": launch,
+            "engine": launch.engine,
+            "mode": launch.execution_mode,
+            "model": launch.model,
+            "timeout": launch.session_timeout_sec,
+            "workspace": workspace,
+            "state": State.QUEUED,
+            "created_at": at,
+            "updated_at": at,
+            "queue_place": _next_place(connection),
+        }
+    )
     sql = f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own names
     connection.execute(sql, tuple(values.values()))
     add_event(connection, directory.name, "state", {"state": State.QUEUED, "turn_index": 0})
@@ -370,9 +384,9 @@ def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict
     )
 
 
-_JSON = frozenset({"request", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
+_JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
 _COLUMNS = {
-    field.name: f"{field.name}_json" if field.name in _JSON else field.encode_name
+    field.name: f"{field.encode_name}_json" if field.name in _JSON else field.encode_name
     for field in msgspec.structs.fields(Run)
 }
 _RUN = "SELECT * FROM runs WHERE run_id = ?"

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
+from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, Summary
 from turngate_reference.server.web import openapi
@@ -31,7 +32,7 @@ class Views(Struct, frozen=True):
 
     def create_run(self, body: dict[str, Any], idempotency_key: str | None = None) -> Response:
         """Create a run."""
-        accepted = self.core.commands.create(body, idempotency_key)
+        accepted = self.core.commands.create(RunRequest.of(body), IdempotencyKey.of(idempotency_key, body))
         headers = {"Location": accepted["links"]["self"]}
         return Response(as_bytes(accepted), 202, headers, mimetype="application/json")
 
@@ -72,7 +73,7 @@ class Views(Struct, frozen=True):
         self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None
     ) -> dict[str, Any]:
         """Answer the open question."""
-        return self.core.commands.reply(run_id, body, idempotency_key)
+        return self.core.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(idempotency_key, body))
 
     def stream_events(self, run_id: str, last_event_id: int = 0) -> Response:
         """Stream the events of a run."""
@@ -122,5 +123,5 @@ def _document(run: Summary) -> dict[str, Any]:
     shown = msgspec.to_builtins(run, enc_hook=str)
     document = {_API_NAMES.get(name, name): value for name, value in shown.items() if name not in _UNSHOWN}
     if isinstance(run, Run):
-        document |= {name: bool(run.request.get(name)) for name in ("trusted_workspace", "unsafe_allowed")}
+        document |= {"trusted_workspace": run.launch.trusted_workspace, "unsafe_allowed": run.launch.unsafe_allowed}
     return document | {"links": run.links}

@@ -13,6 +13,7 @@ from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
@@ -71,7 +72,7 @@ class Headless:
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn."""
-        kind = run.request["interactive_profile"]
+        kind = run.launch.interactive_profile
         with self.world.store.writing() as connection:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
             run = runs.get(connection, run.run_id)
@@ -111,9 +112,8 @@ class ModelledServer:
         )
         self.warm = WarmProcesses(self.host, lambda *_: None, self.dispatcher.kick)  # type: ignore[arg-type]
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
-        self.commands = Commands(
-            self.store, self.records, engines, self.dispatcher, self.sticky, self.warm, SchemaChecker(1.0), None, {}
-        )
+        admission = Admission(engines, SchemaChecker(1.0), data.runs, None, {})
+        self.commands = Commands(self.store, self.records, engines, admission, self.dispatcher, self.sticky, self.warm)
         self.dispatcher.start(self.headless.run)
 
     def settle(self) -> None:
@@ -144,9 +144,7 @@ class ModelledServer:
 
     def _have_begun(self) -> bool:
         """Whether every process that a run needs has started."""
-        sticky = [
-            run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY
-        ]
+        sticky = [run for run in runs.in_state(self.store, State.RUNNING) if run.launch.interactive_profile == STICKY]
         return all((run.process and run.process.pid) or run.cancel_requested for run in sticky)
 
     def _moved(self, after: int) -> bool:

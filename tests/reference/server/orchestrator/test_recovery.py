@@ -5,6 +5,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
@@ -177,7 +178,7 @@ def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> N
         with server.store.writing() as connection:
             for number in range(200):
                 copy = f"{number:08}"
-                runs.insert(connection, copy, like.run_directory / copy, like.request | {"prompt": "x" * 100_000})
+                runs.insert(connection, copy, like.run_directory / copy, replace(like.launch, prompt="x" * 100_000))
                 settled: dict[str, Any] = {"profile": like.profile, "session": like.session, "turn_index": 1}
                 runs.transition(connection, copy, State.QUEUED, Cause.CLAIMED, **settled)
                 runs.transition(connection, copy, State.RUNNING, Cause.ASKED)

@@ -13,7 +13,6 @@ from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import read
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.states import State
 
 
@@ -114,20 +113,6 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEn
     assert error["code"] == "ENGINE_UNAVAILABLE"
     assert error["detail"].startswith("the workspace can't be used: ")
     assert "Not a directory" in error["detail"]
-
-
-@pytest.mark.parametrize("asked", ["odd", "link"])
-def test_a_workspace_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, root: Path, asked: str) -> None:
-    """A path that can't be stored is rejected before anything is created, even if a link names it."""
-    odd = Path(os.fsdecode(os.fsencode(root) + b"/\xff"))
-    odd.mkdir()
-    (root / "link").symlink_to(odd)
-    (odd / "odd").mkdir()
-    closed_server_env.cli_env.engine("codex", d.codex(ASK))
-    named = {"link": (root, "link"), "odd": (odd, "odd")}[asked]
-    with closed_server_env.opened(workspace_root=named[0]), pytest.raises(ApiError, match=r"WORKSPACE_REFUSED.*UTF-8"):
-        closed_server_env.create(workspace=named[1])
-    assert not list(closed_server_env.settings.data.runs.glob("*"))
 
 
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.patience import PATIENCE
 from tests.reference.server.orchestrator.modelled_server import SLOTS, STICKY, TIMEOUT, ModelledServer
-from tests.reference.server_env import ASK, final
+from tests.reference.server_env import ASK, created, final, replied
 from turngate.model import Interaction
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
@@ -96,7 +96,7 @@ class Interleavings(RuleBasedStateMachine):
         self.world.settle()
         for run in self._runs():
             step = run.state, run.turn_index, run.pending_interaction_id
-            if run.request["interactive_profile"] == STICKY and self.since.get(run.run_id, ((), 0))[0] != step:
+            if run.launch.interactive_profile == STICKY and self.since.get(run.run_id, ((), 0))[0] != step:
                 self.since[run.run_id] = step, self.now
 
     def _runs(self) -> list[Run]:
@@ -106,14 +106,14 @@ class Interleavings(RuleBasedStateMachine):
     def _one(self, index: int, *states: State, kind: str | None = None) -> Run | None:
         self.world.settle()
         in_states = [run for run in self._runs() if run.state in states]
-        candidates = [run for run in in_states if kind in (None, run.request["interactive_profile"])]
+        candidates = [run for run in in_states if kind in (None, run.launch.interactive_profile)]
         return candidates[index % len(candidates)] if candidates else None
 
     @rule(kind=st.sampled_from(["resumable", "sticky_process"]))
     def create(self, kind: str) -> None:
         """Create a run."""
         request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": kind}
-        answer = self.world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)
+        answer = created(self.world, request | {"session_timeout_sec": TIMEOUT})
         self.accepted[answer["run_id"]] = 1
 
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
@@ -170,7 +170,7 @@ class Interleavings(RuleBasedStateMachine):
             self._pass(TIMEOUT)
         pending = "other" if stale else run.pending_interaction_id
         try:
-            self.world.commands.reply(run.run_id, {"interaction_id": pending, "response": "accept"}, None)
+            replied(self.world, run.run_id, {"interaction_id": pending, "response": "accept"})
         except ApiError as refused:
             assert stale or late, refused  # noqa: PT017 - it may be refused or not
         else:
@@ -189,7 +189,7 @@ class Interleavings(RuleBasedStateMachine):
         assert claimed
         assert transitions.claim_at_terminal(store, run, "red", "other") is None
         with pytest.raises(ApiError, match="NOT_WAITING"):
-            self.world.commands.reply(run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"}, None)
+            replied(self.world, run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"})
         if how == "die":
             recovery.settle_terminal_turns(store, self.world.records)
             self._fails(run, RunErrorCode.TERMINAL_INTERRUPTED)
@@ -315,13 +315,13 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
     """A run that asks a hundred times leaves one deadline, and none after it has ended."""
     world = ModelledServer(tmp_path, lambda: 0.0)
     request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
-    run_id = world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)["run_id"]
+    run_id = created(world, request | {"session_timeout_sec": TIMEOUT})["run_id"]
     for number in range(50):
         world.settle()
         world.host.listeners[run_id](PermissionAsked(str(number), "write?", ("accept", "decline"), {}))
         world.settle()
         (run,) = runs.in_state(world.store, State.WAITING_USER)
-        world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
+        replied(world, run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"})
     world.settle()
     assert len(world.sticky._inbox._due.queue) == 1
     world.commands.cancel(run_id)

@@ -140,7 +140,7 @@ KILLED_WITH_A_REPLY = KILLED_IN_A_WARM_WAIT.replace(
     """
 server.dispatcher.kick = lambda: None
 question = runs.find(server.store, run_id).pending_interaction_id
-server.commands.reply(run_id, {"interaction_id": question, "response": "red"}, None)
+replied(server, run_id, {"interaction_id": question, "response": "red"})
 die()
 """,
 )
@@ -155,7 +155,7 @@ def test_a_server_killed_in_a_warm_wait_loses_nothing(closed_server_env: ServerE
     with closing(Store(closed_server_env.settings.data.database)) as store:
         ((run_id, process),) = runs.processes(store).items()
     with closed_server_env.opened():
-        if "reply" not in code:
+        if "replied" not in code:
             closed_server_env.reply(run_id, closed_server_env.question(run_id), "red")
         run = closed_server_env.wait(run_id, State.SUCCEEDED)
         # an engine without the conversation would ask again
@@ -250,13 +250,15 @@ def test_nobody_is_asked_for_permission(closed_server_env: ServerEnv, engine: st
 
 
 @pytest.mark.long
-def test_a_terminal_may_continue_a_run_that_keeps_its_process(closed_server_env: ServerEnv) -> None:
+def test_a_terminal_may_continue_a_run_that_keeps_its_process(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`turngate resume` ends the process before it resumes the session."""
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask(prompt="paint the door")
         pid = env.pid(run_id)
         for name, value in env.server_env.settings.env.items():
-            os.environ[name] = value
+            monkeypatch.setenv(name, value)
         done = env.server_env.cli_env.type("resume", env.server_env.run(run_id).handle, ENDS)
         assert done.code == 0, done
         env.server_env.wait(run_id, State.SUCCEEDED)

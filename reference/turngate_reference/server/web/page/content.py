@@ -123,7 +123,7 @@ def run_view(store: Store, run: Run, before: int | None) -> RunView:
     events = runs.latest_events(store, run.run_id, before, MAX_EVENTS + 1)
     return RunView(
         run,
-        Question(Row(run, run.request["prompt"]), stored) if stored else None,
+        Question(Row(run, run.launch.prompt), stored) if stored else None,
         [_turn(run, turn) for turn in turns[-MAX_TURNS:]],
         max(0, len(turns) - MAX_TURNS),
         events[-MAX_EVENTS:],

@@ -26,6 +26,7 @@ from turngate_reference.access import LoginCodes
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
+from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems
@@ -72,10 +73,10 @@ def reply_request(form: Mapping[str, str], question: StoredQuestion | None) -> d
     return request
 
 
-def idempotency_key(form: Mapping[str, str], request: dict[str, Any]) -> str:
+def idempotency_key(form: Mapping[str, str], request: dict[str, Any]) -> IdempotencyKey | None:
     """Return a key that only the same form with the same content repeats, as on a double click."""
     text = json.dumps([form.get("form_id", ""), request])
-    return f"page-{hashlib.sha256(text.encode()).hexdigest()}"
+    return IdempotencyKey.of(f"page-{hashlib.sha256(text.encode()).hexdigest()}", request)
 
 
 def _texts(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -146,7 +147,7 @@ class Pages(Struct, frozen=True):
         """Start a run; show the form again if it can't be started."""
         try:
             body = run_request(request.form)
-            accepted = self.core.commands.create(body, idempotency_key(request.form, body))
+            accepted = self.core.commands.create(RunRequest.of(body), idempotency_key(request.form, body))
         except ApiError as refused:
             return make_response(self._form(request.form, refused), _status(refused))
         return redirect(url_for(".run", run_id=accepted["run_id"]), 303)
@@ -164,7 +165,7 @@ class Pages(Struct, frozen=True):
         run = content.existing(self.core.store, run_id)
         question = runs.question(self.core.store, request.form.get("interaction_id", ""))
         body = reply_request(request.form, question if question and question.run_id == run_id else None)
-        self.core.commands.reply(run_id, body, idempotency_key(request.form, body))
+        self.core.commands.reply(run_id, ReplyRequest.of(body), idempotency_key(request.form, body))
         if request.form.get("back") == "inbox":
             return redirect(url_for(".inbox", sent=run.handle), 303)
         return redirect(url_for(".run", run_id=run_id), 303)
@@ -242,7 +243,8 @@ class Pages(Struct, frozen=True):
 
     def _form(self, values: Any, refused: ApiError | None) -> str:
         engines = content.engines(self.core)
-        root = self.core.commands.workspace_root and os.path.realpath(self.core.commands.workspace_root)
+        offered = self.core.commands.admission.workspace_root
+        root = offered and os.path.realpath(offered)
         return self._render("new.html", engines=engines, values=values, refused=refused, workspaces=root, live=None)
 
     def _render(self, template: str, **more: Any) -> str:

@@ -3,17 +3,19 @@ from pathlib import Path
 
 import pytest
 
+from turngate import Mode
+from turngate_reference.server.requests import Launch
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run
 
-REQUEST = {"engine": "codex", "execution_mode": "auto", "session_timeout_sec": 5}
+LAUNCH = Launch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
 
 
 def stored(tmp_path: Path, workspace: Path | None = None, **columns: object) -> Run:
     """Store a run and read it back."""
     with closing(Store(tmp_path / "turngate.db")) as store, store.writing() as connection:
-        run = runs.insert(connection, "handle", tmp_path / "run-1", REQUEST, workspace)
+        run = runs.insert(connection, "handle", tmp_path / "run-1", LAUNCH, workspace)
         runs.change(connection, run.run_id, **columns)
         return runs.get(connection, run.run_id)
 

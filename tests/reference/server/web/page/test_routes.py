@@ -117,7 +117,7 @@ def test_a_run_is_started_once_by_a_form(env: ServerEnv, surfer: Surfer) -> None
     assert first == again != other
     run_id = first.removeprefix("/runs/")
     assert env.question(run_id).turn_index == 1
-    assert env.run(run_id).request["prompt"] == "paint it"
+    assert env.run(run_id).launch.prompt == "paint it"
     assert len(runs.summaries(env.server.store)) == 2
     assert "paint all" in surfer.text("/runs")
 
