@@ -1,11 +1,13 @@
 import os
 import signal
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 from hypothesis import settings
 
 from turngate.contract import load
+from turngate.files import use_overlay
 
 # what a terminal or a CI service sets would change what commands print
 for _name in [name for name in os.environ if name.startswith("GITHUB_")]:
@@ -33,3 +35,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     failed = terminalreporter.stats.get("failed", ())
     if any("snapshot" in report.longreprtext for report in failed if isinstance(report, pytest.TestReport)):
         terminalreporter.write_line(f"write new and changed snapshots, then review them: {UPDATE}")
+
+
+@pytest.fixture(autouse=True)
+def _no_overlay() -> Iterator[None]:
+    """Leave no folder of contracts in force for the next test."""
+    yield
+    use_overlay(None)

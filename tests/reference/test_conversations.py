@@ -382,6 +382,8 @@ def test_start_and_resume_import_what_they_need_alone(cli_env: CliEnv) -> None:
     """Validation, terminal drawing, the server and the probes are not imported to run an engine."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
+    # the first call after a change of the contract parses and keeps it
+    subprocess.run([sys.executable, "-c", LEAN, "start", "codex", "hello"], check=True, capture_output=True)
     for words in (("start", "codex", "hello"), ("resume", handle, "go on")):
         argv = [sys.executable, "-c", LEAN, *words]
         out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout

@@ -174,7 +174,7 @@ def test_a_slow_executable_holds_up_no_other_writer(server_env: ServerEnv) -> No
     run_id, question = server_env.ask()
     interpreter, _, program = executable.read_text().partition("\n")
     meeting, go = (str(executable.parent / name) for name in ("meeting", "go"))
-    slow = f"import sys\nif '--version' in sys.argv:\n    open({meeting!r}, 'w').write('x')\n    open({go!r}).read()\n"
+    slow = f'if [ "$*" = --version ]; then printf x >{meeting}; cat {go} >/dev/null; fi\n'
     executable.write_text(f"{interpreter}\n{slow}{program}")
     with ThreadPoolExecutor(1) as pool:
         reply = pool.submit(server_env.reply, run_id, question)
