@@ -1,7 +1,7 @@
 """Starts a conversation with an engine, continues it by its handle, and keeps its record up to date."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,6 +37,17 @@ from turngate_reference.handle_record import (
 from turngate_reference.states import State
 
 
+class StartRequest(Struct, frozen=True):
+    """A conversation that a user asks for; `cwd` None: it works in its run directory. `args` are engine options."""
+
+    engine: str
+    prompt: str
+    mode: Mode
+    model: str | None
+    cwd: Path | None
+    args: tuple[str, ...]
+
+
 class Attempted(Struct, frozen=True):
     """An attempt and the record after it.
 
@@ -62,29 +73,32 @@ class Conversations(Struct, frozen=True):
     trust: Trust = NO_TRUST
     allow_file_marks: bool = False
 
-    def start(
-        self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
-    ) -> Attempted:
+    def start(self, asked: StartRequest) -> Attempted:
         """Run the first turn in a new run directory; RefusedError and EnvironmentFailed come before that."""
-        _check_text("prompt", prompt)
-        installed = find_engine(engine, self.data, self.stop)
+        _check_text("prompt", asked.prompt)
+        installed, cwd = find_engine(asked.engine, self.data, self.stop), asked.cwd
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
-        contract = self.safe(installed.contract, mode, prompt, cwd, workspace, {})
         built = first_turn(
-            contract, prompt, mode, options=args, model=model, workspace=workspace, allow_file_marks=True
+            self.safe(installed.contract, asked.mode, asked.prompt, cwd, workspace, {}),
+            asked.prompt,
+            asked.mode,
+            options=asked.args,
+            model=asked.model,
+            workspace=workspace,
+            allow_file_marks=True,
         )
-        with self.data.new_run(engine) as (handle, directory), _naming(self.data, handle):
+        with self.data.new_run(asked.engine) as (handle, directory), _naming(self.data, handle):
             launch = LaunchSettings(
-                args=tuple(args),
-                mode=mode,
-                model=model,
+                args=asked.args,
+                mode=asked.mode,
+                model=asked.model,
                 cwd=(cwd or directory).absolute(),
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
-                unsafe_allowed=engine in self.trust.unsafe_engines,
+                unsafe_allowed=asked.engine in self.trust.unsafe_engines,
             )
-            record = handle_record.new(directory, engine, launch, prompt, state=State.RUNNING, turns=1)
+            record = handle_record.new(directory, asked.engine, launch, asked.prompt, state=State.RUNNING, turns=1)
             return self._attempt(record, installed, built)
 
     def resume(self, prefix: str, message: str) -> Attempted:

@@ -16,7 +16,7 @@ from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
-from turngate_reference.conversations.conversation import Attempted, Conversations
+from turngate_reference.conversations.conversation import Attempted, Conversations, StartRequest
 from turngate_reference.data_dir import data_dir
 from turngate_reference.trust_options import trust, trust_options
 
@@ -129,10 +129,11 @@ def start(  # noqa: PLR0913 - as it has options
     turngate start codex -- "-v or -q?" -- --add-dir docs
     """
     text, args = _prompt_and_options(words, from_file)
+    asked = StartRequest(engine, text, Mode(mode), model, cwd, args)
     return _converse(
         asked_dir,
         as_json,
-        lambda conversations: conversations.start(engine, text, Mode(mode), model=model, cwd=cwd, args=args),
+        lambda conversations: conversations.start(asked),
         trust(allow_unsafe, trust_workspace),
         allow_file_marks=allow_file_marks,
     )
