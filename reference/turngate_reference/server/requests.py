@@ -54,7 +54,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return convert(_DEFAULTS | body, cls, strict=False)
 
 
-class Launch(RunRequest, frozen=True, kw_only=True, omit_defaults=True):
+class RunLaunch(RunRequest, frozen=True, kw_only=True, omit_defaults=True):
     """A request that was checked, as its run is launched on every turn.
 
     `trusted_workspace` and `unsafe_allowed` say what the operator allows although turngate can't make it safe.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from turngate import Mode
-from turngate_reference.server.requests import IdempotencyKey, Launch, ReplyRequest, RunRequest
+from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunLaunch, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
@@ -31,10 +31,10 @@ FULL = {
 }
 
 
-def stored(folder: Path, text: str) -> tuple[Launch, str]:
+def stored(folder: Path, text: str) -> tuple[RunLaunch, str]:
     """Return a launch read from a row whose JSON is `text`, and the JSON that this version writes for it."""
     store = Store(folder / "turngate.db")
-    first = Launch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=1)
+    first = RunLaunch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=1)
     with store.writing() as connection:
         runs.insert(connection, "first", folder / "run-1", first)
         connection.execute("UPDATE runs SET request_json = ?", (text,))

@@ -24,7 +24,7 @@ from turngate_reference.server.orchestrator.headless import first_prompt, reply_
 from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
 from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
-from turngate_reference.server.requests import Launch, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ReplyRequest, RunLaunch, RunRequest
 from turngate_reference.server.store.runs import Run, StoredQuestion, own_cwd
 
 
@@ -41,14 +41,14 @@ class Admission(Struct, frozen=True):
     server_env: Mapping[str, str]
     trust: Trust = NO_TRUST
 
-    def launch(self, request: RunRequest) -> tuple[Launch, Path | None]:
+    def launch(self, request: RunRequest) -> tuple[RunLaunch, Path | None]:
         """Return the launch of a run and its workspace (None: its own); ApiError if it is known to fail."""
         workspace = resolved_workspace(request.workspace, self.workspace_root) if request.workspace else None
         if request.output_schema is not None:
             self._check_schema(request.output_schema)
         engine = self._engine(request.engine)
         self._check_engine(request, engine, workspace)
-        launch = Launch(
+        launch = RunLaunch(
             **structs.asdict(request),
             trusted_workspace=workspace is not None and self.trust.trusts(workspace),
             unsafe_allowed=request.engine in self.trust.unsafe_engines,

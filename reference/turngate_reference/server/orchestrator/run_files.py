@@ -19,7 +19,7 @@ from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
-from turngate_reference.server.requests import Launch
+from turngate_reference.server.requests import RunLaunch
 from turngate_reference.server.store.runs import Run, own_cwd
 from turngate_reference.states import State
 
@@ -33,7 +33,7 @@ class Records:
     data: DataDir
 
     @contextmanager
-    def created(self, launch: Launch, workspace: Path | None) -> Iterator[tuple[str, Path]]:
+    def created(self, launch: RunLaunch, workspace: Path | None) -> Iterator[tuple[str, Path]]:
         """Make the directory and the record of a run; return its handle and directory. An error leaves neither.
 
         EnvironmentFailed if they can't be made.
@@ -97,7 +97,7 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
     )
 
 
-def _new(directory: Path, launch: Launch, cwd: Path) -> HandleRecord:
+def _new(directory: Path, launch: RunLaunch, cwd: Path) -> HandleRecord:
     settings = LaunchSettings(
         args=launch.engine_options,
         mode=launch.execution_mode,

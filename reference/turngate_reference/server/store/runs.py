@@ -15,7 +15,7 @@ from msgspec import Struct
 from turngate import Mode
 from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
-from turngate_reference.server.requests import Launch
+from turngate_reference.server.requests import RunLaunch
 from turngate_reference.server.store.database import Store
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
 
@@ -92,7 +92,7 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
     """A run with all its columns."""
 
     run_directory: Path
-    launch: Launch
+    launch: RunLaunch
     recovery: dict[str, Any] | None
     process: ProcessNote | None
     final_data: Any
@@ -173,7 +173,7 @@ Row = TypeVar("Row", bound=Struct)
 
 
 def insert(
-    connection: sqlite3.Connection, handle: str, directory: Path, launch: Launch, workspace: Path | None = None
+    connection: sqlite3.Connection, handle: str, directory: Path, launch: RunLaunch, workspace: Path | None = None
 ) -> Run:
     """Add a run in state `queued`, at the end of the queue; the name of its directory is its id."""
     at = now()

@@ -6,12 +6,12 @@ import pytest
 
 from turngate import Mode
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.requests import IdempotencyKey, Launch
+from turngate_reference.server.requests import IdempotencyKey, RunLaunch
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 
-LAUNCH = Launch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
+LAUNCH = RunLaunch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
 SCOPE = "POST /v1/runs"
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from turngate import Mode
-from turngate_reference.server.requests import Launch
+from turngate_reference.server.requests import RunLaunch
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run
 
-LAUNCH = Launch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
+LAUNCH = RunLaunch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
 
 
 def stored(tmp_path: Path, workspace: Path | None = None, **columns: object) -> Run:
