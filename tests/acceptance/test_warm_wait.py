@@ -42,7 +42,7 @@ def test_every_turn_has_the_conversation_however_it_was_delivered(
         env.turn(run_id, "killed")
         again = LIVING if real[0].sticky.loads_headless else NEW
         env.turn(run_id, "again")
-        env.server_env.server.warm.finish(run_id)
+        env.server_env.server.kept.finish(run_id)
         for name, value in env.server_env.settings.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("TURNGATE_DATA_DIR", str(env.server_env.settings.data.root))

@@ -7,7 +7,7 @@ from typing import Any
 
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import headless
-from turngate_reference.server.orchestrator.warm_turn import WarmTurn
+from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
 
@@ -54,13 +54,13 @@ def _no_idempotency() -> None:
 
 def _no_fallback() -> None:
     """Fail a turn whose kept process is gone, even if that has got nothing of the prompt."""
-    lost = WarmTurn._lost
+    lost = KeptTurn._lost
 
-    def fails(turn: WarmTurn, delivery: Any, why: str) -> Any:
-        delivery.is_made = True
-        return lost(turn, delivery, why)
+    def fails(turn: KeptTurn, why: Any) -> Any:
+        turn.is_made = True
+        return lost(turn, why)
 
-    WarmTurn._lost = fails  # type: ignore[method-assign, assignment]
+    KeptTurn._lost = fails  # type: ignore[method-assign, assignment]
 
 
 SABOTAGES: dict[str, Callable[[], None]] = {

@@ -11,23 +11,20 @@ from tempfile import TemporaryFile
 from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.data_dir import DataDir, RunningServer, locked
-from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.kept_loss import KeptLosses
+from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
-from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
 from turngate_reference.server.sticky.session import StickyHost
-from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import State
 
 SLOTS = 4
 # limits for schema checks: how many requests may wait (far fewer than there are threads), and for how many seconds
@@ -93,20 +90,14 @@ class Server:
         # two, so that requests do not hold up turns
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
         self.results = SchemaChecker(DATA_SECONDS)
-        host = StickyHost()
-        self.warm = WarmProcesses(
-            host, self._process_gone, self.dispatcher.kick, settings.warm_memory, has_reply=self._is_queued
-        )
-        self._sticky = StickyRuns(
-            self.store, self._records, host, self.dispatcher.release, settings.observe, self.results.data_flaw
-        )
+        losses, slots = KeptLosses(self.store, self._records), self.dispatcher
+        self.kept = KeptProcesses(StickyHost(), losses, slots.release, slots.kick, settings.warm_memory)
         self._runner = TurnRunner(
             self.store,
             self._records,
             self.engines,
             profiles,
-            self._sticky,
-            self.warm,
+            self.kept,
             self.results.data_flaw,
             settings.env,
             settings.pass_env,
@@ -123,8 +114,7 @@ class Server:
             self.engines,
             admission,
             self.dispatcher,
-            self._sticky,
-            self.warm,
+            self.kept,
         )
 
         self._watch = threading.Thread(
@@ -142,7 +132,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.warm.has_room, self.warm.end)
+        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.kept.has_room, self.kept.end)
         self._watch.start()
         self._started = True
 
@@ -163,14 +153,6 @@ class Server:
             return f"the data directory can't be written: {error.strerror}"
         return ""
 
-    def _process_gone(self, run_id: str, tag: str) -> None:
-        with self.store.writing() as connection:
-            transitions.forget_process(connection, run_id, tag)
-
-    def _is_queued(self, run_id: str) -> bool:
-        run = runs.find(self.store, run_id)
-        return run is not None and run.state is State.QUEUED
-
     @property
     def ready(self) -> bool:
         """Whether the server accepts and works on runs."""
@@ -183,10 +165,9 @@ class Server:
         self._runner.closing.set()
         self.schemas.close()
         self.results.close()
-        self.warm.end_all()  # first, since turns that end may wait for the store
+        self.kept.end_all()  # first, since turns that end may wait for the store
         self.dispatcher.close()
-        self.warm.close()
-        self._sticky.close()
+        self.kept.close()
         if self._watch.ident is not None:
             self._watch.join()
         self.engines.close()

@@ -1,12 +1,17 @@
 """Helpers for a server whose Codex is a fake sticky process."""
 
+import threading
 import time
+from functools import partial
 from typing import Any
 
 from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
+from turngate_reference.server.orchestrator.kept_processes import KeptProcess
+from turngate_reference.server.sticky.events import AgentText
+from turngate_reference.server.store import runs
 
 
 def put_engine(server_env: ServerEnv) -> None:
@@ -20,18 +25,46 @@ def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: An
 
 
 def pid_of(server_env: ServerEnv, run_id: str) -> int:
-    """Return the process id of a run."""
-    process = server_env.run(run_id).process
-    assert process
-    assert process.pid
-    return process.pid
+    """Return the process id of a run, once it is known."""
+    store = server_env.server.store
+
+    def known() -> int | None:
+        process = server_env.run(run_id).process
+        return process.pid if process else None
+
+    with store._changed:
+        pid = store._changed.wait_for(known, PATIENCE)
+    assert pid
+    return pid
 
 
 def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
-    """Let the deadlines of sticky runs come this much earlier, instead of waiting for them."""
-    inbox = server_env.server._sticky._inbox
-    inbox._due.timefunc = lambda: time.monotonic() + seconds
-    inbox.put("no run", lambda: None)  # so that its thread looks at the clock
+    """Let the present deadlines of sticky runs come this much earlier, instead of waiting for them."""
+    kept, store = server_env.server.kept, server_env.server.store
+    for process in list(kept._processes.values()):
+        run = server_env.run(process.run_id)
+        question = runs.question(store, run.pending_interaction_id or "")
+        if question and question.request_id is None:
+            with kept._changed:
+                assert kept._changed.wait_for(partial(_waits, process), PATIENCE)
+        else:
+            # the turn has set its deadline once it handles a later event
+            process.events.put(AgentText("the clock moves"))
+            with store._changed:
+                assert store._changed.wait_for(partial(_has_text, server_env, run.run_id), PATIENCE)
+    for timefunc in (kept._inbox._due.timefunc, lambda: time.monotonic() + seconds):
+        done = threading.Event()
+        kept._inbox._due.timefunc = timefunc
+        kept._inbox.put("no run", done.set)  # so that its thread looks at the clock
+        assert done.wait(PATIENCE)
+
+
+def _waits(process: KeptProcess) -> bool:
+    return process.waits or process.is_gone
+
+
+def _has_text(server_env: ServerEnv, run_id: str) -> bool:
+    return any(event.type == "text" for event in runs.events(server_env.server.store, run_id, 0, 1000))
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

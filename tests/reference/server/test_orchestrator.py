@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate_reference.server.orchestrator import sticky_runs, transitions
+from turngate_reference.server.orchestrator import kept_turn, transitions
 from turngate_reference.server.store import database, runs
 from turngate_reference.states import State
 
@@ -30,12 +30,12 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
 def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn that ended while the database was locked counts, even if its process has died since."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
-    host, is_locked = server_env.server._sticky._host, threading.Event()
+    host, is_locked = server_env.server.kept.host, threading.Event()
     prompt = host.prompt
 
-    def prompt_when_locked(run_id: str, text: str) -> None:
+    def prompt_when_locked(run_id: str, text: str, **more: bool) -> None:
         assert is_locked.wait(PATIENCE)
-        prompt(run_id, text)
+        prompt(run_id, text, **more)
 
     monkeypatch.setattr(host, "prompt", prompt_when_locked)
     run_id = create(server_env, f"say {final(x=1)}")
@@ -57,7 +57,7 @@ def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pyt
     assert slots_are_free(server_env)
 
 
-@pytest.mark.parametrize("place", ["decide_sticky", "reply_prompt", "first_prompt", "ask"])
+@pytest.mark.parametrize("place", ["decide_kept", "reply_prompt", "first_prompt", "ask"])
 def test_whatever_a_handler_raises_ends_the_run(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -69,11 +69,11 @@ def test_whatever_a_handler_raises_ends_the_run(
     run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "act" if place == "ask" else "say x")
     if place == "reply_prompt":
         question = server_env.question(run_id)
-    target = transitions if place == "ask" else sticky_runs
+    target = transitions if place == "ask" else kept_turn
     monkeypatch.setattr(target, "ask_permission" if place == "ask" else place, broken)
     if place == "reply_prompt":
         server_env.reply(run_id, question)
-    assert server_env.failed(run_id) == {"code": "ORCHESTRATOR_ERROR", "detail": "OverflowError('too much')"}
+    assert server_env.failed(run_id) == {"code": "ORCHESTRATOR_ERROR", "detail": "OverflowError: too much"}
     assert slots_are_free(server_env)
     assert server_env.run(run_id).process is None
 
@@ -86,7 +86,7 @@ def test_a_process_that_can_not_be_opened_frees_its_slot(
     def broken(*_args: object) -> None:
         raise RuntimeError("no loop")
 
-    monkeypatch.setattr(server_env.server._sticky._host, "open", broken)
+    monkeypatch.setattr(server_env.server.kept.host, "open", broken)
     assert server_env.failed(create(server_env, "say x"))["code"] == "ORCHESTRATOR_ERROR"
     assert slots_are_free(server_env)
 

@@ -16,7 +16,6 @@ from tests.reference import cli_env as d
 from tests.reference.caller import Answer, Caller
 from tests.reference.cli_env import CliEnv
 from tests.reference.server import sticky_env
-from tests.reference.server.orchestrator.test_run_inbox import settle
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
 from tests.reference.server.test_cli import ServeProcess
@@ -25,6 +24,7 @@ from tests.reference.server_env import ServerEnv, final
 from tests.reference.wire import served
 from turngate_reference.server import app
 from turngate_reference.server.output_schema import worker
+from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.states import State
 
 HOSTILE = {"engine": "codex", "prompt": "x", "output_schema": hostile.doubling()}
@@ -150,19 +150,14 @@ def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> Non
     assert reopened.results.pid is None
 
 
-def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: ServerEnv) -> None:
+def test_the_death_of_a_sticky_process_does_not_change_the_result(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A turn that has ended counts even if its process dies while its data is checked."""
     sticky_env.put_engine(server_env)
-    server = server_env.open()
+    entered, leave = held_checks(monkeypatch)
+    server_env.open()
     run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
-    entered, leave, data_flaw = threading.Event(), threading.Event(), server._sticky._data_flaw
-
-    def held(final_data: object, schema: dict[str, object]) -> str | None:
-        entered.set()
-        assert leave.wait(PATIENCE)
-        return data_flaw(final_data, schema)
-
-    server._sticky._data_flaw = held
     assert entered.wait(PATIENCE)
     process = psutil.Process(sticky_env.pid_of(server_env, run_id))
     process.kill()
@@ -173,30 +168,36 @@ def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: Se
     assert sticky_env.slots_are_free(server_env)
 
 
-def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process(server_env: ServerEnv) -> None:
+def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is canceled once its idle process is gone, and its slot is free then."""
     sticky_env.put_engine(server_env)
+    entered, leave = held_checks(monkeypatch)
     server = server_env.open()
+    with HeldEnd(server.kept.host) as end:
+        run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
+        assert entered.wait(PATIENCE)
+        pid = sticky_env.pid_of(server_env, run_id)
+        server.commands.cancel(run_id)
+        leave.set()
+        assert end.asked.wait(PATIENCE)
+        assert server_env.run(run_id).state is State.RUNNING
+    server_env.wait(run_id, State.CANCELED)
+    assert not is_running(pid)
+    assert sticky_env.slots_are_free(server_env)
+
+
+def held_checks(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Let each check of data set the first event, and wait for the second; it finds no flaw."""
     entered, leave = threading.Event(), threading.Event()
 
     def held(*_: object) -> None:
         entered.set()
         assert leave.wait(PATIENCE)
 
-    server._sticky._data_flaw = held
-    with HeldEnd(server.warm.host):
-        run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
-        assert entered.wait(PATIENCE)
-        pid = sticky_env.pid_of(server_env, run_id)
-        server.commands.cancel(run_id)
-        leave.set()
-        sticky = server._sticky._runs[run_id]
-        sticky.judge.submit(lambda: None).result(PATIENCE)
-        settle(server._sticky._inbox)
-        assert server_env.run(run_id).state is State.RUNNING
-    server_env.wait(run_id, State.CANCELED)
-    assert not is_running(pid)
-    assert sticky_env.slots_are_free(server_env)
+    monkeypatch.setattr(SchemaChecker, "data_flaw", held)
+    return entered, leave
 
 
 def in_a_check(cli_env: CliEnv) -> tuple[ServeProcess, list[psutil.Process]]:

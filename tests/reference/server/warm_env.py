@@ -67,7 +67,7 @@ class WarmEnv:
     def until_cold(self, run_id: str) -> None:
         """Wait until a run has no process any more."""
         self.until(run_id, lambda run: run.process is None)
-        assert not self.server_env.server.warm.has_process(run_id)
+        assert not self.server_env.server.kept.has_process(run_id)
 
     def last_request(self) -> str:
         """Return the last request to the model."""

@@ -21,8 +21,7 @@ from turngate_reference.engine.lookup import InstalledEngine, contract_for
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
-from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
-from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
+from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process, no_warm_wait
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.requests import ReplyRequest, RunLaunch, RunRequest
 from turngate_reference.server.store.runs import Run, StoredQuestion, own_cwd
@@ -177,7 +176,7 @@ def _check_warm_wait(contract: EngineContract, request: RunRequest, place: Path)
     why = no_warm_wait(contract, request, place)
     if request.execution_mode is not Mode.INTERACTIVE or request.interactive_profile == STICKY:
         why = "it is for interactive runs without a sticky process"
-    if why is not None:
+    if why:
         raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
 
 

@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from turngate import EnvironmentFailed, Outcome
+from turngate import EnvironmentFailed
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
@@ -12,9 +12,8 @@ from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
-from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -34,8 +33,7 @@ class Commands:
     engines: Engines
     admission: Admission
     dispatcher: Dispatcher
-    sticky: StickyRuns
-    warm: WarmProcesses
+    kept: KeptProcesses
 
     def create(self, request: RunRequest, key: IdempotencyKey | None) -> dict[str, Any]:
         """Queue a new run; ApiError says why it is refused."""
@@ -81,12 +79,15 @@ class Commands:
             question = runs.question_in(connection, reply.interaction_id)
             self.admission.check_reply(run, question, reply, engine)
             transitions.take_reply(connection, run, reply.response, permission=question.request_id is not None)
-            answer = _accepted(runs.get(connection, run_id)) | {"interaction_id": reply.interaction_id}
+            run = runs.get(connection, run_id)
+            answer = _accepted(run) | {"interaction_id": reply.interaction_id}
             once.keep(connection, run_id, answer)
-        if answer["state"] == State.QUEUED:
+        if run.state is State.QUEUED:
             self.dispatcher.kick()
+        elif question.request_id is not None:
+            self.kept.replied(run_id, question.request_id, reply.response)
         else:
-            self.sticky.replied(run_id, question, reply.response)
+            self.dispatcher.proceed(run)
         return answer
 
     def cancel(self, run_id: str) -> dict[str, Any]:
@@ -94,35 +95,32 @@ class Commands:
 
         If it keeps a process between two turns, this returns when that is gone.
         """
-        self._end_kept(run_id)
-        seconds, turn_ended = self.sticky.seconds(run_id), False
+        self._end_warm(run_id)
+        seconds = self.kept.seconds(run_id)
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
                 raise ApiError("RUN_ENDED", f"the run has already {run.state}", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
                 canceled = Decision(Cause.CANCELED)
-                turn_ended = transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
+                transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
             elif run.state is State.RUNNING and not run.cancel_requested:
                 runs.change(connection, run_id, cancel_requested=1)
                 runs.add_event(connection, run_id, "cancel.requested", {})
             run = runs.get(connection, run_id)
             if run.state is State.CANCELED:  # before the commit: whoever reads the new state finds the record
                 self.records.keep(run, run.state, run.session)
-        if turn_ended:
-            self.sticky.observe(run.engine, Outcome.ERROR, seconds)
         self.dispatcher.stop(run_id)
-        self.sticky.end(run_id)
-        self.warm.end(run_id)
+        self.kept.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
-    def _end_kept(self, run_id: str) -> None:
-        """End the process of a run that is between two turns, and return when it is gone."""
-        while self.warm.has_process(run_id):
+    def _end_warm(self, run_id: str) -> None:
+        """End the warm process of a run that is between two turns, and return when it is gone."""
+        while self.kept.has_process(run_id):
             run = runs.find(self.store, run_id)
-            if run is None or run.state is State.RUNNING or run.state in ENDED:
+            if run is None or run.needs_process or run.state is State.RUNNING or run.state in ENDED:
                 return
-            self.warm.finish_waiting(run_id, BETWEEN_TURNS_SECONDS)
+            self.kept.finish_waiting(run_id, BETWEEN_TURNS_SECONDS)
 
     def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
         """Return the engine that a reply would resume; None if there is none or it is no longer known."""

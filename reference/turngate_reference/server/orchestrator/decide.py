@@ -96,15 +96,13 @@ def _decide_final(final_data: Any, output_schema: dict[str, Any] | None, data_fl
     return Decision(Cause.FINISHED, final_data=final_data)
 
 
-def decide_sticky(
-    run: Run, final_text: str | None, failure: str | None, *, declined: bool, data_flaw: DataFlaw
+def decide_kept(
+    run: Run, final_text: str | None, *, declined: bool, data_flaw: DataFlaw
 ) -> tuple[Decision, TurnResult]:
-    """Decide after a turn of a sticky process.
+    """Decide after a turn of a kept process that reported no failure.
 
     Some engines end a turn without a text when the user has declined an action.
     """
-    if failure is not None or (final_text is None and not declined):
-        return failed(RunErrorCode.ENGINE_FAILED, failure or "the engine returned no answer"), TurnResult()
     result = read_answer(final_text or "", run.mode)
     if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import TurnResult, failed
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import ProcessNote, Run
 from turngate_reference.states import RunErrorCode
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class Dispatcher:
         # keyed by the claim's tag: a run may be claimed again while the thread of its last turn is still ending
         self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._wake = threading.Event()
         self._released = threading.Condition(self._lock)
         self._closing = threading.Event()
@@ -53,7 +53,8 @@ class Dispatcher:
     ) -> None:
         """Start processing the queue.
 
-        `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`.
+        `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`, and the next
+        turn in it begins with `proceed`.
         `unsettled` picks, from the names of engines, those whose interactive runs must not start yet. `has_room` says
         whether the first of some queued runs may start, from the number of free slots and the runs that hold the
         others. Call `kick` when one of these changes. `end_kept` ends the process that a run has kept, if any, without
@@ -75,11 +76,22 @@ class Dispatcher:
         for stop in stops:
             stop.set()
 
-    def release(self, run: Run) -> None:
-        """Free the slot that was taken with the claim of a run; no process of that claim is left."""
-        self._release(run.process.tag if run.process else "")
+    def proceed(self, run: Run) -> None:
+        """Run the next turn of a run whose sticky process holds its slot, and whose reply has begun that turn."""
+        tag = run.process.tag if run.process else ""
+        try:
+            with self._lock:
+                if not self._closing.is_set():
+                    self._start(run, tag, self._held[tag][1])
+                    return
+            decision = INTERRUPTED
+        except Exception as error:
+            log.exception("%s can't continue", run.run_id)
+            decision = _not_started(error)
+        self._fail(run, decision, run.process)
 
-    def _release(self, tag: str) -> None:
+    def release(self, tag: str) -> None:
+        """Free the slot that was taken with a claim; no process of that claim is left."""
         with self._lock:
             self._held.pop(tag, None)
             self._released.notify_all()
@@ -135,24 +147,25 @@ class Dispatcher:
             run = transitions.claim(self._store, tag, held_back, run_id)
         finally:
             if run is None:
-                self._release(tag)
+                self.release(tag)
         if run is None:
             return
         try:
             self._start(run, tag, stop)
         except Exception as error:
-            self._release(tag)
-            why = f"its turn could not be started: {type(error).__name__}: {error}"
-            kept = run.process.kept if run.process else None
-            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0, process=kept)
-            outbox, wait = Outbox(self._store), self._closing.wait
-            transitions.end_turn_eventually(outbox, self._records, run, decision, result, wait)
-            self._end_kept(run.run_id)
+            self.release(tag)
+            self._fail(run, _not_started(error), run.process.kept if run.process else None)
             raise
         # a cancel between the claim and this had nothing to stop
         current = runs.find(self._store, run.run_id)
         if current is not None and current.cancel_requested:
             stop.set()
+
+    def _fail(self, run: Run, decision: Decision, left: ProcessNote | None) -> None:
+        """End a turn that has no thread, and the process that the run has kept."""
+        outbox, result = Outbox(self._store), TurnResult(0.0, process=left)
+        transitions.end_turn_eventually(outbox, self._records, run, decision, result, self._closing.wait)
+        self._end_kept(run.run_id)
 
     def _start(self, run: Run, tag: str, stop: Stop) -> None:
         thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
@@ -173,4 +186,9 @@ class Dispatcher:
             with self._lock:
                 self._threads.discard(threading.current_thread())
             if done:
-                self.release(run)
+                self.release(run.process.tag if run.process else "")
+
+
+def _not_started(error: Exception) -> Decision:
+    why = f"its turn could not be started: {type(error).__name__}: {error}"
+    return failed(RunErrorCode.ORCHESTRATOR_ERROR, why)

@@ -20,8 +20,7 @@ from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
-from turngate_reference.server.orchestrator import warm_wait
-from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Memo, Profiles, no_sticky_process
+from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Memo, Profiles, no_sticky_process, warm_wait
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0
@@ -178,7 +177,7 @@ class Engines:
             "verified_detail": verified and verified.detail,
             "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
             "sticky": _sticky(contract, simulated=simulated),
-            "warm_wait": warm_wait.described(contract),
+            "warm_wait": warm_wait(contract),
             "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
             "help_missing": [*self._profiles.help_missing(engine)] if engine else [],
             "last_probe": last

@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 from msgspec import structs
 
 from turngate import (
+    EngineContract,
+    EngineSessionHandle,
     EnvironmentFailed,
     Invocation,
     Mode,
@@ -28,12 +31,12 @@ from turngate import (
 from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
+from turngate.turn.session_id import unfamiliar
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
-from turngate_reference.server.orchestrator.sessions import stored_session
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
@@ -78,6 +81,10 @@ class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a faul
     def __init__(self, code: RunErrorCode, detail: str) -> None:
         super().__init__(detail)
         self.decision = failed(code, detail)
+
+
+class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
+    """The run of a turn has ended, and its turn with it, while it waited for the user's permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +205,27 @@ class HeadlessTurn:
         return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, seen)
 
 
+def stored_session(contract: EngineContract, session_id: str, turn_index: int) -> dict[str, Any]:
+    """Return what the store keeps of a session id that was first seen in a turn, in the shape of `SessionHandle`.
+
+    A `note` says that the id doesn't look like those that the contract knows. It is resumed all the same.
+    """
+    handle = EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, turn_index)
+    difference = unfamiliar(contract.handle, session_id)
+    note = {"note": f"the session id has an unfamiliar shape: {difference}"} if difference else {}
+    return structs.asdict(handle) | note
+
+
 def complete(
     outbox: Outbox,
     records: Records,
     run: Run,
-    turn: Callable[[], tuple[Decision, TurnResult] | None],
+    turn: Callable[[], tuple[Decision, TurnResult]],
     wait: Callable[[float], bool],
     left: Callable[[], ProcessNote | None] = lambda: None,
     end_left: Callable[[], None] = lambda: None,
-) -> TurnResult | None:
-    """Run a claimed turn and save its result, success or failure; None if `turn` has handed it over.
+) -> TurnResult:
+    """Run a claimed turn and save its result, success or failure.
 
     `outbox` holds the unwritten data of the turn, and is closed. `wait` waits some seconds if the store can't
     be written, and returns whether to give up. `left` returns the note of the process that the turn has left, and
@@ -215,9 +233,10 @@ def complete(
     """
     start = time.monotonic()
     try:
-        if (ended := turn()) is None:
-            return None
-        decision, result = ended
+        decision, result = turn()
+    except RunHasEnded:
+        outbox.close()
+        return TurnResult(time.monotonic() - start)
     except TurnFailed as early:
         decision, result = early.decision, TurnResult()
     except Exception as error:

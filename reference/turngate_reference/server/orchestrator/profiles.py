@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from turngate import EngineContract, EnvironmentFailed, Stop
+from turngate import EngineContract, EnvironmentFailed, Mode, RefusedError, Stop
+from turngate.argv import build
 from turngate.contract.launch import HelpPage
 from turngate.contract.session_ids import filled, slots
 from turngate.contract.verdict import profile
@@ -23,6 +24,7 @@ from turngate.process.executable import PrintedText, printed
 from turngate.process.launch import refuse_in_critical
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced
+from turngate_reference.server.requests import RunRequest
 
 FAILURES_KEPT = 60.0
 T = TypeVar("T")
@@ -189,6 +191,32 @@ def no_sticky_process(contract: EngineContract) -> str:
         return "the contract defines no transport for a sticky process"
     if sticky.interactive is None:
         return f"the contract doesn't define how it asks for permission over {sticky.transport}"
+    return ""
+
+
+def _no_proof(contract: EngineContract) -> str:
+    """Return why no resumable run of a release can keep its process between turns; empty if one can."""
+    if contract.sticky.warm is not None:
+        return ""
+    release = f"{contract.engine} {contract.version}" if contract.version else contract.engine
+    return f"the contract doesn't show that {release} can resume the sessions of a process that stays"
+
+
+def warm_wait(contract: EngineContract) -> dict[str, Any]:
+    """Describe whether runs of a release can keep their processes, in the shape of `Engine` in `openapi.yaml`."""
+    why, again = _no_proof(contract), contract.sticky.loads_headless
+    detail = why or f"headless turns resume its sessions; it {'loads' if again else 'can load none of'} theirs"
+    return {"supported": not why, "again": again, "detail": detail}
+
+
+def no_warm_wait(contract: EngineContract, launch: RunRequest, workspace: Path) -> str:
+    """Return why a resumable run with this request can't keep its process between turns; empty if it can."""
+    if why := _no_proof(contract):
+        return why
+    try:
+        build.sticky_options(contract, Mode.INTERACTIVE, launch.engine_options, launch.model, workspace, warm=True)
+    except RefusedError as refused:
+        return str(refused)
     return ""
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from turngate import Interaction, Mode
-from turngate_reference.handle_record import now
+from turngate_reference.handle_record import after, now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
@@ -120,14 +120,12 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> 
     )
 
 
-def end_turn(
-    store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any
-) -> State | None:
+def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult) -> State | None:
     """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
 
-    None: nothing has changed, since a run is canceled only once the process that `result` names has ended. `columns`
-    are further columns of the run, written in the same transaction.
+    None: nothing has changed, since a run is canceled only once the process that `result` names has ended.
     """
+    columns: dict[str, Any] = {}
     # write the record first: whoever reads the new state finds the record, and no next turn has started
     current = runs.find(store, run.run_id) or run
     records.keep(current, decision.state, result.session or current.session)
@@ -144,6 +142,8 @@ def end_turn(
             columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
         if decision.state in ENDED:
             columns["ended_at"] = now()
+        if decision.state is State.WAITING_USER and current.is_sticky:
+            columns["wait_deadline_at"] = after(current.timeout)
         columns |= {
             "error": decision.error,
             "final_data": decision.final_data,
@@ -226,8 +226,8 @@ def drop_permission(store: Store, run_id: str) -> None:
 
 def end_run(
     connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float | None = None, **columns: Any
-) -> bool:
-    """End a run outside of its turn; True if its turn had not ended, since it was asking for permission."""
+) -> None:
+    """End a run outside of its turn, and its turn, too, if that asks for permission and has lasted `seconds`."""
     in_turn = connection.execute(
         "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
     ).fetchone()
@@ -244,7 +244,6 @@ def end_run(
         ended_at=now(),
         **columns,
     )
-    return bool(in_turn)
 
 
 def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:

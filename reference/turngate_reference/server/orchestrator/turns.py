@@ -1,4 +1,4 @@
-"""Runs the turns that the server has claimed, in a separate process each or in a sticky one."""
+"""Runs the turns that the server has claimed, in a separate process each or in a kept one."""
 
 import sqlite3
 import threading
@@ -16,12 +16,11 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
-from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
+from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy
+from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.kept_turn import KeptTurn, NotDelivered
+from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process, no_warm_wait
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
-from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
-from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
-from turngate_reference.server.orchestrator.warm_turn import WarmTurn
-from turngate_reference.server.orchestrator.warm_wait import no_warm_wait
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
@@ -42,8 +41,7 @@ class TurnRunner:
     records: Records
     engines: Engines
     profiles: Profiles
-    sticky: StickyRuns
-    warm: WarmProcesses
+    kept: KeptProcesses
     data_flaw: DataFlaw
     server_env: Mapping[str, str]
     pass_env: tuple[str, ...] = ()
@@ -62,21 +60,24 @@ class TurnRunner:
                 run,
                 lambda: self._turn(run, stop, outbox),
                 self.closing.wait,
-                lambda: self.warm.note(run_id),
-                lambda: self.warm.finish(run_id),
+                lambda: self.kept.note(run_id),
+                lambda: self.kept.finish(run_id),
             )
+            is_free = self._settle_process(run_id)
         except BaseException:
-            self.warm.finish(run_id)
+            self.kept.finish(run_id)
+            if process := self.kept.find(run_id):
+                self.kept.drop(process)
             raise
-        if result is None:
-            return False
-        if result.process is not None or self.warm.has_process(run_id):
-            self._settle_process(run_id)
         self.observe(run.engine, result.outcome, result.seconds or 0.0)
-        return True
+        return is_free
 
-    def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult] | None:
-        """Run a turn to its end; None if a sticky process runs it."""
+    def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult]:
+        """Run a turn to its end."""
+        if run.is_sticky and (process := self.kept.find(run.run_id)):
+            # its engine may have been uninstalled meanwhile
+            turn = HeadlessTurn(outbox, run, process.engine, {}, text_events(outbox, run), self.data_flaw)
+            return self._kept_turn(turn, STICKY).play(self._reply(run), stop)
         try:
             engine = self.engines.find(run.engine)
         except EnvironmentFailed as lacking:
@@ -89,22 +90,20 @@ class TurnRunner:
                 reason = (run.profile or {})["reason"]
                 raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{lack}, which the run would need: {reason}")
         else:
-            reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
+            reply = self._reply(run)
         env = self._env(engine, run.locations)
         keeps = run.is_sticky and engine.contract.sticky.transport != "none"
         if why := self._unsafe(run, engine, env, kept=keeps):
             raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, why)
-        if keeps:
-            self.sticky.begin(run, engine, env)
-            return None
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
+        if keeps:
+            return self._kept_turn(turn, STICKY).play(reply, stop)
         if run.warm_wait_sec and self._unsafe(run, engine, env, kept=True):
             # a headless turn is safe, and a process that waits has the settings from its start
-            self.warm.finish(run.run_id)
+            self.kept.finish(run.run_id)
         elif run.warm_wait_sec:
-            ended = WarmTurn(turn, self.warm).play(reply, stop)
-            if ended is not None:
-                return ended
+            with suppress(NotDelivered):
+                return self._kept_turn(turn, WARM).play(reply, stop)
         return turn.conclude(turn.play(turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
@@ -130,24 +129,30 @@ class TurnRunner:
 
         return self._eventually(settle)
 
-    def _settle_process(self, run_id: str) -> None:
-        """Keep the process of a turn for the next one, or end it if the run has ended."""
-        run = None
+    def _kept_turn(self, turn: HeadlessTurn, policy: Policy) -> KeptTurn:
+        return KeptTurn(turn, self.kept, policy, self.closing.wait)
+
+    def _reply(self, run: Run) -> str:
+        """Return the reply that begins a turn."""
+        return self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
+
+    def _settle_process(self, run_id: str) -> bool:
+        """Keep the process of a turn for the next one, or end it if the run has ended; False if it holds the slot."""
+        process, run = self.kept.find(run_id), None
+        if process is None:
+            return True
         with suppress(sqlite3.Error):
             run = runs.find(self.store, run_id)
-        if run is None or run.state in ENDED:
-            self.warm.finish(run_id)
-        else:
-            self.warm.keep(run_id, run.warm_wait_sec)
-        if run is not None and run.process is not None and not self.warm.has_process(run_id):
-            # it may have ended before its note was written
-            tag = run.process.tag
-            with suppress(sqlite3.Error):
-                self._eventually(lambda: self._forget(run_id, tag))
-
-    def _forget(self, run_id: str, tag: str) -> None:
-        with self.store.writing() as connection:
-            transitions.forget_process(connection, run_id, tag)
+        if run is not None and run.state not in ENDED:
+            seconds = run.warm_wait_sec if process.policy.resumes else run.timeout
+            if self.kept.keep(process, seconds):
+                return process.policy.resumes
+        if not process.is_gone:  # else the next turn may have another one already
+            self.kept.finish(run_id)
+        is_settled = True
+        with suppress(sqlite3.Error):
+            is_settled = self._eventually(lambda: self.kept.is_settled(process))
+        return is_settled
 
     def _warm_wait(self, run: Run, engine: InstalledEngine) -> dict[str, Any]:
         """Return how long the run keeps its process after asking, and why the server's default doesn't apply."""

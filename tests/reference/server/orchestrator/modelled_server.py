@@ -2,34 +2,39 @@
 
 import queue
 import threading
+import uuid
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.patience import PATIENCE
 from turngate.contract import load
 from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.orchestrator import recovery
 from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
+from turngate_reference.server.orchestrator.headless import HeadlessTurn
+from turngate_reference.server.orchestrator.kept_loss import STICKY, KeptLosses
+from turngate_reference.server.orchestrator.kept_processes import KeptProcess, KeptProcesses
+from turngate_reference.server.orchestrator.kept_turn import KeptTurn
+from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
-from turngate_reference.server.orchestrator.warm_processes import WarmProcesses
+from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.output_schema.worker import data_flaw
-from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent
+from turngate_reference.server.sticky.events import AgentText, Gone, Opened, Prompted, StickyEvent
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State
 
 SLOTS, TIMEOUT = 2, 100
-STICKY = "sticky_process"
+NEEDS_PROCESS = "sticky_process"
 ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.169.0"))
 
 
@@ -45,9 +50,12 @@ class Host:
         self.listeners[run_id] = listener
         listener(Opened(1, 1.0, "t", ("app-server",)))
 
-    def prompt(self, run_id: str, _text: str) -> None:
-        """Count a prompt."""
+    def prompt(self, run_id: str, _text: str, *, checked: bool = False) -> None:
+        """Count a prompt, which arrives."""
+        assert not checked
         self.prompts.append(run_id)
+        if listener := self.listeners.get(run_id):
+            listener(Prompted())
 
     def decide(self, _run_id: str, _request_id: str, _option: str) -> None:
         """Record a decision."""
@@ -63,31 +71,33 @@ class Host:
             self.end(run_id)
 
 
-class Headless:
-    """Headless turns that end as a test says; turns of sticky runs are handed over."""
+@dataclass(frozen=True)
+class ModelledTurns(TurnRunner):
+    """Turns that end as a test says: those of sticky runs in a process of `Host`, all others without a process."""
 
-    def __init__(self, world: "ModelledServer") -> None:
-        self.world = world
-        self.ends: dict[str, queue.SimpleQueue[Decision]] = {}
+    ends: dict[str, queue.SimpleQueue[Decision]] = field(default_factory=dict)
+    passed: set[str] = field(default_factory=set)
 
-    def run(self, run: Run, stop: Stop) -> bool:
-        """Run a turn."""
+    def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult]:
         kind = run.launch.interactive_profile
-        with self.world.store.writing() as connection:
+        with self.store.writing() as connection:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
             run = runs.get(connection, run.run_id)
-        if kind == STICKY:
-            self.world.sticky.begin(run, ENGINE, {})
-            return False
+        if kind == NEEDS_PROCESS:
+            turn = HeadlessTurn(outbox, run, ENGINE, {}, self._pass, self.data_flaw)
+            reply = self._reply(run) if run.turn_index > 1 else None
+            return KeptTurn(turn, self.kept, STICKY, self.closing.wait).play(reply, stop)
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
         self.ends[run.run_id] = ended
         with stop.telling(ended) as already:  # type: ignore[arg-type]
             decision = None if already else ended.get(timeout=PATIENCE)
         session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
-        result = TurnResult(0.0, session=session)
-        decision = decision if isinstance(decision, Decision) else INTERRUPTED
-        transitions.end_turn(self.world.store, self.world.records, run, decision, result)
-        return True
+        return decision if isinstance(decision, Decision) else INTERRUPTED, TurnResult(0.0, session=session)
+
+    def _pass(self, marker: str) -> None:
+        with self.kept._changed:
+            self.passed.add(marker)
+            self.kept._changed.notify_all()
 
 
 class ModelledServer:
@@ -99,32 +109,29 @@ class ModelledServer:
         self.store = Store(folder / "turngate.db")
         self.records = Records(data)
         recovery.recover(self.store, self.records)
-        self.host, self.headless = Host(), Headless(self)
+        self.host = Host()
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
-        self.sticky = StickyRuns(
-            self.store,
-            self.records,
+        self.kept = KeptProcesses(
             self.host,  # type: ignore[arg-type]
+            KeptLosses(self.store, self.records),
             self.dispatcher.release,
-            lambda *_: None,
-            data_flaw,
-            now,
+            self.dispatcher.kick,
+            clock=now,
         )
-        self.warm = WarmProcesses(self.host, lambda *_: None, self.dispatcher.kick)  # type: ignore[arg-type]
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
-        admission = Admission(engines, SchemaChecker(1.0), data.runs, None, {})
-        self.commands = Commands(self.store, self.records, engines, admission, self.dispatcher, self.sticky, self.warm)
-        self.dispatcher.start(self.headless.run)
+        admission, profiles = Admission(engines, SchemaChecker(1.0), data.runs, None, {}), cast(Profiles, None)
+        self.turns = ModelledTurns(self.store, self.records, engines, profiles, self.kept, data_flaw, {})
+        self.commands = Commands(self.store, self.records, engines, admission, self.dispatcher, self.kept)
+        self.dispatcher.start(self.turns.run, has_room=self.kept.has_room, end_kept=self.kept.end)
 
     def settle(self) -> None:
         """Wait until all pending work is done."""
         # actions that are due run after the one that woke the thread, and may queue more
         for _ in range(3):
-            for sticky in list(self.sticky._runs.values()):
-                with suppress(RuntimeError):  # its process is gone
-                    sticky.judge.submit(lambda: None).result(PATIENCE)
+            for process in list(self.kept._processes.values()):
+                self._settle_turn(process)
             done = threading.Event()
-            self.sticky._inbox.put("", done.set)
+            self.kept._inbox.put("", done.set)
             assert done.wait(PATIENCE)
         (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
         after = int(newest["id"])
@@ -137,6 +144,25 @@ class ModelledServer:
                 assert self.store._changed.wait_for(self._have_begun, PATIENCE)
             self.settle()
 
+    def _settle_turn(self, process: KeptProcess) -> None:
+        """Wait until the turn in a process, if one uses it, has handled every event so far."""
+        kept, marker = self.kept, uuid.uuid4().hex
+        while marker not in self.turns.passed:
+            run = runs.find(self.store, process.run_id)
+            assert run
+            with kept._changed:
+                is_dropped = kept._processes.get(process.run_id) is not process
+                if is_dropped or (process.waits and run.state is not State.RUNNING):
+                    return
+                before = process.in_turn, process.events
+                if process.in_turn:
+                    process.events.put(AgentText(marker))
+                assert kept._changed.wait_for(lambda: self._moved_on(process, marker, before), PATIENCE)  # noqa: B023
+
+    def _moved_on(self, process: KeptProcess, marker: str, before: tuple[object, object]) -> bool:
+        is_dropped = self.kept._processes.get(process.run_id) is not process
+        return marker in self.turns.passed or is_dropped or (process.in_turn, process.events) != before
+
     def holding(self) -> list[Run]:
         """List the runs that must hold a slot."""
         with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
@@ -144,7 +170,8 @@ class ModelledServer:
 
     def _have_begun(self) -> bool:
         """Whether every process that a run needs has started."""
-        sticky = [run for run in runs.in_state(self.store, State.RUNNING) if run.launch.interactive_profile == STICKY]
+        running = runs.in_state(self.store, State.RUNNING)
+        sticky = [run for run in running if run.launch.interactive_profile == NEEDS_PROCESS]
         return all((run.process and run.process.pid) or run.cancel_requested for run in sticky)
 
     def _moved(self, after: int) -> bool:
@@ -152,6 +179,7 @@ class ModelledServer:
 
     def close(self) -> None:
         """Shut it down in order."""
+        self.turns.closing.set()
         self.dispatcher.close()
-        self.sticky.close()
+        self.kept.close()
         self.store.close()

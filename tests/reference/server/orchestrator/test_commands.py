@@ -194,7 +194,7 @@ def test_a_run_that_keeps_its_process_is_canceled_once_that_is_gone(closed_serve
         run_id, _ = env.ask()
         pid = env.pid(run_id)
         with ThreadPoolExecutor(1) as caller:
-            with HeldEnd(env.server_env.server.warm.host) as end:
+            with HeldEnd(env.server_env.server.kept.host) as end:
                 answer = caller.submit(env.server_env.server.commands.cancel, run_id)
                 assert end.asked.wait(PATIENCE)
                 assert env.server_env.run(run_id).state is State.WAITING_USER

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.patience import PATIENCE
-from tests.reference.server.orchestrator.modelled_server import SLOTS, STICKY, TIMEOUT, ModelledServer
+from tests.reference.server.orchestrator.modelled_server import NEEDS_PROCESS, SLOTS, TIMEOUT, ModelledServer
 from tests.reference.server_env import ASK, created, final, replied
 from turngate.model import Interaction
 from turngate_reference.server.api_errors import ApiError
@@ -96,7 +96,7 @@ class Interleavings(RuleBasedStateMachine):
         self.world.settle()
         for run in self._runs():
             step = run.state, run.turn_index, run.pending_interaction_id
-            if run.launch.interactive_profile == STICKY and self.since.get(run.run_id, ((), 0))[0] != step:
+            if run.launch.interactive_profile == NEEDS_PROCESS and self.since.get(run.run_id, ((), 0))[0] != step:
                 self.since[run.run_id] = step, self.now
 
     def _runs(self) -> list[Run]:
@@ -124,7 +124,7 @@ class Interleavings(RuleBasedStateMachine):
             return
         if run.run_id in self.world.host.listeners:
             self._end_sticky_turn(run, how)
-        elif ended := self.world.headless.ends.pop(run.run_id, None):
+        elif ended := self.world.turns.ends.pop(run.run_id, None):
             ended.put(ENDS[how])
             self._until(run.run_id, State.RUNNING)
             if how == "fail":
@@ -139,7 +139,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
     def turn_ends_while_asked(self, index: int, how: str) -> None:
         """A sticky engine ends its turn without waiting for its answer; between turns this has no effect."""
-        run = self._one(index, State.WAITING_USER, kind=STICKY)
+        run = self._one(index, State.WAITING_USER, kind=NEEDS_PROCESS)
         if run is None:
             return
         question = runs.question(self.world.store, run.pending_interaction_id or "")
@@ -156,7 +156,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(index=st.integers(0, 9))
     def engine_asks(self, index: int) -> None:
         """A sticky engine asks for permission."""
-        run = self._one(index, State.RUNNING, kind=STICKY)
+        run = self._one(index, State.RUNNING, kind=NEEDS_PROCESS)
         if run and (listener := self.world.host.listeners.get(run.run_id)):
             listener(PermissionAsked("1", "write?", ("accept", "decline"), {}))
 
@@ -210,7 +210,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(index=st.integers(0, 9))
     def process_dies(self, index: int) -> None:
         """A sticky process dies."""
-        run = self._one(index, State.RUNNING, State.WAITING_USER, kind=STICKY)
+        run = self._one(index, State.RUNNING, State.WAITING_USER, kind=NEEDS_PROCESS)
         if run and (listener := self.world.host.listeners.pop(run.run_id, None)):
             lost = self._has_asked(run)
             self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST if lost else RunErrorCode.ENGINE_FAILED)
@@ -314,7 +314,7 @@ TestInterleavings = Interleavings.TestCase
 def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
     """A run that asks a hundred times leaves one deadline, and none after it has ended."""
     world = ModelledServer(tmp_path, lambda: 0.0)
-    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
+    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
     run_id = created(world, request | {"session_timeout_sec": TIMEOUT})["run_id"]
     for number in range(50):
         world.settle()
@@ -323,8 +323,8 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
         (run,) = runs.in_state(world.store, State.WAITING_USER)
         replied(world, run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"})
     world.settle()
-    assert len(world.sticky._inbox._due.queue) == 1
+    assert len(world.kept._inbox._due.queue) == 1
     world.commands.cancel(run_id)
     world.settle()
-    assert world.sticky._inbox._due.empty()
+    assert world.kept._inbox._due.empty()
     world.close()

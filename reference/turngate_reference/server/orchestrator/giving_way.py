@@ -1,7 +1,13 @@
-"""Which runs may start, and which kept processes give way to them. A kept process uses a slot only while it is free."""
+"""Which runs may start, and which warm processes give way to them or to the memory limit.
 
-from collections.abc import Sequence
+A warm process uses a slot only while it is free; a sticky one holds the slot of its run, and is never asked.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +31,27 @@ def make_room(queued: Sequence[str], free: int, waiting: Sequence[str], ending: 
     too_many = max(0, len(others) + len(starting) - free)
     is_ready = bool(starting) and (starting[0] in waiting or free > len(waiting) + ending)
     return Room(is_ready, tuple(others[:too_many]))
+
+
+def beyond_memory(sizes: Iterable[tuple[str, int]], limit: int) -> list[str]:
+    """Return the runs whose processes don't fit a limit; `sizes` has each run's bytes, the shortest wait first."""
+    used, beyond = 0, []
+    for run_id, size in sizes:
+        used += size
+        if used > limit:
+            beyond.append(run_id)
+    return beyond
+
+
+def resident_memory(pid: int) -> int:
+    """Return the resident memory of a process and all its descendants, in bytes.
+
+    What ends meanwhile, or can't be read, counts as 0.
+    """
+    used = 0
+    with suppress(psutil.Error):
+        main = psutil.Process(pid)
+        for process in (main, *main.children(recursive=True)):
+            with suppress(psutil.Error):
+                used += process.memory_info().rss
+    return used

@@ -1,6 +1,6 @@
 from tests.reference.cli_env import SESSION
 from turngate.contract import load
-from turngate_reference.server.orchestrator.sessions import stored_session
+from turngate_reference.server.orchestrator.headless import stored_session
 
 CODEX = load.contract("codex").at("0.169.0")
 

@@ -1,12 +1,17 @@
-"""Tests of which runs may start, and which kept processes give way: as few as possible, and enough."""
+"""Tests of which runs may start, and which warm processes give way: as few as possible, and enough."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate_reference.server.orchestrator.warm_slots import Room, make_room
+from turngate_reference.server.orchestrator.giving_way import Room, make_room, resident_memory
 
 
 @dataclass(frozen=True)
@@ -89,3 +94,27 @@ def test_the_longest_wait_ends_first(case: Slots) -> None:
     giving_way = case.room().giving_way
     unasked = [run_id for run_id in case.waiting if run_id not in case.queued]
     assert giving_way[: len(unasked)] == tuple(unasked[: len(giving_way)])
+
+
+def test_memory_counts_the_whole_tree() -> None:
+    """A child's memory counts; a process that is gone uses none."""
+    code = "import subprocess, sys; subprocess.Popen(['cat']); print(flush=True); sys.stdin.read()"
+    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipe) as parent:
+        assert parent.stdout
+        parent.stdout.readline()
+        whole = resident_memory(parent.pid)
+        assert whole > psutil.Process(parent.pid).memory_info().rss
+        parent.communicate(b"")
+    assert resident_memory(parent.pid) == 0
+
+
+def test_what_ends_while_it_is_measured_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that has ended since it was listed uses none, and the others still count."""
+    own = resident_memory(os.getpid())
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    ended = psutil.Process()
+    monkeypatch.setattr(ended, "memory_info", lambda: (_ for _ in ()).throw(psutil.NoSuchProcess(gone.pid)))
+    monkeypatch.setattr(psutil.Process, "children", lambda _self, **_: [ended])
+    assert 0 < resident_memory(os.getpid()) <= 2 * own

@@ -19,7 +19,7 @@ from turngate.contract import load
 from turngate.process.family import tagged
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Hang, Rule, Text, ToolCall
-from turngate_reference.server.orchestrator import warm_turn
+from turngate_reference.server.orchestrator import kept_turn
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.store import runs
@@ -68,7 +68,7 @@ def test_a_run_is_warm_again_if_its_engine_can_load_headless_sessions(
     """The process that resumes the session stays, too; an engine that can't load it runs a headless turn."""
     with warm_env(closed_server_env, engine) as env:
         run_id, _ = env.ask(prompt="paint the door")
-        env.server_env.server.warm.end(run_id)
+        env.server_env.server.kept.end(run_id)
         env.until_cold(run_id)
         run = env.turn(run_id)
         loads = load.contract(engine).at(run.engine_version).sticky.loads_headless
@@ -94,7 +94,7 @@ def test_a_process_that_does_not_answer_is_replaced(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process gets no prompt: it is ended, and a new one continues."""
-    monkeypatch.setattr(warm_turn, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(kept_turn, "CHECK_SECONDS", 0.2)
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
         os.kill(pid := env.pid(run_id), signal.SIGSTOP)
@@ -214,10 +214,10 @@ def test_a_turn_that_can_not_be_saved_leaves_no_process(
             raise OSError("no space left on device")
 
         monkeypatch.setattr(Records, "keep", fail)
-        pid, warm = env.pid(run_id), env.server_env.server.warm
+        pid, kept = env.pid(run_id), env.server_env.server.kept
         env.reply(run_id)
-        with warm._changed:
-            assert warm._changed.wait_for(lambda: not warm.has_process(run_id), PATIENCE)
+        with kept._changed:
+            assert kept._changed.wait_for(lambda: run_id not in kept._processes, PATIENCE)
         assert not is_running(pid)
 
 
@@ -292,19 +292,19 @@ def test_a_kept_process_is_gone_before_another_takes_the_session(closed_server_e
     """A reply that comes while the process is being ended waits for its end."""
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
-        pid, warm = env.pid(run_id), env.server_env.server.warm
-        threading.Thread(target=warm.finish, args=(run_id,)).start()
+        pid, kept = env.pid(run_id), env.server_env.server.kept
+        threading.Thread(target=kept.finish, args=(run_id,)).start()
         env.turn(run_id)
         assert not is_running(pid)
 
 
 def states_at_the_end(env: WarmEnv, monkeypatch: pytest.MonkeyPatch) -> list[State]:
     """Note the state of a run each time that the server begins to wait for the end of its process."""
-    states, finish = list[State](), env.server_env.server.warm.finish
+    states, finish = list[State](), env.server_env.server.kept.finish
 
     def noted(run_id: str) -> None:
         states.append(env.server_env.run(run_id).state)
         finish(run_id)
 
-    monkeypatch.setattr(env.server_env.server.warm, "finish", noted)
+    monkeypatch.setattr(env.server_env.server.kept, "finish", noted)
     return states

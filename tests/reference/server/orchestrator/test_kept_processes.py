@@ -1,4 +1,4 @@
-"""Tests of the processes that runs keep: when they give way, and that each is ended exactly once."""
+"""Tests of kept processes between turns: when they give way, that each ends exactly once, and what their loss means."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
+from tests.reference.server.orchestrator.modelled_server import ENGINE
 from tests.reference.server.orchestrator.test_run_inbox import settle
 from tests.reference.server.warm_env import ENDS, NEW, warm_env
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 from turngate.model import Mode
-from turngate_reference.server.orchestrator import warm_processes
-from turngate_reference.server.orchestrator.warm_processes import MEMORY_SECONDS, WarmProcesses
+from turngate_reference.server.orchestrator import kept_processes
+from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy
+from turngate_reference.server.orchestrator.kept_processes import MEMORY_SECONDS, KeptProcess, KeptProcesses
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened, StickyEvent, StickyRequest
 from turngate_reference.server.store.runs import ProcessNote
 from turngate_reference.states import State
@@ -46,39 +48,58 @@ class Host:
         if listener := self.listeners.pop(run_id, None):
             listener(Gone(0))
 
+    def close(self) -> None:
+        """End nothing more."""
+
 
 class Pool:
     """Processes on a fake host, with a fake clock."""
 
     def __init__(self, memory: int | None = None) -> None:
         self.now, self.host, self.forgotten, self.freed = 0.0, Host(), list[str](), 0
-        self.replied: set[str] = set()
-        self.warm = WarmProcesses(
+        self.replied, self.in_turn, self.released = set[str](), set[str](), list[str]()
+        self.kept = KeptProcesses(
             self.host,  # type: ignore[arg-type]
-            self._forget,
+            self,  # type: ignore[arg-type]
+            self.released.append,
             self._free,
             memory,
             lambda: self.now,
-            has_reply=self.replied.__contains__,
         )
 
-    def _forget(self, run_id: str, _tag: str) -> None:
+    def is_over(self, _policy: object, run_id: str, *_: object) -> bool:
+        """Whether a process must end after its time."""
+        return run_id not in self.replied
+
+    def gone(self, _policy: object, run_id: str, *_: object) -> bool:
+        """Note that a process is gone; False if a turn has begun that will do so."""
         self.forgotten.append(run_id)
+        return run_id not in self.in_turn
+
+    def open(self, run_id: str, policy: Policy = WARM) -> KeptProcess:
+        """Start a process for a turn."""
+        return self.kept.open(run_id, policy, ENGINE, REQUEST)
+
+    def keep(self, run_id: str, seconds: int = 60) -> bool:
+        """End a turn."""
+        process = self.kept.find(run_id)
+        assert process
+        return self.kept.keep(process, seconds)
 
     def _free(self) -> None:
         self.freed += 1
 
-    def wait(self, *run_ids: str, seconds: float = 60.0) -> None:
+    def wait(self, *run_ids: str) -> None:
         """Let runs keep a process, one after the other."""
         for run_id in run_ids:
             self.now += 1
-            self.warm.open(run_id, REQUEST)
-            self.warm.keep(run_id, seconds)
+            self.open(run_id)
+            assert self.keep(run_id)
         self.settle()
 
     def settle(self) -> None:
         """Wait until all due actions are done."""
-        settle(self.warm._inbox)
+        settle(self.kept._inbox)
 
 
 @pytest.fixture(name="pool")
@@ -86,7 +107,7 @@ def _pool() -> Iterator[Pool]:
     pool = Pool()
     yield pool
     pool.host.slow = False
-    pool.warm.close()
+    pool.kept.close()
 
 
 def test_it_ends_after_its_time(pool: Pool) -> None:
@@ -94,23 +115,23 @@ def test_it_ends_after_its_time(pool: Pool) -> None:
     pool.wait("1")
     pool.now += 59
     pool.settle()
-    assert (pool.host.ended, pool.warm.has_process("1"), pool.freed) == ([], True, 0)
+    assert (pool.host.ended, pool.kept.has_process("1"), pool.freed) == ([], True, 0)
     pool.now += 1
     pool.settle()
-    assert (pool.host.ended, pool.forgotten, pool.warm.has_process("1"), pool.freed) == (["1"], ["1"], False, 1)
+    assert (pool.host.ended, pool.forgotten, pool.kept.has_process("1"), pool.freed) == (["1"], ["1"], False, 1)
 
 
 def test_one_that_is_taken_for_a_turn_outlives_its_time(pool: Pool) -> None:
     """After the turn it waits anew."""
     pool.wait("1")
-    taken = pool.warm.take("1")
+    taken = pool.kept.take("1")
     pool.now += 100
     pool.settle()
     assert pool.host.ended == []
-    pool.warm.keep("1", 60)
+    pool.keep("1")
     pool.settle()
-    assert pool.warm.take("1") is taken
-    assert pool.warm.take("2") is None
+    assert pool.kept.take("1") is taken
+    assert pool.kept.take("2") is None
 
 
 def test_one_whose_run_has_a_reply_outlives_its_time(pool: Pool) -> None:
@@ -120,65 +141,65 @@ def test_one_whose_run_has_a_reply_outlives_its_time(pool: Pool) -> None:
     pool.now += 60
     pool.settle()
     assert pool.host.ended == ["2"]
-    assert pool.warm.take("1")
+    assert pool.kept.take("1")
 
 
 def test_it_gives_way_to_another_run(pool: Pool) -> None:
     """With two slots for two waiting processes, the one that has waited longest ends, and then there is room."""
     pool.host.slow = True
     pool.wait("1", "2")
-    assert not pool.warm.has_room(["3"], 2, [])
+    assert not pool.kept.has_room(["3"], 2, [])
     assert pool.host.ended == ["1"]
-    assert not pool.warm.has_room(["3"], 2, [])
+    assert not pool.kept.has_room(["3"], 2, [])
     assert pool.host.ended == ["1"]
     pool.host.gone("1")
     pool.settle()
-    assert pool.warm.has_room(["3"], 2, [])
+    assert pool.kept.has_room(["3"], 2, [])
     assert pool.host.ended == ["1"]
 
 
 def test_as_many_give_way_as_runs_wait(pool: Pool) -> None:
     """All at once, however many they are; with free slots, none does."""
     pool.wait("1", "2", "3")
-    assert pool.warm.has_room(["4", "5"], 5, [])
+    assert pool.kept.has_room(["4", "5"], 5, [])
     assert pool.host.ended == []
-    pool.warm.has_room(["4", "5"], 3, [])
+    pool.kept.has_room(["4", "5"], 3, [])
     assert pool.host.ended == ["1", "2"]
 
 
 def test_a_run_with_a_process_needs_no_room(pool: Pool) -> None:
     """Its reply goes to its own process, which doesn't give way to runs behind it."""
     pool.wait("1", "2")
-    assert pool.warm.has_room(["1", "3"], 2, [])
+    assert pool.kept.has_room(["1", "3"], 2, [])
     assert pool.host.ended == ["2"]
 
 
 def test_a_process_shares_the_slot_of_its_run(pool: Pool) -> None:
     """From its claim until the turn has it, and from the turn's end until the slot is free, it needs no slot itself."""
     pool.wait("1")
-    assert pool.warm.has_room(["2"], 1, ["1"])
+    assert pool.kept.has_room(["2"], 1, ["1"])
     assert pool.host.ended == []
 
 
 def test_the_one_between_two_turns_is_ended(pool: Pool) -> None:
     """Whether its turn is about to be over or it waits already; one in a turn is left alone."""
-    pool.warm.open("1", REQUEST)
-    pool.warm.finish_waiting("1", 0.01)
+    pool.open("1")
+    pool.kept.finish_waiting("1", 0.01)
     assert pool.host.ended == []
-    ending = threading.Thread(target=pool.warm.finish_waiting, args=("1", PATIENCE))
+    ending = threading.Thread(target=pool.kept.finish_waiting, args=("1", PATIENCE))
     ending.start()
-    pool.warm.keep("1", 60)
+    pool.keep("1")
     ending.join(PATIENCE)
-    assert (pool.host.ended, pool.warm.has_process("1")) == (["1"], False)
-    pool.warm.finish_waiting("1", 0.01)
+    assert (pool.host.ended, pool.kept.has_process("1")) == (["1"], False)
+    pool.kept.finish_waiting("1", 0.01)
 
 
 def test_a_taken_process_never_gives_way(pool: Pool) -> None:
     """It runs a turn, which holds the slot."""
     pool.wait("1")
-    pool.warm.take("1")
-    assert not pool.warm.has_room(["2"], 0, [])
-    pool.warm.end("1")
+    pool.kept.take("1")
+    assert not pool.kept.has_room(["2"], 0, [])
+    pool.kept.end("1")
     assert pool.host.ended == []
 
 
@@ -186,9 +207,9 @@ def test_a_process_that_is_being_ended_is_not_taken(pool: Pool) -> None:
     """A turn waits until it is gone: a session never has two processes."""
     pool.host.slow = True
     pool.wait("1")
-    pool.warm.end("1")
+    pool.kept.end("1")
     taken: list[object] = []
-    turn = threading.Thread(target=lambda: taken.append(pool.warm.take("1")))
+    turn = threading.Thread(target=lambda: taken.append(pool.kept.take("1")))
     turn.start()
     pool.settle()
     assert taken == []
@@ -204,16 +225,16 @@ def test_one_that_is_lost_while_it_waits_is_not_taken(pool: Pool) -> None:
     listener(Lost("it has exited"))
     pool.host.gone("1")
     pool.settle()
-    assert pool.warm.take("1") is None
+    assert pool.kept.take("1") is None
     assert pool.forgotten == ["1"]
 
 
 def test_one_whose_run_has_ended_is_gone_before_its_slot_is_free(pool: Pool) -> None:
     """`finish` returns when no process is left."""
-    pool.warm.open("1", REQUEST)
-    pool.warm.finish("1")
-    assert (pool.host.ended, pool.warm.has_process("1")) == (["1"], False)
-    pool.warm.finish("1")
+    pool.open("1")
+    pool.kept.finish("1")
+    assert (pool.host.ended, pool.kept.has_process("1")) == (["1"], False)
+    pool.kept.finish("1")
     assert pool.host.ended == ["1"]
 
 
@@ -221,40 +242,74 @@ def test_nothing_is_left_when_the_server_closes() -> None:
     """What waits is ended. The notes stay, since the store may be locked; the next server checks them."""
     pool = Pool()
     pool.wait("1", "2")
-    pool.warm.close()
+    pool.kept.close()
     assert (pool.host.ended, pool.forgotten) == (["1", "2"], [])
 
 
-def test_nothing_waits_for_a_locked_store() -> None:
+def test_nothing_waits_for_a_locked_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns, other processes and the end of the server go on while the end of a process can't be written."""
     pool, unlocked = Pool(), threading.Event()
     tried = threading.Event()
 
-    def locked(_run_id: str, _tag: str) -> None:
+    def locked(*_: object) -> bool:
         tried.set()
-        assert unlocked.wait(PATIENCE)
+        return unlocked.wait(PATIENCE)
 
-    pool.warm._on_gone = locked
+    monkeypatch.setattr(pool, "gone", locked)
     pool.wait("1", "2", "3")
-    pool.warm.end("1")
+    pool.kept.end("1")
     assert tried.wait(PATIENCE)
-    pool.warm.finish("2")
-    assert pool.warm.take("1") is None
-    pool.warm.end_all()
-    assert (pool.host.ended, pool.warm.has_process("3"), pool.freed) == (["1", "2", "3"], False, 3)
+    pool.kept.finish("2")
+    assert pool.kept.take("1") is None
+    pool.kept.end_all()
+    assert (pool.host.ended, pool.kept.has_process("3"), pool.freed) == (["1", "2", "3"], False, 3)
     unlocked.set()
-    pool.warm.close()
+    pool.kept.close()
 
 
 def test_no_process_waits_once_the_server_is_closing() -> None:
-    """A turn that ends then leaves no process; one that runs is not disturbed."""
+    """A turn that ends then must end its process; one that runs is not disturbed."""
     pool = Pool()
-    pool.warm.open("1", REQUEST)
-    pool.warm.end_all()
+    pool.open("1")
+    pool.kept.end_all()
     assert pool.host.ended == []
-    pool.warm.keep("1", 60)
-    assert (pool.host.ended, pool.warm.has_process("1")) == (["1"], False)
-    pool.warm.close()
+    assert not pool.keep("1")
+    pool.kept.close()
+    assert (pool.host.ended, pool.kept.has_process("1")) == (["1"], False)
+
+
+def test_one_that_is_unwanted_ends_after_its_turn(pool: Pool) -> None:
+    """Its turn goes on, but it doesn't wait for another one."""
+    pool.open("1")
+    pool.kept.end("1")
+    assert pool.host.ended == []
+    assert not pool.keep("1")
+
+
+def test_a_sticky_process_never_gives_way(pool: Pool) -> None:
+    """Its run would fail; a warm one that has waited less gives way instead."""
+    pool.open("1", STICKY)
+    pool.keep("1")
+    pool.wait("2")
+    assert not pool.kept.has_room(["3"], 0, ["1"])
+    assert pool.host.ended == ["2"]
+
+
+def test_the_slot_of_a_lost_sticky_process_is_freed_unless_a_turn_needs_it(pool: Pool) -> None:
+    """A reply that came first has begun a turn, which takes the process, learns of the loss and frees the slot."""
+    for run_id, is_settled in (("1", True), ("2", False)):
+        pool.open(run_id, STICKY)
+        pool.keep(run_id)
+        pool.in_turn = set() if is_settled else {run_id}
+        lost = Lost("it has exited")
+        pool.host.listeners[run_id](lost)
+        pool.host.gone(run_id)
+        pool.settle()
+        assert pool.released == (["tag"] if is_settled else [])
+        taken = pool.kept.take(run_id)
+        assert (taken is None) == is_settled
+        assert taken is None or [taken.events.get(timeout=PATIENCE) for _ in range(2)] == [lost, Gone(0)]
+        pool.released.clear()
 
 
 def test_a_server_ends_waiting_processes_before_it_waits_for_turns(closed_server_env: ServerEnv) -> None:
@@ -262,11 +317,11 @@ def test_a_server_ends_waiting_processes_before_it_waits_for_turns(closed_server
     with warm_env(closed_server_env) as env:
         env.ask()
         server = env.server_env.server
-        close, warm = server.dispatcher.close, server.warm
+        close, kept = server.dispatcher.close, server.kept
 
         def close_later() -> None:
-            with warm._changed:
-                assert warm._changed.wait_for(lambda: not warm._processes, PATIENCE)
+            with kept._changed:
+                assert kept._changed.wait_for(lambda: not kept._processes, PATIENCE)
             close()
 
         server.dispatcher.close = close_later  # type: ignore[method-assign]
@@ -280,29 +335,29 @@ def test_a_process_that_can_not_be_opened_is_none(pool: Pool) -> None:
 
     pool.host.open = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(RuntimeError):
-        pool.warm.open("1", REQUEST)
-    pool.warm.finish("1")
-    assert not pool.warm.has_process("1")
+        pool.open("1")
+    pool.kept.finish("1")
+    assert not pool.kept.has_process("1")
 
 
 def test_what_it_says_while_it_waits_belongs_to_no_turn(pool: Pool) -> None:
     """The next turn begins with the next event."""
     pool.wait("1")
     pool.host.listeners["1"](AgentText("late"))
-    taken = pool.warm.take("1")
+    taken = pool.kept.take("1")
     assert taken
     pool.host.listeners["1"](AgentText("hello"))
     assert taken.events.get(timeout=PATIENCE) == AgentText("hello")
-    pool.warm.keep("1", 60)
+    pool.keep("1")
     pool.host.listeners["1"](AgentText("late"))
     assert taken.events.empty()
-    assert taken.note == ProcessNote("tag", 1, 1.0)
+    assert taken.note == ProcessNote("tag", 1, 1.0, "session")
 
 
 def test_together_they_stay_below_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that has waited longest ends first; they are measured again, since idle processes may grow."""
     used = {1: 40, 2: 40, 3: 40}
-    monkeypatch.setattr(warm_processes, "resident_memory", used.__getitem__)
+    monkeypatch.setattr(kept_processes, "resident_memory", used.__getitem__)
     pool = Pool(memory=100)
     pool.wait("1", "2", "3")
     assert pool.host.ended == ["1"]
@@ -310,21 +365,21 @@ def test_together_they_stay_below_the_memory_limit(monkeypatch: pytest.MonkeyPat
     pool.now += MEMORY_SECONDS
     pool.settle()
     assert pool.host.ended == ["1", "2"]
-    pool.warm.close()
+    pool.kept.close()
 
 
 def test_one_that_is_too_large_alone_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The limit holds for a single process, too; the server says once what such a process needs."""
-    monkeypatch.setattr(warm_processes, "resident_memory", lambda _pid: 101 * 2**20)
+    monkeypatch.setattr(kept_processes, "resident_memory", lambda _pid: 101 * 2**20)
     pool = Pool(memory=100 * 2**20)
     pool.wait("1")
     pool.wait("2")
     assert pool.host.ended == ["1", "2"]
     (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
     assert "uses 101 MiB, more than the 100 MiB of --warm-memory" in warning
-    pool.warm.close()
+    pool.kept.close()
 
 
 def test_a_waiting_process_does_not_hold_up_another_run(closed_server_env: ServerEnv) -> None:

@@ -141,9 +141,9 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
     """The reply has begun a turn, which ends like any other; the turn before it keeps its end."""
     run_id = create(server_env, f"say {ASK}")
     question = server_env.question(run_id)
-    monkeypatch.setattr(server_env.server._sticky, "replied", lambda *_: None)
+    host = server_env.server.kept.host
+    monkeypatch.setattr(host, "prompt", lambda *_, **_more: os.kill(pid_of(server_env, run_id), signal.SIGKILL))
     server_env.reply(run_id, question)
-    os.kill(pid_of(server_env, run_id), signal.SIGKILL)
     assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
     asked, lost = turns(server_env, run_id)
     assert (asked.outcome, asked.failure) == ("ask_user", None)
@@ -240,8 +240,9 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
 @pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn gets an end, an outcome, an event and a metric, like any other."""
+    server_env.server.close()
     heard: list[tuple[str, str, float]] = []
-    server_env.server._sticky.observe = lambda *told: heard.append(told)
+    server_env.open(observe=lambda *told: heard.append(told))
     run_id = create(server_env, "act", session_timeout_sec=1000)
     server_env.question(run_id)
     if how == "wait":
@@ -395,7 +396,7 @@ def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> N
     """A run that was claimed too late is settled, too."""
     put_engine(closed_server_env)
     with closed_server_env.opened() as server:
-        server._sticky._host.close()
+        server.kept.host.close()
         run_id = create(closed_server_env, "hang")
         assert closed_server_env.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
         assert slots_are_free(closed_server_env)

@@ -1,0 +1,304 @@
+"""Runs a turn of a run in the process that the run has kept, or in a new one, under either policy.
+
+The thread of the turn owns the process meanwhile. It reads everything from one queue, in order: the events of the
+process, the user's decisions, its deadline and a stop.
+"""
+
+import logging
+import queue
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from turngate import Ended, Interaction, Stop
+from turngate.contract.session_ids import unsafe
+from turngate.process.session_store import session_exists
+from turngate_reference.engine.attempt import traces
+from turngate_reference.handle_record import after
+from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_kept, failed
+from turngate_reference.server.orchestrator.headless import (
+    HeadlessTurn,
+    RunHasEnded,
+    first_prompt,
+    reply_prompt,
+    stored_session,
+)
+from turngate_reference.server.orchestrator.kept_loss import SERVER_STOPPED, Policy, loss_in_turn
+from turngate_reference.server.orchestrator.kept_processes import (
+    KeptProcess,
+    KeptProcesses,
+    Replied,
+    TooLate,
+    TurnEvent,
+)
+from turngate_reference.server.sticky import events
+from turngate_reference.server.store import runs
+from turngate_reference.states import Delivery, RunErrorCode, State
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 3.0  # for a process that has waited to answer a request
+_LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+Ending = tuple[Decision, TurnResult]
+T = TypeVar("T")
+
+
+class NotDelivered(Exception):  # noqa: N818 - the turn can still run headless
+    """No process has got anything of the prompt, and none is left."""
+
+
+@dataclass(slots=True)
+class KeptTurn:
+    """A turn in a kept process; `wait` waits some seconds if the store can't be written, and says whether to give up.
+
+    `is_made` says that `process` may have got something of the prompt. While the run `is_asking`, it waits in its turn
+    for the user's permission; `has_asked` says that it did in this turn. `began` is the clock's time.
+    """
+
+    turn: HeadlessTurn
+    processes: KeptProcesses
+    policy: Policy
+    wait: Callable[[float], bool]
+    process: KeptProcess = field(init=False)
+    delivery: Delivery = field(init=False)
+    text: str = field(init=False)
+    began: float = field(init=False)
+    is_made: bool = False
+    is_asking: bool = False
+    has_asked: bool = False
+
+    def play(self, reply: str | None, stop: Stop) -> Ending:
+        """Run the turn in the process that the run has kept, else in a new one; `reply` is None for turn 1.
+
+        Afterwards the process may still exist, unless the turn was cut short. NotDelivered if the turn can run headless
+        instead, which only a run that resumes can; RunHasEnded if it was waiting for a permission. TurnFailed as for a
+        headless turn.
+        """
+        run = self.turn.run
+        self.began = self.processes.clock()
+        if self.policy.resumes:
+            self.turn.command(reply)
+        if reply is None:
+            self.text = first_prompt(run.launch, run.artifacts)
+        else:
+            self.text = reply_prompt(reply, run.launch, run.artifacts)
+        if kept := self.processes.take(run.run_id):
+            with suppress(NotDelivered):
+                return self._follow(kept, Delivery.LIVING_PROCESS, stop)
+        if reply is not None and not (self.policy.resumes and self.turn.engine.contract.sticky.loads_headless):
+            raise NotDelivered
+        try:
+            process = self.processes.open(run.run_id, self.policy, self.turn.engine, self._request())
+        except ValueError:  # the server is closing
+            return INTERRUPTED, TurnResult()
+        return self._follow(process, Delivery.NEW_PROCESS, stop)
+
+    def _request(self) -> events.StickyRequest:
+        run, engine, env = self.turn.run, self.turn.engine, self.turn.env
+        return events.StickyRequest(
+            engine.executable,
+            engine.contract,
+            run.cwd,
+            {**env, "PWD": str(run.cwd)},
+            run.mode,
+            run.process.tag if run.process else "",
+            traces(run.run_directory, run.turn_index),
+            run.model,
+            run.launch.engine_options,
+            warm=self.policy.resumes,
+            session=run.session["handle_value"] if run.session else None,
+        )
+
+    def _follow(self, process: KeptProcess, delivery: Delivery, stop: Stop) -> Ending:
+        """Follow a process until the turn has ended."""
+        self.process, self.delivery = process, delivery
+        with stop.telling(process.events) as already:  # type: ignore[arg-type]
+            if already:
+                return self._end_early(INTERRUPTED)
+            if delivery is Delivery.LIVING_PROCESS:
+                self.processes.host.prompt(process.run_id, self.text, checked=self.policy.resumes)
+            self._limit()
+            try:
+                while (ending := self._handle(process.events.get())) is None:
+                    pass
+            except (NotDelivered, RunHasEnded, sqlite3.Error):
+                raise
+            except Exception as error:
+                if not self.is_asking:
+                    raise
+                log.exception("%s failed because of an error in turngate", process.run_id)
+                return self._end_early(failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"))
+            return ending
+
+    def _handle(self, event: TurnEvent) -> Ending | None:
+        """Handle what happens during the turn; None: it goes on."""
+        match event:
+            case Ended():
+                return self._end_early(INTERRUPTED, failed(RunErrorCode.INTERACTION_PROCESS_LOST, SERVER_STOPPED))
+            case TooLate():
+                return self._too_late() if event is self.process.limit else None
+            case events.TurnEnded():
+                return self._ended(event)
+            case events.Lost():
+                return self._lost(event)
+            case events.Gone():
+                return self._lost(None)
+            case events.PermissionAsked():
+                return self._ask(event)
+            case _:
+                self._go_on(event)
+        return None
+
+    def _go_on(self, event: TurnEvent) -> None:
+        """Handle what doesn't end the turn."""
+        run, outbox, process = self.turn.run, self.turn.outbox, self.process
+        match event:
+            case Replied():
+                self.is_asking = False
+                self.processes.limit(process, run.timeout)
+                self.processes.host.decide(run.run_id, event.request_id, event.option)
+            case events.Opened():
+                note = structs.replace(process.note, kept=run.process.kept if run.process else None)
+                outbox.put(lambda connection: runs.change(connection, run.run_id, process=note))
+                self.processes.host.prompt(run.run_id, self.text)
+            case events.Prompted():
+                argv = process.opened.argv if process.opened else ()
+                outbox.put(lambda connection: transitions.note_argv(connection, run, argv))
+                outbox.put(lambda connection: transitions.note_delivery(connection, run, self.delivery))
+                self.is_made = True
+                self._limit()
+            case events.AgentText():
+                self.turn.on_text(event.text)
+
+    def _limit(self) -> None:
+        """Set the deadline of the turn, or an earlier one for a process that has yet to show that it is alive."""
+        left = self.began + self.turn.run.timeout - self.processes.clock()
+        self.processes.limit(self.process, min(left, CHECK_SECONDS) if self._is_unchecked else left)
+
+    @property
+    def _is_unchecked(self) -> bool:
+        return self.policy.resumes and self.delivery is Delivery.LIVING_PROCESS and not self.is_made
+
+    def _too_late(self) -> Ending | None:
+        if self.is_asking:
+            detail = f"no reply came within {self.turn.run.timeout} seconds"
+            self._fail_asking(failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail))
+            return None  # a reply has come in time
+        if self._is_unchecked:
+            return self._lost(events.Lost("it doesn't answer"))
+        return self._end_early(_LATE)
+
+    def _ask(self, asked: events.PermissionAsked) -> Ending | None:
+        """Ask the user for permission, unless the run is to be canceled."""
+        run, process = self.turn.run, self.process
+        question = Interaction("risk_ack", asked.prompt, asked.options, (), asked.context)
+
+        def ask() -> bool:
+            self.turn.outbox.flush()
+            columns: dict[str, Any] = {"wait_deadline_at": after(run.timeout), "process": process.note}
+            if session := self._new_session(process.session_id):  # the run may end while it waits
+                columns["session"] = session
+            return transitions.ask_permission(self.turn.outbox.store, run, question, asked.request_id, **columns)
+
+        if not self._eventually(ask):
+            return self._end_early(INTERRUPTED)
+        self.is_asking = self.has_asked = True
+        self.processes.limit(process, run.timeout)
+        return None
+
+    def _fail_asking(self, decision: Decision) -> None:
+        """End the turn and its run, if that waits for a permission; RunHasEnded unless it is running."""
+        run_id = self.turn.run.run_id
+
+        def fail() -> State:
+            self.turn.outbox.flush()
+            return self.processes.losses.fail_waiting(run_id, decision, self.processes.clock() - self.began)
+
+        if self._eventually(fail) is not State.RUNNING:
+            self.processes.finish(run_id)
+            raise RunHasEnded
+
+    def _end_early(self, decision: Decision, asking: Decision | None = None) -> Ending:
+        """End a turn together with its process, which must not go on in the workspace of a run that has ended.
+
+        `asking` is the decision for a run that waits for a permission, if that differs.
+        """
+        if self.is_asking:
+            self._fail_asking(asking or decision)
+        self.processes.finish(self.turn.run.run_id)
+        return decision, self._early_result()
+
+    def _lost(self, lost: events.Lost | None) -> Ending:
+        """End a process that can't continue, and the turn unless that can go on by a resume."""
+        process = self.process
+        if self.is_asking:
+            detail = lost.detail if lost else SERVER_STOPPED
+            self._fail_asking(failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail))
+        self.processes.finish(process.run_id)
+        with suppress(queue.Empty):
+            while not self.is_made:
+                self.is_made = isinstance(process.events.get_nowait(), events.Prompted)
+        if lost is not None:
+            log.log(
+                logging.ERROR if lost.ours else logging.INFO, "%s lost its process: %s", process.run_id, lost.detail
+            )
+        if self.policy.resumes and not self.is_made:
+            raise NotDelivered
+        has_asked = self.has_asked or self.turn.run.turn_index > 1
+        return loss_in_turn(self.policy, lost, has_asked=has_asked), self._early_result()
+
+    def _ended(self, event: events.TurnEnded) -> Ending:
+        """Return the next state of the run; an engine's failure takes precedence, then a missing or changed session."""
+        run, turn = self.turn.run, self.turn
+        if self.is_asking:
+            self._drop_question()
+        if event.failure is not None or (event.final_text is None and not event.declined):
+            code = RunErrorCode.ENGINE_FAILED if run.turn_index == 1 else self.policy.failed_later
+            decision, result = failed(code, event.failure or "the engine returned no answer"), TurnResult()
+        elif why := self._no_resume(event.session_id or ""):
+            decision, result = failed(RunErrorCode.SESSION_RESUME_FAILED, why), TurnResult()
+        else:
+            decision, result = decide_kept(run, event.final_text, declined=event.declined, data_flaw=turn.data_flaw)
+        seen, session = None, self._new_session(event.session_id)
+        if self.policy.resumes and session and decision.state is State.WAITING_USER:
+            store = turn.engine.contract.store
+            seen = session_exists(store, session["handle_value"], run.locations, run.cwd) is True
+        return decision, replace(result, session=session, session_seen=seen)
+
+    def _drop_question(self) -> None:
+        """Take back a request for permission whose turn has ended; RunHasEnded if its run has ended, too."""
+        run_id, store = self.turn.run.run_id, self.turn.outbox.store
+        self._eventually(lambda: transitions.drop_permission(store, run_id))
+        self.is_asking = False
+        current = self._eventually(lambda: runs.find(store, run_id))
+        if current is None or current.state is not State.RUNNING:
+            self.processes.finish(run_id)
+            raise RunHasEnded
+
+    def _no_resume(self, session_id: str) -> str:
+        """Return why a run that resumes could not resume the session of the turn; empty if it could."""
+        run = self.turn.run
+        if not self.policy.resumes:
+            return ""
+        if why := unsafe(session_id):
+            return f"the session id can't be passed on: {why}"
+        known = run.session["handle_value"] if run.session else session_id
+        return "" if known == session_id else f"the engine answered in session {session_id} instead of {known}"
+
+    def _new_session(self, session_id: str | None) -> dict[str, Any] | None:
+        """Return what to store of a session id if it is new and a headless resume would accept it, too."""
+        run, contract = self.turn.run, self.turn.engine.contract
+        if run.session is not None or not contract.sticky.same_id or unsafe(session_id or ""):
+            return None
+        return stored_session(contract, session_id or "", run.turn_index)
+
+    def _early_result(self) -> TurnResult:
+        return TurnResult(session=None if self.policy.resumes else self._new_session(self.process.session_id))
+
+    def _eventually(self, action: Callable[[], T]) -> T:
+        return transitions.eventually(action, self.wait)

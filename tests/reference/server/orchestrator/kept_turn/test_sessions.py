@@ -1,0 +1,41 @@
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.reference.server.orchestrator.modelled_server import ENGINE
+from turngate_reference.server.orchestrator.headless import HeadlessTurn
+from turngate_reference.server.orchestrator.kept_loss import STICKY
+from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.kept_turn import KeptTurn
+from turngate_reference.server.store.database import Outbox
+from turngate_reference.server.store.runs import Run
+
+HANDLE = ENGINE.contract.handle
+ID = HANDLE.nonexistent_id
+
+
+def turn(session: dict[str, Any] | None) -> KeptTurn:
+    """Return the first turn of a run with this session."""
+    run = type("Run", (), {"session": session, "cwd": Path(), "turn_index": 1})()
+    headless = HeadlessTurn(cast(Outbox, None), cast(Run, run), ENGINE, {}, lambda _text: None, lambda *_: None)
+    return KeptTurn(headless, cast(KeptProcesses, None), STICKY, lambda _seconds: True)
+
+
+@pytest.mark.parametrize(
+    "session_id,before,is_kept",
+    [
+        (ID, None, True),
+        ("--yolo", None, False),
+        ("", None, False),
+        (ID, {"handle_value": ID}, False),
+    ],
+)
+def test_a_session_id_is_kept_once(session_id: str, before: dict[str, Any] | None, *, is_kept: bool) -> None:
+    """An id is kept only if it can be passed on and the run has none yet."""
+    expected = (
+        {"engine": "codex", "handle_type": HANDLE.handle_type, "handle_value": ID, "created_at_turn": 1}
+        if is_kept
+        else None
+    )
+    assert turn(before)._new_session(session_id) == expected

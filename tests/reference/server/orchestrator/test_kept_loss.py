@@ -1,0 +1,26 @@
+"""Tests of whom a turn blames for the loss of its process; `test_transitions.py` covers losses between turns."""
+
+import pytest
+
+from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy, loss_in_turn
+from turngate_reference.server.sticky.events import Lost
+
+DIED = Lost("it has exited")
+OURS = Lost("turngate failed", ours=True)
+
+
+@pytest.mark.parametrize(
+    "policy,lost,first,later",
+    [
+        (STICKY, DIED, "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
+        (STICKY, OURS, "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR"),
+        (STICKY, None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
+        (WARM, DIED, "ENGINE_FAILED", "SESSION_RESUME_FAILED"),
+        (WARM, OURS, "ENGINE_FAILED", "SESSION_RESUME_FAILED"),
+        (WARM, None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
+    ],
+)
+def test_the_code_says_who_is_to_blame(policy: Policy, lost: Lost | None, first: str, later: str) -> None:
+    """Before the user was asked, it is the engine; afterwards, it is the loss, unless turngate caused that."""
+    for has_asked, code in ((False, first), (True, later)):
+        assert (loss_in_turn(policy, lost, has_asked=has_asked).error or {})["code"] == code
