@@ -7,11 +7,12 @@ its fields. `RULE` holds further schema rules for the whole mapping.
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 
 from turngate.contract.verdict import CallEvidence, Evidence, TurnEvidence
 
@@ -24,7 +25,7 @@ def schema(kind: Any, *more: Any, **head: str) -> Schema:
 
     `more` are structs that the schema refers to but msgspec doesn't know.
     """
-    names = {cls.__name__: cls for cls in _below(msgspec.Struct)}
+    names = {cls.__name__: cls for cls in _structs(msgspec.inspect.multi_type_info([kind, *more]))}
     (root, *_), components = msgspec.json.schema_components(
         [kind, *more], schema_hook=_hook, ref_template="#/$defs/{name}"
     )
@@ -57,10 +58,23 @@ def text(node: Any, indent: str = "") -> str:
     return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
 
 
-def _below(cls: type[Any]) -> Iterator[type[Any]]:
-    for sub in cls.__subclasses__():
-        yield sub
-        yield from _below(sub)
+def _structs(todo: Iterable[msgspec.inspect.Type]) -> set[type[Any]]:
+    """Return the structs that types consist of; another struct may have the name of one of them."""
+    found, left = set[type[Any]](), list(todo)
+    while left:
+        node = left.pop()
+        if isinstance(node, msgspec.inspect.StructType):
+            if node.cls not in found:
+                found.add(node.cls)
+                left += [field.type for field in node.fields]
+            continue
+        for value in (getattr(node, name) for name in node.__struct_fields__):
+            left += [
+                part
+                for part in (value if isinstance(value, tuple) else (value,))
+                if isinstance(part, msgspec.inspect.Type)
+            ]
+    return found
 
 
 def _tidied(component: Schema, cls: type | None) -> Schema:
