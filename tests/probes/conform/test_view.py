@@ -67,6 +67,7 @@ def test_the_summary_ends_with_the_exit_code() -> None:
     assert "broken: 1 pass, 1 fail, 1 excused, 1 unanswered, 1 skipped" in text
     assert "orchestrator.ends-hangs: A turn that hangs ends within its deadline.\nbroken in hang-before-answer" in text
     assert "no longer needed in the baseline: orchestrator.stdin" in text
+    assert "never started" not in text, "it stands with its scenario already"
     assert text.endswith("exit code 1: the orchestrator breaks a rule\n10 s")
 
 
