@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import click
 
-from turngate.errors import ContractError, EnvironmentFailed
+from turngate.errors import ContractError, TurngateError
 from turngate.files import use_overlay
 from turngate.sanitize import visible
 
@@ -185,7 +185,7 @@ def _run(args: Sequence[str]) -> int:
     except ContractError as error:
         _print_error(str(error))
         return UNANSWERED
-    except EnvironmentFailed as error:
+    except TurngateError as error:
         _print_error("\n".join(part for part in (error.what, error.hint) if part))
         return UNANSWERED
     except OSError as error:

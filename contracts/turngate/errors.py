@@ -1,6 +1,18 @@
-"""Errors by cause: an invalid contract, an unsafe request, a failed environment.
+"""The errors that turngate shows to users, by who must act.
 
-None of them is a verdict: an engine's mistake is a result, never an exception.
+    TurngateError
+     x ContractError            the author of the contract, or of another data file
+       - NotCoveredError        the same: the contract does not cover the release
+         + NoVersionError       the caller: this is no release
+     x RefusedError             the caller: it would be unsafe
+     x UsageError               the caller: an argument, or what it names, can't be used
+       - NotFoundError          the caller: there is no such thing
+       - ServerRefusedError     the caller: a turngate server said no
+     x MachineError             the operator of the machine: processes, disk, ports, registries
+       - NotInstalledError      the operator: an engine or a tool is not installed
+
+Each says `what` is wrong, and in `hint` what to do; `str` has both. At the command line, all exit with 2. None of them
+is a verdict: an engine's mistake is a result, never an exception.
 """
 
 from collections.abc import Iterable
@@ -11,7 +23,7 @@ class TurngateError(Exception):
 
     `str` has both. The hint may be empty.
 
-    >>> issubclass(turngate.EnvironmentFailed, turngate.TurngateError)
+    >>> issubclass(turngate.MachineError, turngate.TurngateError)
     True
     """
 
@@ -82,10 +94,42 @@ class RefusedError(TurngateError):
         self.subject = subject
 
 
-class EnvironmentFailed(TurngateError):  # noqa: N818 - the design's word
-    """Something outside engine and contract failed: no executable, no disk; `hint` says how to fix it.
+class UsageError(TurngateError):
+    """An argument, or a file that it names, can't be used: the caller must change it.
 
-    >>> print(turngate.EnvironmentFailed("Codex CLI is not installed", "put it on PATH"))
+    >>> issubclass(turngate.NotFoundError, turngate.UsageError)
+    True
+    """
+
+
+class NotFoundError(UsageError):
+    """There is no such run, handle, release, file or server.
+
+    >>> print(turngate.NotFoundError("no server runs on /data", "start one with turngate serve"))
+    no server runs on /data (start one with turngate serve)
+    """
+
+
+class ServerRefusedError(UsageError):
+    """A turngate server refused a request; `what` and `hint` are its own words.
+
+    >>> issubclass(turngate.ServerRefusedError, turngate.UsageError)
+    True
+    """
+
+
+class MachineError(TurngateError):
+    """The machine can't do it, for example because its disk is full: its operator must act.
+
+    >>> print(turngate.MachineError("the disk is full", "make room"))
+    the disk is full (make room)
+    """
+
+
+class NotInstalledError(MachineError):
+    """An engine, or a program that turngate needs, is not installed.
+
+    >>> print(turngate.NotInstalledError("Codex CLI is not installed", "put it on PATH"))
     Codex CLI is not installed (put it on PATH)
     """
 

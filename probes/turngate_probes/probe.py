@@ -14,7 +14,7 @@ from importlib import metadata
 
 from msgspec import UNSET
 
-from turngate import EnvironmentFailed, TurngateError, load_contract
+from turngate import MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
@@ -95,7 +95,7 @@ class Probe:
                 self._unanswered(target, Reason.INTERRUPTED, str(stopped), "")
             except UnfitWrapperError as failed:
                 self._unanswered(target, Reason.WRAPPER, failed.what, failed.hint)
-            except EnvironmentFailed as failed:
+            except (MachineError, UsageError) as failed:
                 self._unanswered(target, Reason.NO_EXECUTABLE, failed.what, failed.hint)
             except TurngateError as failed:
                 self._unanswered(target, Reason.CONTRACT, str(failed), "")

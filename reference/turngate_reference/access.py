@@ -13,7 +13,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 
-from turngate import EnvironmentFailed, files
+from turngate import MachineError, NotFoundError, UsageError, files
 from turngate_reference.data_dir import DataDir, RunningServer
 
 MIN_TOKEN, MAX_TOKEN = 16, 4096
@@ -24,11 +24,11 @@ _MILLISECOND = 1000
 
 
 def read_token(file: Path) -> str:
-    """Read a token from a file that the user names; EnvironmentFailed if it is invalid."""
+    """Read a token from a file that the user names; UsageError if it is invalid."""
     try:
         return _checked(file.read_text("ascii"), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentFailed(f"the token file {file} can't be read: {error}", "give another") from error
+        raise UsageError(f"the token file {file} can't be read: {error}", "give another") from error
 
 
 def is_exposed(file: Path) -> bool:
@@ -39,7 +39,7 @@ def is_exposed(file: Path) -> bool:
 def make_token(data: DataDir) -> str:
     """Return the token in a data directory that the caller has locked; make one if there is none.
 
-    EnvironmentFailed if the file could be somebody else's, or was readable by others, or can't be written.
+    MachineError if the file could be somebody else's, or was readable by others, or can't be written.
     """
     try:
         if not data.token.is_symlink() and not data.token.exists():
@@ -47,26 +47,26 @@ def make_token(data: DataDir) -> str:
             part = data.token.with_name(f".token.{secrets.token_hex(8)}")
             files.write_atomically(data.token, f"{secrets.token_urlsafe(32)}\n", part=part, durable=True, private=True)
     except OSError as error:
-        raise EnvironmentFailed(f"{data.token} can't be written: {error.strerror}", "use --token-file") from error
+        raise MachineError(f"{data.token} can't be written: {error.strerror}", "use --token-file") from error
     return kept_token(data)
 
 
 def kept_token(data: DataDir) -> str:
-    """Return the token in a data directory; EnvironmentFailed if there is none, or others may know it."""
+    """Return the token in a data directory; TurngateError if there is none, or others may know it."""
     try:
         return _checked(files.read_own(data.token, MAX_TOKEN + 1, secret=True).decode("ascii"), data.token)
     except FileNotFoundError as error:
         hint = f"{data.command('serve')} makes one; --data-dir names another directory"
-        raise EnvironmentFailed(f"{data.root} has no token", hint) from error
+        raise NotFoundError(f"{data.root} has no token", hint) from error
     except (OSError, ValueError) as error:
         hint = "delete it: the next turngate serve makes another token"
-        raise EnvironmentFailed(f"the token file {data.token} is not safe to use: {error}", hint) from error
+        raise MachineError(f"the token file {data.token} is not safe to use: {error}", hint) from error
 
 
 def token_of(data: DataDir, server: RunningServer) -> str | None:
     """Return the token of the server that runs on a data directory; None if it needs none.
 
-    EnvironmentFailed if the token can't be read.
+    TurngateError if the token can't be read.
     """
     if server.token_file is None:
         return None
@@ -77,7 +77,7 @@ def _checked(content: str, file: Path) -> str:
     token = content.strip()
     if not _TOKEN.fullmatch(token):
         hint = "python -c 'import secrets; print(secrets.token_urlsafe(32))' generates one"
-        raise EnvironmentFailed(f"{file} must contain {MIN_TOKEN} or more visible characters on one line", hint)
+        raise UsageError(f"{file} must contain {MIN_TOKEN} or more visible characters on one line", hint)
     return token
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turngate import EnvironmentFailed, files
+from turngate import MachineError, UsageError, files
 from turngate.formats import NewerFormatError, version_of
 
 # no 0, 1, i, l, o, u: handles are read aloud and typed off a screen
@@ -84,7 +84,7 @@ class DataDir(Struct, frozen=True):
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.
 
-        EnvironmentFailed if it holds files that turngate did not create, or a newer turngate changed its layout;
+        UsageError if it holds files that turngate did not create, or a newer turngate changed its layout;
         OSError if it can't be used.
         """
         self.check_layout()
@@ -94,24 +94,24 @@ class DataDir(Struct, frozen=True):
             # a directory of an earlier version has no mark, and holds only files of turngate
             if names and not (names <= _FOLDERS | _FILES | {_SECRET} and names & _TELLING):
                 what = f"{self.root} is not empty and was not created by turngate"
-                raise EnvironmentFailed(what, "use --data-dir or TURNGATE_DATA_DIR to name an empty or new directory")
+                raise UsageError(what, "use --data-dir or TURNGATE_DATA_DIR to name an empty or new directory")
             os.close(files.open_private(self.root / _MARK, os.O_WRONLY | os.O_CREAT))
         for name in names & (_FOLDERS | _FILES):
             with suppress(FileNotFoundError):
                 _tighten(self.root / name, 0o700 if name in _FOLDERS else 0o600)
 
     def check_layout(self) -> None:
-        """Raise EnvironmentFailed if a newer turngate changed how files are placed in the directory."""
+        """Raise TurngateError if a newer turngate changed how files are placed in the directory."""
         with suppress(OSError):
             found = files.read_regular(self.root / _MARK)[:100].decode("utf-8", "replace").strip()
             try:
                 version_of(found or _LAYOUT, _LAYOUT)
             except NewerFormatError as newer:
                 what = f"the data directory {self.root} can't be used: {newer}"
-                raise EnvironmentFailed(what, "it is unchanged: use that turngate, or another --data-dir") from newer
+                raise UsageError(what, "it is unchanged: use that turngate, or another --data-dir") from newer
             except ValueError as wrong:
                 what = f"the data directory {self.root} can't be used: {self.root / _MARK} can't be read: {wrong}"
-                raise EnvironmentFailed(what, "use the turngate that wrote it, or another --data-dir") from wrong
+                raise MachineError(what, "use the turngate that wrote it, or another --data-dir") from wrong
 
     def record(self, handle: str) -> Path:
         """Return the path of a handle's record."""
@@ -126,7 +126,7 @@ class DataDir(Struct, frozen=True):
         """Make a run directory `<timestamp>-<engine>-<handle>`; yield the handle, which is locked, and the directory.
 
         The timestamp is UTC and sorts. The handle is unique, since its lock file is kept with it. Raises
-        EnvironmentFailed if nothing can be written.
+        MachineError if nothing can be written.
         """
         with ExitStack() as holding:
             yield self._new_run(engine, holding)
@@ -148,8 +148,8 @@ class DataDir(Struct, frozen=True):
                         return handle, directory
         except OSError as error:
             hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
-            raise EnvironmentFailed(f"{self.root} can't be written: {error.strerror}", hint) from error
-        raise EnvironmentFailed(
+            raise MachineError(f"{self.root} can't be written: {error.strerror}", hint) from error
+        raise MachineError(
             "no unused handle was available", f"remove old ones: {self.command('handles')} prune --older-than 30d"
         )
 
@@ -163,7 +163,7 @@ def new_handle() -> str:
 def data_dir(asked: Path | None) -> DataDir:
     """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's.
 
-    EnvironmentFailed: its path leads nowhere.
+    MachineError: its path leads nowhere.
     """
     chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
     try:
@@ -172,12 +172,12 @@ def data_dir(asked: Path | None) -> DataDir:
         return DataDir(files.real_path(folder), named=bool(asked))
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no such home
         what = f"the data directory {chosen or ''} can't be used: {getattr(error, 'strerror', None) or error}"
-        raise EnvironmentFailed(what, "choose another one with --data-dir") from error
+        raise MachineError(what, "choose another one with --data-dir") from error
 
 
 @contextmanager
 def locked(path: Path, handle: str, *, also: Path | None = None, server: RunningServer | None = None) -> Iterator[None]:
-    """Hold the lock file of a handle, and another place, while the block runs; EnvironmentFailed: they can't be held.
+    """Hold the lock file of a handle, and another place, while the block runs; MachineError: they can't be held.
 
     The file's content only names the holder of the lock and how to reach it, if it is a server.
     """
@@ -188,9 +188,9 @@ def locked(path: Path, handle: str, *, also: Path | None = None, server: Running
             file = holding.enter_context(files.locked(path, wait=False, private=True))
             os.truncate(file, 0)
         except BlockingIOError:
-            raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it ends") from None
+            raise MachineError(f"{handle} is in use by {_holder(path)}", "wait until it ends") from None
         except OSError as error:
-            raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
+            raise MachineError(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
         holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         reached = {"url": server.url, "token_file": server.token_file and str(server.token_file)} if server else {}
         os.write(file, json.dumps(holder | reached).encode())

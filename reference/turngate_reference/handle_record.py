@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed, Mode
+from turngate import MachineError, Mode, NotFoundError, UsageError
 from turngate.contract.values import Rule
 from turngate.decoding import convert
 from turngate.files import read_regular, write_atomically
@@ -147,7 +147,7 @@ def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, *
     )
 
 
-class UnreadableRecordError(EnvironmentFailed):
+class UnreadableRecordError(MachineError):
     """A record that can't be read, and why."""
 
     def __init__(self, path: Path, why: str, advice: str = "") -> None:
@@ -165,17 +165,17 @@ def after(seconds: float) -> str:
 
 
 def write(path: Path, record: HandleRecord) -> None:
-    """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
+    """Write a record atomically: temporary file, fsync, rename; MachineError if it can't be written."""
     # the writer holds the handle's lock, so nobody else writes this file; a leftover from a crash is overwritten
     try:
         write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True, private=True)
     except OSError as error:
-        raise EnvironmentFailed(
+        raise MachineError(
             f"the record {path} can't be written: {error.strerror}", "free some disk space or fix its permissions"
         ) from error
 
 
-class DeletedRecordError(EnvironmentFailed):
+class DeletedRecordError(MachineError):
     """A record that should be written again doesn't exist any more."""
 
 
@@ -192,14 +192,14 @@ def as_text(record: HandleRecord) -> str:
 
 
 def find(data: DataDir, prefix: str) -> HandleRecord:
-    """Return the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
+    """Return the record whose handle begins with `prefix`; UsageError if there is none, or more than one."""
     if len(prefix) == HANDLE_LENGTH and {*prefix} <= {*ALPHABET} and data.record(prefix).exists():
         return read(data.record(prefix))  # without listing what may be thousands
     names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
-        raise EnvironmentFailed(f"no handle {prefix!r} in {data.handles}", f"list them: {data.command('handles')}")
+        raise NotFoundError(f"no handle {prefix!r} in {data.handles}", f"list them: {data.command('handles')}")
     if len(names) > 1 and prefix not in names:
-        raise EnvironmentFailed(f"{prefix!r} is ambiguous: {', '.join(names)}", "use more characters")
+        raise UsageError(f"{prefix!r} is ambiguous: {', '.join(names)}", "use more characters")
     return read(data.record(prefix if prefix in names else names[0]))
 
 

@@ -14,7 +14,7 @@ from turngate import cli
 
 COMMANDS = '''
 import click
-from turngate.errors import ContractError, EnvironmentFailed
+from turngate.errors import ContractError, MachineError
 
 @click.command()
 @click.option("--as", "kind", default="nothing")
@@ -28,7 +28,7 @@ def ending(kind):
         case "contract":
             raise ContractError("no such key", "codex.yaml", 3, 7, "$.launch", "remove it")
         case "environment":
-            raise EnvironmentFailed("the disk is full", "make room")
+            raise MachineError("the disk is full", "make room")
         case "click":
             raise click.ClickException("cannot open it")
         case "interrupt":

@@ -1,6 +1,6 @@
 import pytest
 
-from turngate.errors import ContractError, EnvironmentFailed, RefusedError, TurngateError, did_you_mean
+from turngate.errors import ContractError, MachineError, RefusedError, TurngateError, did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -8,8 +8,8 @@ from turngate.errors import ContractError, EnvironmentFailed, RefusedError, Turn
     [
         (RefusedError("no", "ask again"), "no (ask again)"),
         (RefusedError("no"), "no"),
-        (EnvironmentFailed("the disk is full", "make room"), "the disk is full (make room)"),
-        (EnvironmentFailed("the disk is full"), "the disk is full"),
+        (MachineError("the disk is full", "make room"), "the disk is full (make room)"),
+        (MachineError("the disk is full"), "the disk is full"),
     ],
 )
 def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None:
@@ -19,7 +19,7 @@ def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None
 
 @pytest.mark.parametrize(
     "error",
-    [RefusedError("no", "ask"), EnvironmentFailed("no", "ask"), ContractError("no", "codex.yaml", 3, 5, hint="ask")],
+    [RefusedError("no", "ask"), MachineError("no", "ask"), ContractError("no", "codex.yaml", 3, 5, hint="ask")],
 )
 def test_every_error_has_a_hint_of_its_own(error: TurngateError) -> None:
     """What is wrong and what to do can be shown apart."""

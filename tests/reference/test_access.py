@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference.caller import TOKEN
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotFoundError, TurngateError, UsageError
 from turngate_reference import access
 from turngate_reference.access import (
     CODE_MINUTES,
@@ -55,7 +55,7 @@ def test_a_token_appears_whole(data: DataDir, monkeypatch: pytest.MonkeyPatch) -
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(EnvironmentFailed, match="can't be written: No space"):
+    with pytest.raises(MachineError, match="can't be written: No space"):
         make_token(data)
     assert [path.name for path in data.root.iterdir()] == [".turngate-data"]
 
@@ -80,14 +80,14 @@ def test_a_token_that_others_may_know_is_refused(data: DataDir, kind: str) -> No
             file.write_text({"short": "short", "two words": f"{TOKEN} {TOKEN}"}.get(kind, TOKEN))
             file.chmod({"readable": 0o640, "writable": 0o602}.get(kind, 0o600))
     for use in (make_token, kept_token):
-        with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):
+        with pytest.raises(TurngateError, match=re.escape(str(file))):
             use(data)
     assert kind != "dangling" or not elsewhere.exists()
 
 
 def test_a_directory_without_a_token_says_who_makes_one(data: DataDir) -> None:
     """The hint names the command."""
-    with pytest.raises(EnvironmentFailed, match="has no token") as refused:
+    with pytest.raises(NotFoundError, match="has no token") as refused:
         kept_token(data)
     assert "turngate serve makes one" in refused.value.hint
 
@@ -110,7 +110,7 @@ def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
     """An empty, short or malformed token is rejected."""
     file = tmp_path / "token"
     file.write_bytes(content)
-    with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):
+    with pytest.raises(UsageError, match=re.escape(str(file))):
         read_token(file)
 
 

@@ -13,7 +13,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, final
 from turngate import files
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, TurngateError
 from turngate_reference import data_dir as folders
 from turngate_reference.data_dir import (
     ALPHABET,
@@ -90,7 +90,7 @@ def test_a_directory_with_another_layout_is_refused(tmp_path: Path, mark: bytes,
     data.check_layout()
     (data.root / ".turngate-data").write_bytes(mark)
     for use in (data.check_layout, data.make):
-        with pytest.raises(EnvironmentFailed, match=why):
+        with pytest.raises(TurngateError, match=why):
             use()
     assert [(path.name, path.read_bytes()) for path in data.root.iterdir()] == [(".turngate-data", mark)]
     for earlier in (b"", b"turngate.data-dir/1"):
@@ -108,7 +108,7 @@ def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> No
     """If the run directory can't be created, the error says what to do."""
     (tmp_path / "file").touch()
     with (
-        pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(use another directory"),
+        pytest.raises(MachineError, match=r"file/data can't be written: Not a directory \(use another directory"),
         DataDir(tmp_path / "file" / "data").new_run("codex"),
     ):
         raise AssertionError
@@ -199,7 +199,7 @@ def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) 
         if note:
             lock.write_text(note)
         with (
-            pytest.raises(EnvironmentFailed, match=f"abc is in use by {holder.format(pid=os.getpid())}"),
+            pytest.raises(MachineError, match=f"abc is in use by {holder.format(pid=os.getpid())}"),
             locked(lock, "abc"),
         ):
             raise AssertionError
@@ -210,7 +210,7 @@ def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) 
 
 def test_a_lock_that_can_not_be_had_is_named(tmp_path: Path) -> None:
     """If the lock file's folder is missing, the error says what to do."""
-    with pytest.raises(EnvironmentFailed, match="can't be locked: No such file"), locked(tmp_path / "x" / "y", "abc"):
+    with pytest.raises(MachineError, match="can't be locked: No such file"), locked(tmp_path / "x" / "y", "abc"):
         raise AssertionError
 
 

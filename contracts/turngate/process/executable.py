@@ -10,7 +10,7 @@ from msgspec import Struct
 from turngate.argv.environment import engine_environment
 from turngate.contract.launch import HelpPage, Stream
 from turngate.contract.structs import EngineContract, VersionQuery
-from turngate.errors import EnvironmentFailed
+from turngate.errors import NotInstalledError
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
 
@@ -50,7 +50,7 @@ def printed(
     stop: Stop | None,
     cwd: Path | None = None,
 ) -> PrintedText:
-    """Run a command that only prints, in `cwd` or an empty directory; EnvironmentFailed if it can't be started."""
+    """Run a command that only prints, in `cwd` or an empty directory; MachineError if it can't be started."""
     import tempfile  # noqa: PLC0415 - seldom needed
 
     with tempfile.TemporaryDirectory() as empty:
@@ -62,7 +62,7 @@ def printed(
 
 
 def find_executable(contract: EngineContract) -> Path:
-    """Find an engine's executable on PATH; EnvironmentFailed if it is not installed.
+    """Find an engine's executable on PATH; NotInstalledError if it is not installed.
 
     >>> turngate.find_executable(turngate.load_contract("codex")).name
     'codex'
@@ -72,7 +72,7 @@ def find_executable(contract: EngineContract) -> Path:
     found = next((place for place in places if os.access(place, os.X_OK) and place.is_file()), None)
     if found is None:
         hint = f"install it: {contract.install_command}" if contract.install_command else "put it on PATH"
-        raise EnvironmentFailed(f"{contract.title} is not installed: no {contract.executable} on PATH", hint)
+        raise NotInstalledError(f"{contract.title} is not installed: no {contract.executable} on PATH", hint)
     return found.absolute()
 
 
@@ -86,7 +86,7 @@ def engine_version(
     """Return the version that an executable reports; None if it prints none. Any release's contract will do.
 
     It runs with the variables `env` (None: `engine_environment` of this process's), in `cwd` (None: an empty
-    directory), until it exits or `stop` is set, for at most 60 seconds. EnvironmentFailed: it can't be started.
+    directory), until it exits or `stop` is set, for at most 60 seconds. MachineError: it can't be started.
 
     >>> codex = turngate.load_contract("codex")
     >>> turngate.engine_version(codex, turngate.find_executable(codex))

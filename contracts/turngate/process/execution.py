@@ -247,7 +247,7 @@ def run(
     unless a later call returns something else. If `slow_exit` then returns more seconds than `EXIT_LIMIT`, these count.
     `on_output` should be quick, since the process waits for it. An exception in it ends the process and is raised here.
     `on_start` gets the process id, once, before any output is read. An exception in it also ends the process.
-    EnvironmentFailed explains why the process could not be started.
+    MachineError or UsageError explains why the process could not be started.
     """
     events: _Events = queue.SimpleQueue()
     stop = stop or Stop()
@@ -354,7 +354,7 @@ def process_request(
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
     PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
     do so only if it lacks them, or if they name files that turngate supplies.
-    `timeout` is in seconds of wall time. EnvironmentFailed: the files that guard the engine can't be written.
+    `timeout` is in seconds of wall time. MachineError: the files that guard the engine can't be written.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -391,7 +391,7 @@ def run_turn(
     like `on_text` of the reader. `on_start` gets the process id. An exception in any of them ends the process and is
     raised here.
 
-    EnvironmentFailed: the process could not be started. Mistakes of the engine are in the result.
+    MachineError or UsageError: the process could not be started. Mistakes of the engine are in the result.
 
     >>> from pathlib import Path
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -425,7 +425,7 @@ async def run_turn_async(
     """Run a turn as `run_turn` does, in a separate thread, without blocking the event loop.
 
     If the awaiting task is canceled, the process and all its descendants are terminated first. `on_output` and
-    `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. EnvironmentFailed: as for
+    `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. MachineError: as for
     `run_turn`.
 
     >>> import asyncio

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import sleep
 from typing import TypeVar
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, TurngateError, UsageError
 
 PATIENCE = 30.0  # seconds
 HINT = "raise the limit of open files (ulimit -n)"
@@ -71,11 +71,11 @@ def launch(
     """Start `argv` with unbuffered pipes for its output; it leads a new session or else a new process group.
 
     `argv[0]` is looked up on the `PATH` of `env`. `stdin`: open a pipe for input; otherwise there is no input.
-    EnvironmentFailed explains why the process could not be started.
+    TurngateError explains why the process could not be started.
     """
     refuse_in_critical("a process is started")
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-        raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
+        raise MachineError("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
     pauses = iter(_BUSY_PAUSES)
     while True:
         try:
@@ -98,15 +98,15 @@ def launch(
             sleep(pause)
         except ValueError as error:
             what = f"{argv[0]!r} could not be started: {error}"
-            raise EnvironmentFailed(what, f"arguments can't contain NUL characters; {_TEXT_BY_STDIN}") from error
+            raise UsageError(what, f"arguments can't contain NUL characters; {_TEXT_BY_STDIN}") from error
 
 
-def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:
+def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> TurngateError:
     """Return the error with its cause and a hint on how to fix it."""
     if error.errno == errno.E2BIG:
         return _too_long(argv, env)
     if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
-        return EnvironmentFailed(f"working directory {str(cwd)!r}: {error.strerror}", "create it")
+        return UsageError(f"working directory {str(cwd)!r}: {error.strerror}", "create it")
     what = f"{argv[0]!r} could not be started: {error.strerror}"
     hints = {
         errno.ENOENT: "install it, put it on PATH, or check the interpreter named in its first line",
@@ -115,10 +115,10 @@ def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str,
         **dict.fromkeys(NONE_FREE, HINT),
         errno.ENOEXEC: "check that it is a program for this machine, or a script with a `#!` line",
     }
-    return EnvironmentFailed(what, hints.get(error.errno or 0, "check this account's limits (ulimit -a)"))
+    return MachineError(what, hints.get(error.errno or 0, "check this account's limits (ulimit -a)"))
 
 
-def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> EnvironmentFailed:
+def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> UsageError:
     """Return an error with the exceeded limit: Linux limits one argument (32 pages), and all of them together."""
     single = 32 * os.sysconf("SC_PAGE_SIZE")
     entries = [*argv, *(f"{name}={value}" for name, value in env.items())]
@@ -129,4 +129,4 @@ def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> EnvironmentFailed:
     else:
         total = os.sysconf("SC_ARG_MAX")
         limit = f"arguments and environment are {sum(sizes)} bytes long; the system allows about {total}"
-    return EnvironmentFailed(f"{argv[0]!r} could not be started: {limit}", _TEXT_BY_STDIN)
+    return UsageError(f"{argv[0]!r} could not be started: {limit}", _TEXT_BY_STDIN)

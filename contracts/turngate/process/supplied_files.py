@@ -10,14 +10,14 @@ from pathlib import Path
 
 from turngate.argv.file_slot import SLOT, digest
 from turngate.contract.launch import Guards
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.files import default_cache, make_private, read_own, write_atomically
 
 
 def supplied_folder(files: Mapping[str, str]) -> Path:
     """Return the folder with these files, written first if they are missing or differ.
 
-    EnvironmentFailed: they can't be written.
+    MachineError: they can't be written.
     """
     try:
         folder = supplied_root() / digest(files)
@@ -27,7 +27,7 @@ def supplied_folder(files: Mapping[str, str]) -> Path:
                 write_atomically(folder / name, content, private=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
         why = f"the files that guard the engine can't be written: {error}"
-        raise EnvironmentFailed(why, "free some disk space, or set XDG_CACHE_HOME to a folder of your own") from error
+        raise MachineError(why, "free some disk space, or set XDG_CACHE_HOME to a folder of your own") from error
     return folder
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.process.launch import HINT, launch, patiently
 from turngate.process.marks import LIVE, marking
 from turngate.process.sessions import (
@@ -45,12 +45,12 @@ class ProcessTree:
     """
 
     def __init__(self, tag: str) -> None:
-        """Note the processes that are there before; EnvironmentFailed if they can't be listed."""
+        """Note the processes that are there before; MachineError if they can't be listed."""
         self._tag = tag
         try:
             self._before = sessions()
         except OSError as error:
-            raise EnvironmentFailed(f"processes can't be listed: {error.strerror}", HINT) from error
+            raise MachineError(f"processes can't be listed: {error.strerror}", HINT) from error
         self._mark: int | None = None
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0

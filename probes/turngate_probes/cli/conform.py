@@ -150,25 +150,25 @@ def conform(  # noqa: PLR0913 - as it has options
 
 @contextmanager
 def _release(target: str, interrupt: "Interrupt") -> "Iterator[Release]":
-    """Provide a release with its executable, installed if necessary; EnvironmentFailed if there is none."""
-    from turngate import EnvironmentFailed
+    """Provide a release with its executable, installed if necessary; NotInstalledError if there is none."""
+    from turngate import NotInstalledError
     from turngate_probes.releases.source import ReleaseSource
     from turngate_probes.releases.target import parse_target
 
     with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
         if release.executable is None:
-            raise EnvironmentFailed(f"{release.name} has no executable", "install it, or leave out --real")
+            raise NotInstalledError(f"{release.name} has no executable", "install it, or leave out --real")
         yield release
 
 
 def _contract(target: str) -> "EngineContract":
-    from turngate import EnvironmentFailed, load_contract
+    from turngate import UsageError, load_contract
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.target import parse_target
 
     asked = parse_target(target)
     if asked.path:
-        raise EnvironmentFailed(f"{target} names an executable", "name a release, or use --real")
+        raise UsageError(f"{target} names an executable", "name a release, or use --real")
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
     return load_contract(asked.engine, version)

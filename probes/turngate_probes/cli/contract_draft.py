@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from turngate import ContractError, EnvironmentFailed
+from turngate import ContractError, UsageError
 from turngate.contract import lint, load
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
@@ -48,7 +48,7 @@ def write(  # noqa: PLR0913 - as it has options
 ) -> int:
     """Write a draft, and print what was seen and how many gaps it has; return the exit code.
 
-    EnvironmentFailed: there is a contract already, or the CLI can't be installed.
+    TurngateError: there is a contract already, or the CLI can't be installed.
     """
     file = (into or overlay() or DEFAULT) / "engines" / f"{engine}.yaml"
     if not re.fullmatch("[a-z][a-z0-9-]*", engine):
@@ -90,7 +90,7 @@ def _template(option: str, text: str | None, *slots: str) -> tuple[str, ...]:
 
 
 def _check_replaceable(engine: str, file: Path, *, own: bool) -> None:
-    """EnvironmentFailed if there is a contract that is no unfinished draft in this file."""
+    """UsageError if there is a contract that is no unfinished draft in this file."""
     if file.exists():
         with suppress(ContractError):
             if load.read(file).gaps():
@@ -99,7 +99,7 @@ def _check_replaceable(engine: str, file: Path, *, own: bool) -> None:
         return
     existing = file if file.exists() else contract_files()[engine]
     hint = "choose another name, or pass --force to use the draft instead"
-    raise EnvironmentFailed(f"there is a contract already, and it has no gaps: {existing}", hint)
+    raise UsageError(f"there is a contract already, and it has no gaps: {existing}", hint)
 
 
 def _replace(file: Path, text: str) -> None:

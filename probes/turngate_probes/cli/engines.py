@@ -49,7 +49,7 @@ def list_engines(newest: bool, as_json: bool) -> None:
 
 
 def _newest(engine: str) -> dict[str, str | bool | None]:
-    from turngate import EnvironmentFailed
+    from turngate import TurngateError
     from turngate_probes.releases.registries import default_registry
     from turngate_probes.releases.registry import LATEST
 
@@ -58,7 +58,7 @@ def _newest(engine: str) -> dict[str, str | bool | None]:
         return {"newest": None, "problem": "not published"}
     try:
         return {"newest": registry.exact(LATEST, None), "problem": None}
-    except EnvironmentFailed as failed:
+    except TurngateError as failed:
         return {"newest": None, "problem": failed.what}
 
 

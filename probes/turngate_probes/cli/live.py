@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from turngate import EngineContract, EnvironmentFailed, Mode, first_turn, resumed_turn
+from turngate import EngineContract, Mode, NotInstalledError, UsageError, first_turn, resumed_turn
 from turngate.sanitize import command_line
 from turngate_probes.cli.options import say
 from turngate_probes.harness.cases import Case
@@ -55,12 +55,10 @@ def _play(driver: EngineDriver) -> None:
 def consented(targets: Sequence[Target], *, yes: bool) -> Iterator[list[Release]]:
     """Show what will be run, ask for consent, and hold the releases while the block runs.
 
-    EnvironmentFailed: no consent, or a release is not available.
+    TurngateError: no consent, or a release is not available.
     """
     if os.environ.get("CI") and not yes:
-        raise EnvironmentFailed(
-            "a live probe costs money, and this is a CI job (CI is set)", "pass --yes to run it anyway"
-        )
+        raise UsageError("a live probe costs money, and this is a CI job (CI is set)", "pass --yes to run it anyway")
     source = ReleaseSource()
     with ExitStack() as holding:
         releases = [holding.enter_context(source.held(target, say)) for target in dict.fromkeys(targets)]
@@ -69,7 +67,7 @@ def consented(targets: Sequence[Target], *, yes: bool) -> Iterator[list[Release]
         total = f"{len(targets) * TURNS} turns, about {len(targets) * TOKENS} tokens of prompts and replies"
         say(f"Total: {total}. Each engine adds its own instructions, often thousands of tokens.")
         if not yes and not _answered_yes():
-            raise EnvironmentFailed("nothing was run", "answer yes, or pass --yes")
+            raise UsageError("nothing was run", "answer yes, or pass --yes")
         yield releases
 
 
@@ -84,7 +82,7 @@ def _answered_yes() -> bool:
 
 def _describe(release: Release) -> None:
     if release.executable is None:
-        raise EnvironmentFailed(f"{release.name} has no executable", "pass one as ENGINE=/path/to/executable")
+        raise NotInstalledError(f"{release.name} has no executable", "pass one as ENGINE=/path/to/executable")
     say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
     for argv, prompt in zip(planned(release.contract), (FIRST.format(word="<word>"), AGAIN), strict=True):
         shown = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"

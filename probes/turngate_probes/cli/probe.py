@@ -114,8 +114,8 @@ def probe(
 
 
 def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
-    """Return every engine that can be probed here, and print and return the others; EnvironmentFailed if none can."""
-    from turngate import EnvironmentFailed, engine_names
+    """Return every engine that can be probed here, and print and return the others; NotInstalledError if none can."""
+    from turngate import NotInstalledError, engine_names
     from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.source import obstacle
     from turngate_probes.releases.target import Target
@@ -126,5 +126,5 @@ def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[S
         console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
     if all(obstacles.values()):
         hint = "put an engine on PATH, or pass an executable: ENGINE=/path/to/executable"
-        raise EnvironmentFailed("no engine to probe", hint)
+        raise NotInstalledError("no engine to probe", hint)
     return [Target(engine) for engine, why in obstacles.items() if not why], skipped

@@ -28,7 +28,7 @@ def report(sources: tuple[Path, ...], output: "Output") -> int:
 
     Exit codes are those of the probes or the gate; 2 also if a file is not a report.
     """
-    from turngate import EnvironmentFailed
+    from turngate import UsageError
     from turngate_probes.gate.report import load_gate
     from turngate_probes.report.build import joined, load_report
     from turngate_probes.report.publish import publish
@@ -36,6 +36,6 @@ def report(sources: tuple[Path, ...], output: "Output") -> int:
 
     gates = [gate for gate in map(load_gate, sources) if gate]
     if gates and len(sources) > 1:
-        raise EnvironmentFailed("a gate report can't be merged with other reports", "pass only this file")
+        raise UsageError("a gate report can't be merged with other reports", "pass only this file")
     whole = gates[0] if gates else joined([load_report(source) for source in sources], sources)
     return publish(view(whole), output, sources[0])

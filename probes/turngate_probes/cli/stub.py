@@ -62,7 +62,7 @@ def stub(port: int, replies: Sequence[str], tool_call: ToolCall | None, refuse: 
     import json
     from contextlib import ExitStack
 
-    from turngate import EnvironmentFailed
+    from turngate import MachineError
     from turngate.process.signals import ending, heard
 
     stopped, backend = threading.Event(), LoggedBackend(port)
@@ -73,7 +73,7 @@ def stub(port: int, replies: Sequence[str], tool_call: ToolCall | None, refuse: 
             running.enter_context(backend)
         except OSError as error:
             hint = "choose another port, or leave out --port to get a free one"
-            raise EnvironmentFailed(f"port {port} can't be used: {error.strerror}", hint) from error
+            raise MachineError(f"port {port} can't be used: {error.strerror}", hint) from error
         urls = base_urls(backend.url)
         lines = [f"stub model: {backend.url}", *(f"  {name:9} {url}" for name, url in urls.items())]
         click.echo(json.dumps({"url": backend.url, "base_urls": urls}) if as_json else "\n".join(lines))

@@ -158,7 +158,7 @@ def severity_of(rule: str) -> Severity:
 
 
 def expected_breaches(path: Path) -> tuple[ExpectedBreach, ...]:
-    """Read a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
+    """Read a baseline; ContractError if it is wrong, MachineError if it can't be read."""
     known: dict[str, Collection[str]] = {"rule": rules(), "scenario": scenarios()}
     return tuple(entry for entry, _ in read(path, ExpectedBreach, known, "see turngate conform --list"))
 

@@ -62,7 +62,7 @@ def play(
     environ: Mapping[str, str] = os.environ,
     real: Path | None = None,
 ) -> Evidence:
-    """Run a scenario in an empty folder, and return what happened; EnvironmentFailed if COMMAND can't be started.
+    """Run a scenario in an empty folder, and return what happened; TurngateError if COMMAND can't be started.
 
     `real` is the CLI to run instead of the simulated engine.
     """
@@ -307,7 +307,7 @@ def observed(
     interactive: bool,
     strict: bool,
 ) -> ConformReport:
-    """Run COMMAND in this directory and environment, its output passed on; EnvironmentFailed if it can't be started."""
+    """Run COMMAND in this directory and environment, its output passed on; MachineError if it can't be started."""
     started, began = datetime.now(UTC), time.monotonic()
     plans = [Plan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
     paths = {plan.engine: executable.install(plan) for plan in plans}

@@ -72,7 +72,7 @@ class Collecting:
         self._telling, self._parts = threading.Lock(), 0
 
     def run(self) -> Collected:
-        """Probe what has no result yet, then cross-resume; EnvironmentFailed: no registry, CaseStoppedError: a stop.
+        """Probe what has no result yet, then cross-resume; TurngateError: no registry, CaseStoppedError: a stop.
 
         Versions that are not published are rejected before anything is probed.
         """
@@ -146,7 +146,7 @@ def located(
 ) -> tuple[tuple[Target, ...], Registry | None]:
     """Return targets of one engine with `latest` replaced by its version, and the registry that has these versions.
 
-    EnvironmentFailed if one is not published, or the registry can't be reached. The pinned release needs no query,
+    TurngateError if one is not published, or the registry can't be reached. The pinned release needs no query,
     because its integrity is known; executables need no registry at all.
     """
     engine = targets[0].engine

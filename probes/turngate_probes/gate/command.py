@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from semver import Version
 
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate.contract.verdict import FailOn
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
 from turngate_probes.gate.report import expected_failures, gate_report
@@ -33,18 +33,16 @@ def question(  # noqa: PLR0913 - as it has options
     registry: RegistryName | None = None,
     fail_on: FailOn = FailOn.BROKEN,
 ) -> ReleaseQuestion:
-    """Read the arguments; EnvironmentFailed or ContractError if they are wrong."""
+    """Read the arguments; UsageError or ContractError if they are wrong."""
     newer = _target(new)
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
     if not older.version and not older.path:
-        raise EnvironmentFailed(f"{engine} is not pinned", f"pass the older release: --from {engine}@VERSION")
+        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {engine}@VERSION")
     if older.engine != engine:
-        raise EnvironmentFailed(f"{older} and {newer} are different engines", "compare two releases of one engine")
+        raise UsageError(f"{older} and {newer} are different engines", "compare two releases of one engine")
     if old and older == newer:
-        raise EnvironmentFailed(
-            f"{older} would be compared with itself", "pass the release that you use now with --from"
-        )
+        raise UsageError(f"{older} would be compared with itself", "pass the release that you use now with --from")
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
@@ -83,8 +81,8 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
 def _target(text: str) -> Target:
     target = parse_target(text)
     if not target.version and not target.path:
-        raise EnvironmentFailed(f"{text!r} is not a release", f"write {text}@VERSION or {text}=PATH")
+        raise UsageError(f"{text!r} is not a release", f"write {text}@VERSION or {text}=PATH")
     if target.version and target.version != LATEST and not Version.is_valid(target.version):
         hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
-        raise EnvironmentFailed(f"{text!r} is not a release: {target.version!r} is not an exact version", hint)
+        raise UsageError(f"{text!r} is not a release: {target.version!r} is not an exact version", hint)
     return target

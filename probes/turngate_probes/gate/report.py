@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.load import catalogue
@@ -59,7 +59,7 @@ CODES: Mapping[GateOutcome, ExitCode] = {
 
 
 def expected_failures(path: Path, engine: str) -> tuple[Entry, ...]:
-    """Read an engine's entries in a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
+    """Read an engine's entries in a baseline; ContractError if it is wrong, MachineError if it can't be read."""
     entries = read(path, ExpectedFailure, {"clause": catalogue().keys() | {UNASKED}}, "see clauses.yaml")
     return tuple(
         Entry(entry.clause, entry.since, entry.until, entry.reason, at)
@@ -317,7 +317,7 @@ def _without_build(release: ReleaseReport) -> ReleaseReport:
 
 
 def load_gate(path: Path) -> GateReport | None:
-    """Read the report of a gate; None if it is something else, EnvironmentFailed if it contradicts itself."""
+    """Read the report of a gate; None if it is something else, UsageError if it contradicts itself."""
     document = read_json(path) if path.suffix.lower() == ".json" else None
     if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/2":
         return None
@@ -325,9 +325,7 @@ def load_gate(path: Path) -> GateReport | None:
         report = convert(document, GateReport, dec_hook=decode_hook)
         wrong = told_otherwise(report.probe) or _told_otherwise(report)
     if wrong:
-        raise EnvironmentFailed(
-            f"{path} is not a valid report: {wrong}", "pass the unchanged report of `turngate gate`"
-        )
+        raise UsageError(f"{path} is not a valid report: {wrong}", "pass the unchanged report of `turngate gate`")
     return report
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from turngate import ContractError, EnvironmentFailed, RefusedError, Stop
+from turngate import ContractError, MachineError, RefusedError, Stop, UsageError
 from turngate.contract.clauses import Reason
 from turngate.process.signals import heard
 
@@ -77,7 +77,7 @@ class Interrupt:
             return InterruptedCaseError().obstacle
         if isinstance(stopped, ObstacleError):
             return stopped.obstacle
-        if isinstance(stopped, EnvironmentFailed):
+        if isinstance(stopped, MachineError | UsageError):
             return Obstacle(str(stopped), Reason.MACHINE)
         return Obstacle(str(stopped), Reason.CONTRACT if isinstance(stopped, ContractError | RefusedError) else None)
 
@@ -108,7 +108,7 @@ def interruptible() -> Iterator[Interrupt]:
     with interrupting(interrupt.set):
         try:
             yield interrupt
-        except (CaseStoppedError, EnvironmentFailed):
+        except (CaseStoppedError, MachineError, UsageError):
             if interrupt.is_set():
                 raise KeyboardInterrupt from None
             raise

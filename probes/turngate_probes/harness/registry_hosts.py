@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from turngate import EnvironmentFailed, ProcessRequest
+from turngate import MachineError, ProcessRequest, UsageError
 from turngate.process import run
 from turngate.sanitize import names_registry
 
@@ -49,7 +49,7 @@ def _urls() -> Iterator[str]:
 
 
 def _printed(*argv: str) -> str:
-    with suppress(EnvironmentFailed):
+    with suppress(MachineError, UsageError):
         outcome = run(ProcessRequest(argv, Path.cwd(), dict(os.environ), timeout=_TIMEOUT))
         return outcome.stdout.decode("utf-8", "replace")
     return ""

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 import psutil
 from msgspec import Meta, Struct
 
-from turngate import EnvironmentFailed, ProcessRequest
+from turngate import MachineError, ProcessRequest, UsageError
 from turngate.process import run
 
 INTERVAL = 2.0  # seconds; a sample reads every process of the machine
@@ -106,6 +106,6 @@ def node_version() -> str | None:
 def _version_of(node: str) -> str | None:
     try:
         outcome = run(ProcessRequest((node, "--version"), Path.cwd(), {"PATH": os.environ.get("PATH", "")}, timeout=20))
-    except EnvironmentFailed:
+    except (MachineError, UsageError):
         return None
     return outcome.stdout.decode("utf-8", "replace").strip() or None

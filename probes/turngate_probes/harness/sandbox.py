@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turngate import ContractError, EnvironmentFailed
+from turngate import ContractError, MachineError
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import locked
@@ -94,7 +94,7 @@ class Sandbox:
     def place(self, files: Iterable[SetupFile], **slots: str) -> None:
         """Write files, merged with those that exist: JSON objects, TOML before, and any other text after.
 
-        ContractError: a path isn't in the sandbox. EnvironmentFailed: a file can't be written.
+        ContractError: a path isn't in the sandbox. MachineError: a file can't be written.
         """
         for file in files:
             path, content = self._inside(file.path), self.fill(file.content, **slots)
@@ -207,13 +207,13 @@ def _joined(present: object, added: object) -> object:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file in place of what is there, without following a link; EnvironmentFailed if it can't be written."""
+    """Write a file in place of what is there, without following a link; MachineError if it can't be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.write_text(text, "utf-8")
     except OSError as error:
-        raise EnvironmentFailed(f"{path} can't be written: {error.strerror}") from error
+        raise MachineError(f"{path} can't be written: {error.strerror}") from error
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.contract.verdict import decode_hook
 from turngate.decoding import decode
 from turngate.formats import NewerFormatError, version_of
@@ -31,7 +31,7 @@ class _Beginning(msgspec.Struct):
 class Journal:
     """Writes events to a file and passes them to listeners, in the same order to all. Safe for threads.
 
-    An existing file is replaced; its folder is made. Raises EnvironmentFailed if it can't be
+    An existing file is replaced; its folder is made. Raises MachineError if it can't be
     written.
     """
 
@@ -76,7 +76,7 @@ class Journal:
 def read(path: Path) -> Iterator[Event]:
     """Return the events of a journal; an incomplete last line, left by a crash, is skipped.
 
-    Raises EnvironmentFailed if the file can't be read, a newer turngate wrote it, or another line holds no event.
+    Raises UsageError if the file can't be read, a newer turngate wrote it, or another line holds no event.
     """
     try:
         with path.open("rb") as file:
@@ -87,20 +87,18 @@ def read(path: Path) -> Iterator[Event]:
                     if line.endswith(b"\n"):
                         _check_format(path, line)
                         what = f"{path}, line {number} is not an event: {wrong}"
-                        raise EnvironmentFailed(
-                            what, "pass a journal that turngate wrote, or run the probe again"
-                        ) from wrong
+                        raise UsageError(what, "pass a journal that turngate wrote, or run the probe again") from wrong
     except OSError as error:
-        raise EnvironmentFailed(f"can't read the journal {path}: {error.strerror}") from error
+        raise UsageError(f"can't read the journal {path}: {error.strerror}") from error
 
 
 def _check_format(path: Path, line: bytes) -> None:
-    """Raise EnvironmentFailed if a line that can't be read begins the journal of a newer turngate."""
+    """Raise UsageError if a line that can't be read begins the journal of a newer turngate."""
     try:
         version_of(decode(line, _Beginning).schema, SCHEMA)
     except NewerFormatError as newer:
         hint = "render it with that turngate, or run the probe again"
-        raise EnvironmentFailed(f"can't read the journal {path}: {newer}", hint) from newer
+        raise UsageError(f"can't read the journal {path}: {newer}", hint) from newer
     except (ValueError, RecursionError):
         return
 
@@ -123,5 +121,5 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"can't write the journal {path}: {error.strerror}", "choose another folder")
+def _unwritable(path: Path, error: OSError) -> MachineError:
+    return MachineError(f"can't write the journal {path}: {error.strerror}", "choose another folder")

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from rich.console import Console
 from rich.text import Text
 
-from turngate import EnvironmentFailed, Stop
+from turngate import NotFoundError, Stop, UsageError
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Evidence, FailOn, fallen_needs
@@ -88,13 +88,13 @@ class Bisection:
     def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
         """Find where the result of `bad` (None: the newest release with a result) began, no earlier than `good`.
 
-        Return None if no older release has another result. EnvironmentFailed: an end is not published or has
+        Return None if no older release has another result. UsageError: an end is not published or has
         no result, the ends are in the wrong order, or no release has a result.
         """
         oldest = self._place(good) if good else 0
         newest = self._place(bad) if bad else len(self.versions) - 1
         if good and bad and oldest >= newest:
-            raise EnvironmentFailed(f"--good {good} must be older than --bad {bad}", "the search runs between them")
+            raise UsageError(f"--good {good} must be older than --bad {bad}", "the search runs between them")
         newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
         before = self._end(oldest) if good else None
         if before is not None and self._same(before, newest):
@@ -152,7 +152,7 @@ class Bisection:
     def _place(self, version: str) -> int:
         if version not in self.versions:
             near = ", ".join(nearest(version, self.versions))
-            raise EnvironmentFailed(
+            raise NotFoundError(
                 f"{version} is not a published release that the contract covers", f"nearest: {near}" if near else ""
             )
         return self.versions.index(version)
@@ -160,7 +160,7 @@ class Bisection:
     def _end(self, place: int) -> int:
         answer = self.answer(place)
         if answer.result is None:
-            raise EnvironmentFailed(
+            raise UsageError(
                 f"{answer.version} can't be tested: {answer.detail}", "choose another release for that end"
             )
         return place
@@ -173,7 +173,7 @@ class Bisection:
         what = "the contract covers no published release"
         if first:
             what = f"none of {len(self.asked)} releases can be tested; {first.version}: {first.detail}"
-        raise EnvironmentFailed(what, "run `turngate probe` to see why, or pass --bad")
+        raise UsageError(what, "run `turngate probe` to see why, or pass --bad")
 
 
 def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
@@ -250,17 +250,17 @@ def _words(result: Result | None) -> str:
 
 
 def engine_of(text: str) -> str:
-    """Read the name of an engine; EnvironmentFailed if it is something else, such as a release."""
+    """Read the name of an engine; UsageError if it is something else, such as a release."""
     target = parse_target(text)
     if target.version or target.path:
-        raise EnvironmentFailed(f"{text!r} is not just an engine", "pass versions with --versions, --good or --bad")
+        raise UsageError(f"{text!r} is not just an engine", "pass versions with --versions, --good or --bad")
     return target.engine
 
 
 def choose(
     engine: str, spec: str, name: RegistryName | None, stop: Stop | None = None
 ) -> tuple[Registry, tuple[str, ...]]:
-    """Choose from the releases in a registry; EnvironmentFailed if it can't be reached, or nothing is chosen."""
+    """Choose from the releases in a registry; TurngateError if it can't be reached, or nothing is chosen."""
     registry = published(engine, name, stop)
     versions = chosen(spec, registry.versions)
     return registry.with_integrity(versions, stop), versions
@@ -273,14 +273,14 @@ def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, out
         with interrupt.covering() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
-            raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
+            raise UsageError(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
         with live(output.progress, interrupt) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
     return publish(view(answers), output, settings.folder)
 
 
 def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
-    """Merge the results of shards in these folders; EnvironmentFailed if they don't fit together."""
+    """Merge the results of shards in these folders; UsageError if they don't fit together."""
     return joined([plan for folder in folders for plan in plans(folder)], folders, fail_on=fail_on, merging=True)
 
 

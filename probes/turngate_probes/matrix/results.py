@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from semver import Version
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, NotFoundError, UsageError
 from turngate.contract import load
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn
@@ -99,7 +99,7 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
         return tuple(self.files)[number - 1 :: count]
 
     def write(self, folder: Path) -> None:
-        """Write the plan completely or not at all; EnvironmentFailed if it can't be written."""
+        """Write the plan completely or not at all; MachineError if it can't be written."""
         path = folder / f"plan-{_digest([self.files, self.shard])}.json"
         try:
             write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
@@ -113,14 +113,14 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
 
 @contextmanager
 def alone(folder: Path, engine: str) -> Iterator[None]:
-    """Lock the results of an engine in a folder while the block runs; EnvironmentFailed if they are locked."""
+    """Lock the results of an engine in a folder while the block runs; MachineError if they are locked."""
     with ExitStack() as holding:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             holding.enter_context(locked(folder / f".{engine}.lock", wait=False))
         except BlockingIOError:
             hint = "wait until it has ended, or pass another folder as --results"
-            raise EnvironmentFailed(f"another run is using the results of {engine} in {folder}", hint) from None
+            raise MachineError(f"another run is using the results of {engine} in {folder}", hint) from None
         except OSError as error:
             raise _unwritable(folder, error) from error
         yield
@@ -129,11 +129,11 @@ def alone(folder: Path, engine: str) -> Iterator[None]:
 def plans(folder: Path) -> list[Plan]:
     """Return the last plan of each shard that ran in a folder, newest first.
 
-    EnvironmentFailed if there is none, or a plan can't be read.
+    UsageError if there is none, or a plan can't be read.
     """
     oldest_first = sorted((_read(path) for path in folder.glob("plan-*.json")), key=lambda plan: plan.at)
     if not oldest_first:
-        raise EnvironmentFailed(f"{folder} has no matrix results", "pass the --results folder of each shard")
+        raise NotFoundError(f"{folder} has no matrix results", "pass the --results folder of each shard")
     return list({(plan.engine, plan.shard): plan for plan in oldest_first}.values())[::-1]
 
 
@@ -142,11 +142,11 @@ def _read(path: Path) -> Plan:
         return decode(path.read_bytes(), Plan)
     except (OSError, ValueError) as error:
         hint = "run that shard again, or merge with the turngate that made it"
-        raise EnvironmentFailed(f"can't read the plan {path}: {error}", hint) from error
+        raise UsageError(f"can't read the plan {path}: {error}", hint) from error
 
 
-def _unwritable(folder: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"can't write to {folder}: {error.strerror}", "choose another folder")
+def _unwritable(folder: Path, error: OSError) -> MachineError:
+    return MachineError(f"can't write to {folder}: {error.strerror}", "choose another folder")
 
 
 def _digest(data: Any) -> str:
@@ -166,7 +166,7 @@ def joined(
 
     With `merging`, these are the releases of all shards, otherwise those of the plans. Of two plans of one release,
     that of its own shard counts, else the newer one.
-    `failed` has the reasons of releases without a journal. EnvironmentFailed if the plans don't fit
+    `failed` has the reasons of releases without a journal. UsageError if the plans don't fit
     together, or a journal can't be read.
     """
     plans = sorted(plans, key=lambda plan: plan.at, reverse=True)
@@ -202,17 +202,17 @@ def joined(
 
 
 def _check(plans: Sequence[Plan]) -> None:
-    """Reject plans that don't fit together; EnvironmentFailed names the difference."""
+    """Reject plans that don't fit together; UsageError names the difference."""
     if len({(plan.level, plan.clauses) for plan in plans}) > 1:
-        raise EnvironmentFailed("the shards tested different levels or clauses", "merge only shards with the same ones")
+        raise UsageError("the shards tested different levels or clauses", "merge only shards with the same ones")
     if len(programs := {plan.turngate for plan in plans}) > 1:
         what = f"the shards come from different versions of turngate: {', '.join(sorted(programs))}"
-        raise EnvironmentFailed(what, "run the older ones again")
+        raise UsageError(what, "run the older ones again")
     for engine in sorted({plan.engine for plan in plans}):
         contracts = {plan.contract_version for plan in plans if plan.engine == engine}
         if len(contracts) > 1:
             what = f"the shards used different contracts of {engine}: {', '.join(sorted(contracts))}"
-            raise EnvironmentFailed(what, "run the older ones again")
+            raise UsageError(what, "run the older ones again")
 
 
 def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from turngate import EnvironmentFailed, Stop
+from turngate import MachineError, Stop, UsageError
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn, Verdict
 from turngate.files import default_cache
@@ -56,7 +56,7 @@ def matrix_settings(
     registry: RegistryName | None = None,
     fail_on: FailOn = FailOn.BROKEN,
 ) -> MatrixSettings:
-    """Read the options; EnvironmentFailed if the limit is not a size."""
+    """Read the options; UsageError if the limit is not a size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)
     settings = ProbeSettings(level, jobs, sandboxes_path(None), fail_on=fail_on, clauses=clauses)
     folder = (results or default_cache() / "matrix").absolute()
@@ -110,7 +110,7 @@ class Matrix:
     def run(self) -> ProbeReport:
         """Probe every release of the shard that has no result yet, and report on the whole shard.
 
-        EnvironmentFailed if results can't be saved.
+        MachineError if results can't be saved.
         """
         with alone(self._folder, self.plan.engine):
             plan = self._run()
@@ -142,7 +142,7 @@ class Matrix:
             with closing(Journal(part, [self._tell])) as journal:
                 Probe(self._settings, journal, self._runner, self._source).run([Target(self.plan.engine, version)])
             return self._keep(part, version)
-        except EnvironmentFailed as failed:
+        except (MachineError, UsageError) as failed:
             self._lost(version, failed.what, failed.hint)
         except OSError as error:
             self._lost(version, f"it could not be probed: {error}", "free disk space, or fix the named problem")

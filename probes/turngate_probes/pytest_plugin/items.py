@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from turngate import EnvironmentFailed, ProcessRequest, TurngateError
+from turngate import NotFoundError, ProcessRequest, TurngateError
 from turngate.contract import load
 from turngate.contract.clauses import Level, Result
 from turngate.contract.lint import lay_over
@@ -131,7 +131,7 @@ def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on
         if own := os.environ.get(CONTRACTS):
             if not Path(own).is_dir():
                 hint = "pass the folder that contains engines/*.yaml"
-                raise EnvironmentFailed(f"{CONTRACTS}: no such folder: {own}", hint)
+                raise NotFoundError(f"{CONTRACTS}: no such folder: {own}", hint)
             unusable = [visible(message, "\n\t") for message in lay_over(Path(own))]
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from turngate import Ended, EnvironmentFailed
+from turngate import Ended, MachineError, UsageError
 from turngate.argv.file_slot import SLOT
 from turngate.contract.clauses import Reason
 from turngate.process.supplied_files import supplied_folder
@@ -113,14 +113,14 @@ def record(
 
     `note` is saved in the provenance of each recording.
     Cases with a turn that reached its deadline are recorded again, one after the other.
-    Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
+    Nothing there is touched before all cases have ended. Raises TurngateError if the release has no
     executable or no version, if the recording was interrupted, if the machine is too busy, or if no turn could be run.
     """
     if release.executable is None:
-        raise EnvironmentFailed(f"{release.name} can't be recorded", "choose a release that has an executable")
+        raise UsageError(f"{release.name} can't be recorded", "choose a release that has an executable")
     if release.version is None:
         hint = "check its contract: `turngate probe` with `--clause version.readable` shows what it prints"
-        raise EnvironmentFailed(f"{release.name} can't be recorded without a version ({release.note})", hint)
+        raise UsageError(f"{release.name} can't be recorded without a version ({release.note})", hint)
     folder = fixtures / release.engine / release.version
     with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)
@@ -130,15 +130,15 @@ def record(
             recorder.forget(case)
             runner.play(release.contract, release.executable, [case], recorder)
         if interrupt.is_set():
-            raise EnvironmentFailed("the recording was interrupted", "nothing was changed; run it again")
+            raise MachineError("the recording was interrupted", "nothing was changed; run it again")
         if busy() and (again := ", ".join(case.name for case in late if recorder.late(case))):
             what = f"turns of {again} reached their deadline twice, and the machine is busy"
-            raise EnvironmentFailed(what, "nothing was changed; run it again when the machine is idle")
+            raise MachineError(what, "nothing was changed; run it again when the machine is idle")
         if recorder.unfit:
-            raise EnvironmentFailed(recorder.unfit.text, recorder.unfit.hint)
+            raise UsageError(recorder.unfit.text, recorder.unfit.hint)
         if recorder.early and not recorder.written:
             what = f"no turn of {release.name} could be recorded: {next(iter(recorder.early.values()))}"
-            raise EnvironmentFailed(what, "earlier recordings stay; remove the cause, then run it again")
+            raise MachineError(what, "earlier recordings stay; remove the cause, then run it again")
         put_in_place(folder, unfinished, [case.name for case in cases])
     return RecordingSummary(recorder.written, recorder.early, folder, tuple(case.name for case in late))
 

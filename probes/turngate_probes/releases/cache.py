@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.files import locked
 
 MARKER = "turngate-installed"
@@ -82,10 +82,10 @@ def _use_lock(root: Path) -> Path:
 
 
 def parse_size(text: str) -> int:
-    """Return a size such as `500M`, `2GB` or `1.5g` in bytes; EnvironmentFailed if it is invalid."""
+    """Return a size such as `500M`, `2GB` or `1.5g` in bytes; UsageError if it is invalid."""
     size = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not size or not float(size["number"]):
-        raise EnvironmentFailed(f"{text!r} is not a size; write 500M or 10G", "see --cache-limit")
+        raise UsageError(f"{text!r} is not a size; write 500M or 10G", "see --cache-limit")
     return int(float(size["number"]) * UNITS[size["unit"].upper()])
 
 
@@ -119,7 +119,7 @@ class CacheLimit:
     def reserved(self, root: Path, say: Say) -> Iterator[None]:
         """Make room for a release that the block installs at `root`, when few others are being installed.
 
-        Waits while this process uses others; EnvironmentFailed if there can't be room, or the disk is full.
+        Waits while this process uses others; MachineError if there can't be room, or the disk is full.
         """
         with self._installing:
             while not (guess := self._reserve(root.parent)):
@@ -135,7 +135,7 @@ class CacheLimit:
     def held(self, root: Path) -> Iterator[None]:
         """Mark the release at `root` as in use by this process while the block runs.
 
-        EnvironmentFailed if the disk is too full for an engine to run.
+        MachineError if the disk is too full for an engine to run.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(self._home).free < LEAST_FREE:
@@ -191,11 +191,11 @@ class CacheLimit:
             if root not in self._mine and evict(root):
                 del sizes[root]
 
-    def _no_room(self, guess: int, limit: int) -> EnvironmentFailed:
+    def _no_room(self, guess: int, limit: int) -> MachineError:
         if limit < self.limit:
             return _disk_full()
         what = f"a release may take {guess / 1e6:.0f} MB, but the cache is limited to {self.limit / 1e6:.0f} MB"
-        return EnvironmentFailed(what, "raise --cache-limit, or end other processes that use cached releases")
+        return MachineError(what, "raise --cache-limit, or end other processes that use cached releases")
 
     def _measured(self) -> dict[Path, int]:
         there = {marker.parent for marker in self._home.glob(f"*/*/{MARKER}")}
@@ -203,5 +203,5 @@ class CacheLimit:
         return dict(self._sizes)
 
 
-def _disk_full() -> EnvironmentFailed:
-    return EnvironmentFailed("the disk is full, or nearly so", MAKE_ROOM)
+def _disk_full() -> MachineError:
+    return MachineError("the disk is full, or nearly so", MAKE_ROOM)

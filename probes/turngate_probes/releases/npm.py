@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from semver import Version
 
-from turngate import ContractError, EnvironmentFailed, Stop
+from turngate import ContractError, MachineError, NotFoundError, NotInstalledError, Stop, TurngateError
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
 from turngate_probes.releases.registry import LATEST, Registry, node_platform, run_manager, without_hosts
@@ -54,7 +54,7 @@ _CAUSES = (
 )
 
 
-class NpmFailed(EnvironmentFailed):
+class NpmError(MachineError):
     """npm failed; `code` is its error code, such as ETARGET, or empty if it reported none."""
 
     def __init__(self, what: str, hint: str = "", code: str = "") -> None:
@@ -72,12 +72,12 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     `stop` ends it early.
 
     Raises:
-        NpmFailed: npm ran and failed.
-        EnvironmentFailed: npm is missing, or took longer than `TIMEOUT` seconds.
+        NpmError: npm ran and failed.
+        NotInstalledError: npm is missing, or took longer than `TIMEOUT` seconds.
     """
     executable = shutil.which("npm")
     if executable is None:
-        raise EnvironmentFailed(NO_NPM, "or pass an executable: ENGINE=/path/to/executable")
+        raise NotInstalledError(NO_NPM, "or pass an executable: ENGINE=/path/to/executable")
     exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], cwd, stop)
     if exit_code == 0:
         return stdout
@@ -87,13 +87,13 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     telling = [line for line in bare if line and not line.startswith(_CHATTER)]
     for codes, what, hint in _CAUSES:
         if re.fullmatch(codes, code):
-            raise NpmFailed(f"{what} (npm {args[0]}: {code}: {without_hosts(telling[:1])})", hint, code)
+            raise NpmError(f"{what} (npm {args[0]}: {code}: {without_hosts(telling[:1])})", hint, code)
     what = f"npm {args[0]} exited with {exit_code}: {without_hosts(telling[:_SHOWN_LINES])}"
-    raise NpmFailed(what, "see npm's message above", code)
+    raise NpmError(what, "see npm's message above", code)
 
 
 def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
-    """Raise EnvironmentFailed unless all `packages` of a lock have a sha512, and that of the pin if pinned.
+    """Raise MachineError unless all `packages` of a lock have a sha512, and that of the pin if pinned.
 
     A package bundled in another one has no checksum of its own; that of the bundle covers it.
     """
@@ -101,9 +101,9 @@ def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
         name, integrity = where.removeprefix("node_modules/"), str(entry.get("integrity", ""))
         if where and not entry.get("inBundle") and not integrity.startswith("sha512-"):
             what = f"{name} has no sha512 integrity in npm's lock"
-            raise EnvironmentFailed(what, "its content cannot be checked, so it is not installed")
+            raise MachineError(what, "its content cannot be checked, so it is not installed")
         if where in pinned and integrity != str(pinned[where].get("integrity", "")):
-            raise EnvironmentFailed(f"{name} is not the pinned one", "tell the maintainers of turngate")
+            raise MachineError(f"{name} is not the pinned one", "tell the maintainers of turngate")
 
 
 class NpmRegistry(Registry):
@@ -125,7 +125,7 @@ class NpmRegistry(Registry):
                 continue
             try:
                 integrity |= _integrity(npm(("view", f"{self.package}@{version}", *_FIELDS), Path.cwd(), stop))
-            except NpmFailed as failure:
+            except NpmError as failure:
                 if not failure.no_such_release():
                     raise
         return replace(self, integrity=integrity)
@@ -188,7 +188,7 @@ class NpmRegistry(Registry):
         (folder / MANIFEST).write_text(json.dumps(manifest))
         try:
             npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), folder, stop)
-        except NpmFailed as failure:
+        except NpmError as failure:
             if failure.no_such_release():
                 raise self._missing(version, stop, failure) from failure
             raise
@@ -204,18 +204,18 @@ class NpmRegistry(Registry):
         runnable = (path for path in paths if path.is_file() and os.access(path, os.X_OK))
         return next((path for path in runnable if path.resolve(strict=True).is_relative_to(root.resolve())), None)
 
-    def _missing(self, version: str, stop: Stop | None, told: NpmFailed | None = None) -> EnvironmentFailed:
+    def _missing(self, version: str, stop: Stop | None, told: NpmError | None = None) -> TurngateError:
         """Return an error that names what npm doesn't have: the package, the version, or a package that it needs."""
         try:
             published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
-        except NpmFailed as failure:
+        except NpmError as failure:
             if not failure.no_such_release():
                 return failure
-            return EnvironmentFailed(f"there is no package {self.package}", "the vendor may have withdrawn it")
+            return NotFoundError(f"there is no package {self.package}", "the vendor may have withdrawn it")
         versions = (published,) if isinstance(published, str) else tuple(published)
         if told and version in versions:
             what = f"{self.package} {version} needs a package that the registry doesn't have: {told.what}"
-            return EnvironmentFailed(what, "choose another version")
+            return NotFoundError(what, "choose another version")
         return replace(self, versions=versions).no_such_version(version)
 
     def _lacks_build(self, root: Path) -> bool:

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from turngate import EnvironmentFailed, Stop
+from turngate import MachineError, Stop
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.registry import run_manager, without_hosts
 
@@ -43,7 +43,7 @@ _CAUSES = (
 def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None, python: Path | None = None) -> str:
     """Run pip in `cwd` for the environment of `python` (None: turngate's), and return its standard output.
 
-    EnvironmentFailed says why it failed.
+    MachineError says why it failed.
     """
     into = ("--python", str(python)) if python else ()
     argv = (sys.executable, "-m", "pip", *into, *args, *_FLAGS)
@@ -52,7 +52,7 @@ def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None, python: Path
         return stdout
     for sign, what, hint in _CAUSES:
         if re.search(sign, stderr):
-            raise EnvironmentFailed(f"{what} (pip {args[0]})", hint)
+            raise MachineError(f"{what} (pip {args[0]})", hint)
     lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
     what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
-    raise EnvironmentFailed(what, "see pip's message above")
+    raise MachineError(what, "see pip's message above")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from turngate import EnvironmentFailed, Stop
+from turngate import MachineError, Stop
 from turngate_probes.releases import wheels
 from turngate_probes.releases.pins import REQUIREMENTS, pin_of, pinned_wheels
 from turngate_probes.releases.pip import ONLY_WHEELS, pip
@@ -74,7 +74,7 @@ class PypiRegistry(Registry):
         argv = (sys.executable, "-m", "venv", "--without-pip", str(environment))
         exit_code, _, stderr = run_manager("python", argv, "-m venv", folder, stop)
         if exit_code:
-            raise EnvironmentFailed(f"python -m venv failed: {stderr.strip()[-300:]}", "install Python's module venv")
+            raise MachineError(f"python -m venv failed: {stderr.strip()[-300:]}", "install Python's module venv")
         if self._pinned()[0] == version:
             shutil.copy(pin_of(self.engine) / REQUIREMENTS, folder)
             what = ["--require-hashes", "-r", REQUIREMENTS]

@@ -2,7 +2,7 @@
 
 import shutil
 
-from turngate import EnvironmentFailed, Stop, load_contract
+from turngate import NotFoundError, NotInstalledError, Stop, load_contract
 from turngate.contract import load
 from turngate_probes.releases.npm import NO_NPM, NpmRegistry
 from turngate_probes.releases.pypi import PypiRegistry
@@ -26,15 +26,15 @@ def default_registry(engine: str) -> Registry | None:
 def published(engine: str, name: RegistryName | None = None, stop: Stop | None = None) -> Registry:
     """Query a registry for the releases of an engine; None is its default one.
 
-    EnvironmentFailed if it has none or can't be reached.
+    TurngateError if it has none or can't be reached.
     """
     known = registries(engine)
     if not known:
         note = load_contract(engine).lifecycle.note or "pass an executable: ENGINE=/path/to/executable"
-        raise EnvironmentFailed(f"no release of {engine} is published", note)
+        raise NotFoundError(f"no release of {engine} is published", note)
     name = name or next(iter(known.values())).name
     if name not in known:
-        raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
+        raise NotFoundError(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
     if name == "npm" and "pypi" in known and not shutil.which("npm"):
-        raise EnvironmentFailed(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
+        raise NotInstalledError(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
     return known[name].listed(stop)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
+from turngate import Ended, MachineError, NotFoundError, ProcessRequest, Stop
 from turngate.files import default_cache
 from turngate.process import run
 from turngate.sanitize import redact
@@ -58,7 +58,7 @@ class Registry(ABC):
 
     @abstractmethod
     def listed(self, stop: Stop | None) -> Self:
-        """Query the published releases; EnvironmentFailed if the registry can't be reached."""
+        """Query the published releases; MachineError if the registry can't be reached."""
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:  # noqa: ARG002 - as npm needs it
         """Add the integrity of published releases that are not in the list, such as pre-releases."""
@@ -66,13 +66,13 @@ class Registry(ABC):
 
     @abstractmethod
     def exact(self, version: str, stop: Stop | None) -> str:
-        """Return the exact version; EnvironmentFailed if there is none."""
+        """Return the exact version; NotFoundError if there is none."""
 
     @abstractmethod
     def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
         """Return the files that pin a release, by name.
 
-        `integrity` is that of the probed installation (empty: unknown). EnvironmentFailed: the registry has other
+        `integrity` is that of the probed installation (empty: unknown). MachineError: the registry has other
         content, or the package manager can't make a pin.
         """
 
@@ -108,14 +108,14 @@ class Registry(ABC):
         """Whether a complete version is in the cache."""
         return self._finished(version, self.root(version)) is not None
 
-    def no_such_version(self, version: str) -> EnvironmentFailed:
+    def no_such_version(self, version: str) -> NotFoundError:
         """Return an error for an unpublished version, with the nearest published ones."""
         near = ", ".join(nearest(version, self.versions))
         hint = f"nearest: {near}" if near else "it has no published versions"
-        return EnvironmentFailed(f"{self.package} has no version {version}", hint)
+        return NotFoundError(f"{self.package} has no version {version}", hint)
 
-    def _changed(self, version: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"{self.package} {version} is not the release that was probed", "run the gate again")
+    def _changed(self, version: str) -> MachineError:
+        return MachineError(f"{self.package} {version} is not the release that was probed", "run the gate again")
 
     def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
         """Return the release at an exact version, installed unless it is complete in the cache.
@@ -123,7 +123,7 @@ class Registry(ABC):
         `say` gets progress messages, `stop` ends it early; `lean` leaves nothing in the registry's own cache.
 
         Raises:
-            EnvironmentFailed: there is no package manager, no registry, no such version, no space or no build for
+            TurngateError: there is no package manager, no registry, no such version, no space or no build for
                 this platform, or the content does not match its checksum.
             OSError: the cache can't be written.
         """
@@ -154,12 +154,12 @@ class Registry(ABC):
             integrity = self._fill(version, unfinished, stop, lean=lean)
             if not self.agrees(version, integrity):
                 what = f"{self.package} {version} differs from what {self.title} published"
-                raise EnvironmentFailed(what, "don't use it, and tell its maintainers")
+                raise MachineError(what, "don't use it, and tell its maintainers")
             if not self._executable(unfinished):
                 tried = ", ".join(self.executables).replace("{platform}", node_platform())
                 what = f"{self.engine} {version} installs no executable for {node_platform()} (looked for {tried})"
                 hint = f"probe it on another platform, or pass an executable: {self.engine}=/path/to/executable"
-                raise EnvironmentFailed(what, hint)
+                raise MachineError(what, hint)
             (unfinished / MARKER).write_text(f"{self.package} {version} {integrity}\n")
             shutil.rmtree(root, ignore_errors=True)
             unfinished.rename(root)
@@ -182,14 +182,14 @@ def run_manager(
 ) -> tuple[int | None, str, str]:
     """Run a package manager with the user's settings; return exit code, standard output and standard error.
 
-    EnvironmentFailed if `stop` ended it, or it took longer than `TIMEOUT` seconds.
+    MachineError if `stop` ended it, or it took longer than `TIMEOUT` seconds.
     """
     outcome = run(ProcessRequest(argv, cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
     if outcome.ended is Ended.STOPPED:
-        raise EnvironmentFailed(f"{name} {command} was interrupted", "run it again")
+        raise MachineError(f"{name} {command} was interrupted", "run it again")
     if outcome.ended is not Ended.EXIT:
         hint = "the package registry may be slow or unreachable; try again"
-        raise EnvironmentFailed(f"{name} {command} did not finish within {outcome.seconds:.0f} s", hint)
+        raise MachineError(f"{name} {command} did not finish within {outcome.seconds:.0f} s", hint)
     return outcome.exit_code, outcome.stdout.decode(errors="replace"), outcome.stderr.decode(errors="replace")
 
 

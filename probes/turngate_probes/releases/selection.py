@@ -8,7 +8,7 @@ from operator import eq, ge, gt, le, lt
 
 from semver import Version
 
-from turngate import EnvironmentFailed
+from turngate import NotFoundError, UsageError
 from turngate.contract import load
 from turngate.contract.clauses import Level
 from turngate_probes.clauses.registry import LEVELS
@@ -20,12 +20,12 @@ HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
 
 
 def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
-    """Return these clauses without duplicates; EnvironmentFailed suggests others for one that is not at the level."""
+    """Return these clauses without duplicates; NotFoundError suggests others for one that is not at the level."""
     at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[level])]
     for name in clause_ids:
         if name not in at_level:
             near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
-            raise EnvironmentFailed(f"unknown clause {name!r} at level {level}", f"similar: {', '.join(near)}")
+            raise NotFoundError(f"unknown clause {name!r} at level {level}", f"similar: {', '.join(near)}")
     return tuple(dict.fromkeys(clause_ids))
 
 
@@ -37,7 +37,7 @@ def level_of(clause_id: str) -> Level:
 def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
     """Choose versions as `spec` says, oldest first: `all`, `latest:N`, comparators that all must hold, or a list.
 
-    Only a list chooses pre-releases; it may also name unpublished versions. EnvironmentFailed if `spec` can't be read,
+    Only a list chooses pre-releases; it may also name unpublished versions. UsageError if `spec` can't be read,
     or nothing matches.
     """
     spec = spec.strip()
@@ -52,7 +52,7 @@ def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
         chosen_ones = [version for version in releases if all(SIGNS[sign](version, bound) for sign, bound in tests)]
     if not chosen_ones:
         ends = f"published releases: {releases[0]} to {releases[-1]}" if releases else "nothing is published"
-        raise EnvironmentFailed(f"no published release matches {spec!r}", ends)
+        raise NotFoundError(f"no published release matches {spec!r}", ends)
     return tuple(map(str, chosen_ones))
 
 
@@ -68,10 +68,10 @@ def nearest(version: str, published: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Read `i/n`; EnvironmentFailed if it is invalid."""
+    """Read `i/n`; UsageError if it is invalid."""
     numbers = re.fullmatch(r"(\d+)/(\d+)", text)
     if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
-        raise EnvironmentFailed(f"{text!r} is not a shard; write 1/3", "see --shard")
+        raise UsageError(f"{text!r} is not a shard; write 1/3", "see --shard")
     return int(numbers[1]), int(numbers[2])
 
 
@@ -85,11 +85,11 @@ def _listed(spec: str) -> tuple[str, ...] | None:
 
 def _tests(spec: str) -> list[tuple[str, Version]]:
     if COMPARATOR.sub("", spec).strip(" ,"):
-        raise EnvironmentFailed(f"{spec!r} does not select versions", HINT)
+        raise UsageError(f"{spec!r} does not select versions", HINT)
     written = [(comparator["sign"], _parsed(comparator["version"])) for comparator in COMPARATOR.finditer(spec)]
     tests = [(sign, version) for sign, version in written if version]
     if not tests or len(tests) != len(written):
-        raise EnvironmentFailed(f"{spec!r} does not select versions", HINT)
+        raise UsageError(f"{spec!r} does not select versions", HINT)
     return tests
 
 

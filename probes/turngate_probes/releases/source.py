@@ -12,9 +12,12 @@ from msgspec import UNSET, UnsetType
 
 from turngate import (
     EngineContract,
-    EnvironmentFailed,
+    MachineError,
+    NotFoundError,
+    NotInstalledError,
     NoVersionError,
     Stop,
+    UsageError,
     load_contract,
 )
 from turngate.contract import load
@@ -61,7 +64,7 @@ class Release:
         return f"{self.name} ({self.executable})" if self.source == "path" else self.name
 
 
-class UnfitWrapperError(EnvironmentFailed):
+class UnfitWrapperError(UsageError):
     """The executable is a wrapper that can't run its engine in a sandbox."""
 
 
@@ -85,7 +88,7 @@ class ReleaseSource:
         """Find or install the release of a target, and protect it from eviction while the block runs.
 
         Without version and path, that is the executable on PATH, else the pinned release, or the newest recordings of
-        an engine that was withdrawn. EnvironmentFailed: it is not available; NotCoveredError: no contract covers it.
+        an engine that was withdrawn. TurngateError: it is not available; NotCoveredError: no contract covers it.
         """
         whole = load.contract(target.engine)
         contract = whole.at()
@@ -101,7 +104,7 @@ class ReleaseSource:
         elif contract.lifecycle.status == "sealed":
             yield _recorded(target.engine)
         elif (pinned := pinned_version(target.engine)) is None:
-            raise EnvironmentFailed(f"{contract.executable} is not on PATH", f"install it, or {_NAME_IT}")
+            raise NotInstalledError(f"{contract.executable} is not on PATH", f"install it, or {_NAME_IT}")
         else:
             with self._installed(whole, pinned, "not on PATH: the pinned release", say, stop) as release:
                 yield release
@@ -126,7 +129,7 @@ class ReleaseSource:
                     installed = registry.install(version, say, stop, lean=self._limit is not None)
             except OSError as error:
                 hint = "free disk space, fix its permissions, or set TURNGATE_CACHE_DIR to another folder"
-                raise EnvironmentFailed(f"the cache cannot be written: {error}", hint) from error
+                raise MachineError(f"the cache cannot be written: {error}", hint) from error
             if self.registry:
                 note = f"installed from {registry.name}, {installed.integrity}"
             yield Release(
@@ -134,14 +137,14 @@ class ReleaseSource:
             )
 
 
-def _unpublished(contract: EngineContract, version: str) -> EnvironmentFailed:
+def _unpublished(contract: EngineContract, version: str) -> NotFoundError:
     """Return why no release of an engine can be installed, and what to use instead."""
     engine = contract.engine
     if contract.lifecycle.status != "sealed":
-        return EnvironmentFailed(f"no release of {engine} is published", _NAME_IT)
+        return NotFoundError(f"no release of {engine} is published", _NAME_IT)
     what = f"{engine}@{version} can't be installed: its vendor withdrew {engine}"
     recorded = recorded_releases.newest(engine)
-    return EnvironmentFailed(
+    return NotFoundError(
         what,
         f"probe the recordings of {recorded} with turngate probe {engine}, or {_NAME_IT}" if recorded else _NAME_IT,
     )
@@ -172,18 +175,18 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
 def _recorded(engine: str) -> Release:
     version = recorded_releases.newest(engine)
     if version is None:
-        raise EnvironmentFailed(f"{engine} was withdrawn, and there is neither an executable nor a recording", _NAME_IT)
+        raise NotInstalledError(f"{engine} was withdrawn, and there is neither an executable nor a recording", _NAME_IT)
     contract = load_contract(engine, version)
     return Release(engine, version, None, "recordings", contract, "withdrawn: judged only by recordings")
 
 
-def _no_executable(path: Path) -> EnvironmentFailed:
+def _no_executable(path: Path) -> UsageError:
     """Return why a path can't be run; a command line is told apart from a path that doesn't exist."""
     program, *arguments = str(path).split()
     if arguments and not path.exists() and shutil.which(program):
         what = f"{str(path)!r} is a command line, not the path of an executable"
-        return EnvironmentFailed(what, "put it into a script and pass the path of that: see docs/wrappers.md")
-    return EnvironmentFailed(f"there is no executable {path}", "pass the path of the engine's command")
+        return UsageError(what, "put it into a script and pass the path of that: see docs/wrappers.md")
+    return NotFoundError(f"there is no executable {path}", "pass the path of the engine's command")
 
 
 def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from turngate import EnvironmentFailed, engine_names
+from turngate import UsageError, engine_names
 from turngate.contract.load import unusable
 from turngate.errors import did_you_mean
 
@@ -25,7 +25,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Read a target; EnvironmentFailed describes valid targets. ContractError: the engine's contract is left out."""
+    """Read a target; UsageError describes valid targets. ContractError: the engine's contract is left out."""
     target, known = _TARGET.fullmatch(text), engine_names()
     if target and (error := unusable(target["engine"])):
         raise error
@@ -36,7 +36,5 @@ def parse_target(text: str) -> Target:
         )
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
-        raise EnvironmentFailed(
-            f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint)
-        )
+        raise UsageError(f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from turngate import EnvironmentFailed, Stop
+from turngate import MachineError, Stop
 from turngate_probes.releases.pip import NO_SUCH_RELEASE, ONLY_WHEELS, pip
 
 REPORT = "pip-report.json"
@@ -54,7 +54,7 @@ def locked(package: str, version: str, folder: Path, stop: Stop | None) -> tuple
     """Return a `requirements.txt` that pins a release and its dependencies, and the digests of its own wheels.
 
     The dependencies are those of this platform. The wheels of every platform and Python that has them all are
-    included. `folder` must be empty. EnvironmentFailed: it can't be resolved, or the index can't be reached.
+    included. `folder` must be empty. MachineError: it can't be resolved, or the index can't be reached.
     """
     pip((*_RESOLVE, f"{package}=={version}"), folder, stop)
     resolved = report(folder)
@@ -66,7 +66,7 @@ def locked(package: str, version: str, folder: Path, stop: Stop | None) -> tuple
         aside.mkdir()
         try:
             pip((*_RESOLVE, "--no-deps", "--target", "unused", *flags, *special), aside, stop)
-        except EnvironmentFailed as failed:
+        except MachineError as failed:
             if failed.what.startswith(NO_SUCH_RELEASE):
                 return ()
             raise

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from turngate import ContractError, EnvironmentFailed, engine_names
+from turngate import ContractError, UsageError, engine_names
 from turngate.contract import load
 from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
@@ -62,13 +62,13 @@ def read(
     """Read the entries of a baseline, each with its place `file:line`.
 
     `known` are the names that a key may have; `see` says where they are listed. ContractError if the file is wrong,
-    EnvironmentFailed if it can't be read.
+    UsageError if it can't be read.
     """
     try:
         with path.open("rb") as file:
             text = file.read(load.MOST_BYTES + 1).decode("utf-8", "surrogateescape")
     except OSError as error:
-        raise EnvironmentFailed(f"can't read the baseline {path}: {error.strerror}", "see --baseline") from error
+        raise UsageError(f"can't read the baseline {path}: {error.strerror}", "see --baseline") from error
     document = load.parse(text, str(path))
     if wrong := next(load.schema_errors(document, SCHEMAS[kind]), None):
         raise wrong

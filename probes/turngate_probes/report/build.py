@@ -16,7 +16,7 @@ from typing import Any, Final, Never
 import msgspec
 from msgspec import structs
 
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate.contract.clauses import Clause, Reason, Result, Severity
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import (
@@ -72,11 +72,11 @@ _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
 
 
 def build(events: Iterable[Event]) -> ProbeReport:
-    """Build the report; raises EnvironmentFailed if the journal ended before the probe had started."""
+    """Build the report; raises UsageError if the journal ended before the probe had started."""
     listed = list(events)
     started = next((event for event in listed if isinstance(event, ProbeStarted)), None)
     if started is None:
-        raise EnvironmentFailed("the journal contains no start of a probe", "run the probe again")
+        raise UsageError("the journal contains no start of a probe", "run the probe again")
     finished = next((event for event in listed if isinstance(event, ProbeFinished)), None)
     wanted = [c for c in catalogue().at_level(*LEVELS[started.level]) if not started.clauses or c.id in started.clauses]
     about: dict[str, list[ReleaseEvent]] = {e.release: [] for e in listed if isinstance(e, ReleasePlanned)}
@@ -224,12 +224,12 @@ _SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 
 def load_report(path: Path) -> ProbeReport:
-    """Read a report (`.json`) or build it from a journal; EnvironmentFailed if a file is neither."""
+    """Read a report (`.json`) or build it from a journal; UsageError if a file is neither."""
     with refused(path):
         report = _report(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
         wrong = told_otherwise(report)
     if wrong:
-        raise EnvironmentFailed(f"{path} is not a valid report: {wrong}", HINT)
+        raise UsageError(f"{path} is not a valid report: {wrong}", HINT)
     return report
 
 
@@ -239,43 +239,41 @@ def _report(path: Path) -> ProbeReport:
         version_of(document["schema"], _SCHEMA)
     except NewerFormatError as newer:
         hint = "render it with that turngate, or run the probe again"
-        raise EnvironmentFailed(f"can't read the report {path}: {newer}", hint) from newer
+        raise UsageError(f"can't read the report {path}: {newer}", hint) from newer
     report: ProbeReport = convert(document, ProbeReport, dec_hook=decode_hook)
     return report
 
 
 def read_json(path: Path) -> Any:
-    """Read a file as JSON; EnvironmentFailed if it can't be read."""
+    """Read a file as JSON; UsageError if it can't be read."""
     with refused(path):
         return _json(path)
 
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Turn any error in a file into EnvironmentFailed."""
+    """Turn any error in a file into UsageError."""
     try:
         yield
     except OSError as error:
-        raise EnvironmentFailed(f"can't read {path}: {error.strerror}") from error
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise EnvironmentFailed(
-            f"{path} is not a valid report: {str(error)[:200] or type(error).__name__}", HINT
-        ) from error
+        raise UsageError(f"{path} is not a valid report: {str(error)[:200] or type(error).__name__}", HINT) from error
 
 
 def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport:
-    """Merge several reports into one; EnvironmentFailed if they don't fit together."""
+    """Merge several reports into one; UsageError if they don't fit together."""
     first, releases = reports[0], dict[str, ReleaseReport]()
     if len(reports) == 1:
         return first
     for report, name in zip(reports, names, strict=True):
         if (report.level, report.clauses) != (first.level, first.clauses):
-            raise EnvironmentFailed(
+            raise UsageError(
                 f"{name} and {names[0]} tested different levels or clauses", "merge only reports with the same ones"
             )
         for release in report.releases:
             if release.release in releases:
-                raise EnvironmentFailed(f"{name} contains {release.release} again", "pass each release only once")
+                raise UsageError(f"{name} contains {release.release} again", "pass each release only once")
             releases[release.release] = release
     fail_on = max((r.fail_on for r in reports), key=list(FailOn).index)
     interrupted = any(r.interrupted for r in reports)
@@ -302,7 +300,7 @@ def _json(path: Path) -> Any:
 
 def _bounded(path: Path) -> Path:
     if path.stat().st_size > MOST_BYTES:
-        raise EnvironmentFailed(f"{path} is too large to be a report", HINT)
+        raise UsageError(f"{path} is too large to be a report", HINT)
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.markdown import MOST_BYTES, markdown
 from turngate_probes.report.release_view import ReleaseView
@@ -96,7 +96,7 @@ def _append(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
     except OSError as error:
-        raise EnvironmentFailed(f"can't write the job summary: {error.strerror}") from error
+        raise MachineError(f"can't write the job summary: {error.strerror}") from error
 
 
 def _print(console: Console, line: str) -> None:

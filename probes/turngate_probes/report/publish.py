@@ -19,7 +19,7 @@ from msgspec import Struct, ValidationError, to_builtins
 from rich.console import Console
 from rich.text import Text
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
@@ -71,7 +71,7 @@ def publish(shown: View, output: Output, journal: Path | None = None) -> int:
 def write_reports(shown: View, output: Output) -> None:
     """Print a report as JSON if requested, and write it to each file by its suffix, completely or not at all.
 
-    Raises ValueError if the report breaks its schema or a suffix is unknown, EnvironmentFailed if a file can't be
+    Raises ValueError if the report breaks its schema or a suffix is unknown, MachineError if a file can't be
     written.
     """
     _put(shown.report, output, lambda path: renderer(path)(shown))
@@ -133,4 +133,4 @@ def _write(path: Path, text: str) -> None:
     try:
         write_atomically(real_path(path), text)
     except OSError as error:
-        raise EnvironmentFailed(f"can't write the report {path}: {error.strerror}") from error
+        raise MachineError(f"can't write the report {path}: {error.strerror}") from error

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import EngineContract, EnvironmentFailed
+from turngate import EngineContract, UsageError
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import unguarded
 from turngate.argv.file_slot import as_in_contract
@@ -370,13 +370,13 @@ def _prompt(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine)
 
 
 def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) -> bool:
-    """Whether the output is text; EnvironmentFailed if it has a form that the simulation does not describe."""
+    """Whether the output is text; UsageError if it has a form that the simulation does not describe."""
     needed = {*syntax.incidental, *(required.option for required in syntax.required)}
     missing = [(n, v) for n, v in template_options(contract.launch.start) if n not in needed and not line.has(n, v)]
     for name, _ in missing:
         if (other := line.last(name)) and other not in _TEXT:
             hint = f"the simulator prints what {' '.join(contract.launch.start[:-2])} prints, or text"
-            raise EnvironmentFailed(f"the simulator doesn't print {name} {other}", hint)
+            raise UsageError(f"the simulator doesn't print {name} {other}", hint)
     return bool(missing)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, EnvironmentFailed
+from turngate import EngineContract, UsageError
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, surroundings
@@ -287,7 +287,7 @@ class HeadlessCall:
 
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
-    """Run the simulated release and return its exit code; EnvironmentFailed if the contract does not describe it."""
+    """Run the simulated release and return its exit code; UsageError if the contract does not describe it."""
     simulation = printing.simulation(contract)
     if (said := about_itself(contract, argv, world.env, world.faults_in(0, ""))) is not None:
         world.write(*said)
@@ -325,12 +325,12 @@ def about_itself(
 
 
 def _serve(contract: EngineContract, simulation: Simulation, start: Start, world: EngineContext) -> int:
-    """Run turns in a sticky process until the client ends it; EnvironmentFailed if the contract names no protocol."""
+    """Run turns in a sticky process until the client ends it; UsageError if the contract names no protocol."""
     from turngate_probes.simulate.sticky.transports import TRANSPORTS  # noqa: PLC0415 - a headless turn is faster without
 
     transport = TRANSPORTS.get(start.transport)
     if transport is None:
-        raise EnvironmentFailed(f"{contract.engine} has no sticky process", "its contract names no sticky transport")
+        raise UsageError(f"{contract.engine} has no sticky process", "its contract names no sticky transport")
     try:
         transport(contract, simulation, world, start).serve()
     except SystemExit as ended:

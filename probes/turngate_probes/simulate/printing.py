@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from turngate import ContractError, EngineContract, EnvironmentFailed
+from turngate import ContractError, EngineContract, NotFoundError
 from turngate.contract import load
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line, Simulation
@@ -44,14 +44,14 @@ _PROVIDED: dict[tuple[str, str | None], Simulation] = {}
 
 
 def simulation(contract: EngineContract) -> Simulation:
-    """Return the simulation of the contract's release; EnvironmentFailed if no file describes it."""
+    """Return the simulation of the contract's release; NotFoundError if no file describes it."""
     if known := _PROVIDED.get((contract.engine, contract.version)):
         return known
 
     described = covering(contract.engine, contract.version)
     if described is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
-        raise EnvironmentFailed(f"there is no simulation of {contract.engine} {contract.version}", hint)
+        raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version}", hint)
     return described
 
 

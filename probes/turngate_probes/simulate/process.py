@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal, Never
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, EnvironmentFailed, TurngateError, load_contract
+from turngate import EngineContract, MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.hermetic import ToolUse
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import SIGNALS
@@ -250,7 +250,7 @@ def _crash() -> Never:
 
 
 def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
-    """Write an executable, named like the engine's, that simulates the release; EnvironmentFailed if that fails."""
+    """Write an executable, named like the engine's, that simulates the release; TurngateError if that fails."""
     from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - not needed to be an engine
 
     path = folder / contract.executable
@@ -259,12 +259,12 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
         if path.exists() and not is_simulated(path):
-            raise EnvironmentFailed(f"{path} is another file", "choose another folder")
+            raise UsageError(f"{path} is another file", "choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {command} "$@"\n', "utf-8")
         path.chmod(0o755)
     except OSError as error:
-        raise EnvironmentFailed(f"can't write {path}: {error}", "choose a writable folder") from error
+        raise MachineError(f"can't write {path}: {error}", "choose a writable folder") from error
     return path
 
 

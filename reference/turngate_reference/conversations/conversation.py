@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from turngate import (
     EngineContract,
-    EnvironmentFailed,
     Invocation,
+    MachineError,
     Mode,
+    NotFoundError,
     RefusedError,
     Stop,
     TurnReader,
+    UsageError,
     first_turn,
     resumed_turn,
 )
@@ -74,11 +76,11 @@ class Conversations(Struct, frozen=True):
     allow_file_marks: bool = False
 
     def start(self, asked: StartRequest) -> Attempted:
-        """Run the first turn in a new run directory; RefusedError and EnvironmentFailed come before that."""
+        """Run the first turn in a new run directory; RefusedError, UsageError and MachineError come before that."""
         _check_text("prompt", asked.prompt)
         installed, cwd = find_engine(asked.engine, self.data, self.stop), asked.cwd
         if cwd is not None and not cwd.is_dir():
-            raise EnvironmentFailed(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
+            raise NotFoundError(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
         built = first_turn(
             self.safe(installed.contract, asked.mode, asked.prompt, cwd, workspace, {}),
@@ -102,7 +104,7 @@ class Conversations(Struct, frozen=True):
             return self._attempt(record, installed, built)
 
     def resume(self, prefix: str, message: str) -> Attempted:
-        """Run the next turn of a conversation; EnvironmentFailed says what is missing."""
+        """Run the next turn of a conversation; TurngateError says what is missing."""
         handle = handle_record.find(self.data, prefix).handle
         with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
@@ -149,7 +151,7 @@ class Conversations(Struct, frozen=True):
         for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
                 hint = f"restore it, or start again: {self._start(record)}"
-                raise EnvironmentFailed(f"directory {directory} of {handle} doesn't exist any more", hint)
+                raise NotFoundError(f"directory {directory} of {handle} doesn't exist any more", hint)
         if record.state is State.RUNNING:  # turngate was killed in the last attempt
             from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -177,7 +179,7 @@ class Conversations(Struct, frozen=True):
         killed = "turngate was killed before the engine reported a session id"
         why = killed if record.state is State.RUNNING else "no attempt reported a session id"
         what = f"{record.handle} has no session to resume: {why}"
-        raise EnvironmentFailed(what, f"see {record.run_directory}, then start again: {self._start(record)}")
+        raise UsageError(what, f"see {record.run_directory}, then start again: {self._start(record)}")
 
     def _start(self, record: HandleRecord) -> str:
         return f"{self.data.command(f'start {record.engine}')} …"
@@ -195,7 +197,7 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
-            with suppress(EnvironmentFailed):
+            with suppress(MachineError, UsageError):
                 handle_record.rewrite(path, record.updated(state=State.FAILED))
             raise
         other_session = _is_other_session(done, built.resumed)
@@ -207,7 +209,7 @@ class Conversations(Struct, frozen=True):
         tried = Attempted(record, done, other_session)
         try:
             handle_record.rewrite(path, record)
-        except EnvironmentFailed as failed:  # the engine's answer is still shown
+        except (MachineError, UsageError) as failed:  # the engine's answer is still shown
             return replace(tried, unsaved=str(failed), deleted=isinstance(failed, DeletedRecordError))
         return tried
 
@@ -223,9 +225,10 @@ def _naming(data: DataDir, handle: str) -> Iterator[None]:
     """Add the handle of the new conversation to errors from here on."""
     try:
         yield
-    except EnvironmentFailed as failed:
+    except (MachineError, UsageError) as failed:
         hint = f"{failed.hint}; the handle is {handle}" if failed.hint else f"the handle is {handle}"
-        raise EnvironmentFailed(failed.what, f"{hint}: {data.command('handles')} show {handle}") from failed
+        failed.hint = f"{hint}: {data.command('handles')} show {handle}"
+        raise
 
 
 def _reported(done: Attempt) -> str | None:

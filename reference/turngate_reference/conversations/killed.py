@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from turngate import Ended, EngineContract, EnvironmentFailed, Mode, read_turn
+from turngate import Ended, EngineContract, MachineError, Mode, read_turn
 from turngate.contract.launch import Stream
 from turngate.files import read_regular
 from turngate.process.family import Noted, end_orphans
@@ -12,13 +12,13 @@ from turngate_reference.handle_record import HandleRecord, SessionReference
 
 
 def end_engine(record: HandleRecord) -> None:
-    """End the engine of the killed attempt: two engines must never run on one session; EnvironmentFailed: it can't be.
+    """End the engine of the killed attempt: two engines must never run on one session; MachineError: it can't be.
 
     The caller holds the lock of the handle.
     """
     if left := end_orphans([Noted(record.run_id)]):
         what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be stopped"
-        raise EnvironmentFailed(what, "end it, then try again")
+        raise MachineError(what, "end it, then try again")
 
 
 def settled(record: HandleRecord, contract: EngineContract) -> HandleRecord:

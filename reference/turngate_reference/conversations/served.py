@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from turngate import EngineContract, EnvironmentFailed, Mode, Stop
+from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
 from turngate_reference.data_dir import DataDir
@@ -56,13 +56,13 @@ class ServedRun:
     def reply(
         self, message: str, on_text: Callable[[str], None], stop: Stop, safe: Safe
     ) -> tuple[HandleRecord, Attempt, str]:
-        """Reply to the open question and run the next turn; EnvironmentFailed before the claim changes nothing.
+        """Reply to the open question and run the next turn; TurngateError before the claim changes nothing.
 
         Return the record after the turn, the engine's attempt, and a description of the run's new state. `safe` returns
         the contract for the turn, or refuses it.
         """
         if not message.strip():
-            raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
+            raise UsageError("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
         contract = safe(engine.contract, self.run.mode, message, self.run.workspace, self.run.cwd, self.run.locations)
         engine = structs.replace(engine, contract=contract)
@@ -73,10 +73,10 @@ class ServedRun:
             built = turn.command(message)
         except TurnFailed as early:
             hint = f"nothing was sent, and {self.run.handle} still waits for a reply"
-            raise EnvironmentFailed(str(early), hint) from early
+            raise UsageError(str(early), hint) from early
         claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
         if claimed is None:
-            raise EnvironmentFailed(
+            raise UsageError(
                 f"the question of {self.run.handle} was already answered or closed", _see(self.records.data)
             )
         self.records.keep(claimed, State.RUNNING, claimed.session)
@@ -99,7 +99,7 @@ class ServedRun:
             complete(outbox, self.records, claimed, play, stop.wait)
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
-            raise EnvironmentFailed(_news(ended), _see(self.records.data))
+            raise UsageError(_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended)
 
     @contextmanager
@@ -125,20 +125,20 @@ class ServedRun:
 
 @contextmanager
 def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
-    """Open the run of a record; EnvironmentFailed says why it can't be continued. The caller holds its lock."""
+    """Open the run of a record; TurngateError says why it can't be continued. The caller holds its lock."""
     with database.opened(data.database) as store:
         records = Records(data)
         # nobody else holds the lock, so a terminal that ran it is dead
         settle_terminal_turn(store, records, record.run_id)
         run = runs.find(store, record.run_id)
         if run is None:
-            raise EnvironmentFailed(f"{data.database} has no run {record.run_id}", "was it created by another server?")
+            raise NotFoundError(f"{data.database} has no run {record.run_id}", "was it created by another server?")
         if why := _reason_against(store, run):
-            raise EnvironmentFailed(f"{run.handle} can't be continued: {why}", _see(data))
+            raise UsageError(f"{run.handle} can't be continued: {why}", _see(data))
         # a session has one process at a time, and that of a sticky run may still be ending
         if run.state in ENDED and (left := end_orphans(noted_processes(run.process))):
             what = f"the process of {run.handle} still runs and can't be stopped: {', '.join(map(str, left))}"
-            raise EnvironmentFailed(what, "end it, then try again")
+            raise MachineError(what, "end it, then try again")
         yield ServedRun(store, records, run)
 
 

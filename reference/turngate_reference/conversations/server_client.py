@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, NotFoundError, ServerRefusedError, UsageError
 from turngate.decoding import convert
 from turngate.sanitize import visible
 from turngate_reference.access import token_of
@@ -43,7 +43,7 @@ class ServedRunInfo(Struct, frozen=True):
 
 
 class ServerClient(Struct, frozen=True):
-    """A server at `url`; `token` is empty if it needs none. Methods raise EnvironmentFailed if they can't be done."""
+    """A server at `url`; `token` is empty if it needs none. Methods raise TurngateError if they can't be done."""
 
     url: str
     token: str
@@ -86,7 +86,7 @@ class ServerClient(Struct, frozen=True):
             answer = json.loads(response.read())
         except (OSError, HTTPException, ValueError) as failed:
             hint = "is it running? give its address with --url or TURNGATE_URL"
-            raise EnvironmentFailed(
+            raise MachineError(
                 f"{self.url} did not answer as turngate serve does: {visible(str(failed))}", hint
             ) from failed
         finally:
@@ -100,15 +100,15 @@ def find_server(asked: str | None, data: DataDir) -> ServerClient:
     """Return the server at the given address, else at `TURNGATE_URL`, else the one that runs on the data directory.
 
     Its token is taken from `TURNGATE_TOKEN`, else from the file of the server on the data directory if that is the
-    one. No other server gets that token. EnvironmentFailed if there is no such server.
+    one. No other server gets that token. UsageError if there is no such server.
     """
     here = running_server(data)
     url = asked or os.environ.get("TURNGATE_URL") or (here.url if here else None)
     if url is None:
         hint = "start one with turngate serve, or give its address with --url or TURNGATE_URL"
-        raise EnvironmentFailed(f"no server runs on {data.root}", hint)
+        raise NotFoundError(f"no server runs on {data.root}", hint)
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise EnvironmentFailed(f"{url!r} is no address of a server", "it looks like http://127.0.0.1:8321")
+        raise UsageError(f"{url!r} is no address of a server", "it looks like http://127.0.0.1:8321")
     token = os.environ.get("TURNGATE_TOKEN", "").strip()
     if not token and here and url.rstrip("/") == here.url:
         token = token_of(data, here) or ""
@@ -120,11 +120,11 @@ def info(run: dict[str, Any]) -> ServedRunInfo:
     return convert(run, ServedRunInfo)
 
 
-def _refused(problem: Any) -> EnvironmentFailed:
+def _refused(problem: Any) -> ServerRefusedError:
     """Return the error for a problem document."""
     told = problem if isinstance(problem, dict) else {}
     if told.get("code") == "UNAUTHORIZED":
         hint = "give it in the environment variable TURNGATE_TOKEN; on the server's machine, turngate token prints it"
-        return EnvironmentFailed("the server needs its token, and got none or another", hint)
+        return ServerRefusedError("the server needs its token, and got none or another", hint)
     detail = visible(str(told.get("detail", "the server refused the request")))
-    return EnvironmentFailed(detail, visible(str(told.get("hint", ""))))
+    return ServerRefusedError(detail, visible(str(told.get("hint", ""))))

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import Ended, EnvironmentFailed, Invocation, Stop, TurnReader, TurnReading, process_request, run_turn
+from turngate import Ended, Invocation, MachineError, Stop, TurnReader, TurnReading, process_request, run_turn
 from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT
@@ -22,7 +22,7 @@ MAX_TRACE = 64 * 2**20
 _NOTED_LINES = 5
 
 
-class NoRoom(EnvironmentFailed):
+class NoRoomError(MachineError):
     """The traces of an attempt can't be written."""
 
 
@@ -77,9 +77,9 @@ class RunOptions(Struct, frozen=True):
 def attempt(
     engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, options: RunOptions
 ) -> Attempt:
-    """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
+    """Run the engine to its end, read by `reader`; TurngateError if it can't be started.
 
-    Command, stdout and stderr are written to `folder`; NoRoom if they can't be.
+    Command, stdout and stderr are written to `folder`; NoRoomError if they can't be.
     """
     request = process_request(built, engine.executable, options.cwd, env=options.env, timeout=options.timeout)
     request = replace(request, max_output=0, tag=options.tag)
@@ -130,6 +130,6 @@ def _needs_room(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NoRoom(
+        raise NoRoomError(
             f"{folder} can't be written: {error.strerror}", "free some disk space or fix its permissions"
         ) from error

@@ -33,7 +33,7 @@ class InstalledEngine(Struct, frozen=True):
 
 
 def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
-    """Find an engine on PATH; EnvironmentFailed if it is not installed, ContractError if it has no contract.
+    """Find an engine on PATH; NotInstalledError if it is not installed, ContractError if it has no contract.
 
     Asking an engine for its version may take seconds, so the answer is cached until the executable changes.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
+from turngate import EngineContract, MachineError, Stop, UsageError, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator.admission import Admission
@@ -63,7 +63,7 @@ class Server:
     """A running orchestrator; `close` ends it and every process that it started."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Lock the data directory and recover what an earlier server left; EnvironmentFailed if it can't be used."""
+        """Lock the data directory and recover what an earlier server left; TurngateError if it can't be used."""
         self._stop = Stop()
         self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
@@ -78,10 +78,10 @@ class Server:
                 recover(self.store, self._records)
             except UnicodeEncodeError as odd:
                 what = f"the path of the data directory {str(root)!r} isn't valid UTF-8"
-                raise EnvironmentFailed(what, "use another --data-dir") from odd
+                raise UsageError(what, "use another --data-dir") from odd
             except OSError as error:
                 hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
-                raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
+                raise MachineError(f"{root} can't be used: {error.strerror}", hint) from error
             self._opened = opened.pop_all()
         verifier = Verifier(settings.verify, root, self._stop)
         profiles = Profiles(verifier, settings.environment, self._stop)

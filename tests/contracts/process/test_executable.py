@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
 from turngate.contract.structs import Published
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotInstalledError
 from turngate.process.executable import (
     MARKER,
     difference,
@@ -52,10 +52,10 @@ def test_only_an_executable_file_is_an_engine(codex: Path, tmp_path: Path, monke
 def test_an_engine_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path, codex: Path) -> None:
     """The hint says to install the engine from npm or put it on PATH."""
     codex.unlink()
-    with pytest.raises(EnvironmentFailed, match=r"no codex on PATH \(install it: npm install --global @openai/codex\)"):
+    with pytest.raises(NotInstalledError, match=r"no codex on PATH \(install it: npm install --global @openai/codex\)"):
         find_executable(NEWEST["codex"])
     nowhere = replace(NEWEST["codex"], published=Published())
-    with pytest.raises(EnvironmentFailed, match=r"no codex on PATH \(put it on PATH\)"):
+    with pytest.raises(NotInstalledError, match=r"no codex on PATH \(put it on PATH\)"):
         find_executable(nowhere)
 
 
@@ -64,7 +64,7 @@ def test_an_executable_says_its_version(codex: Path) -> None:
     assert engine_version(NEWEST["codex"], codex) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/"}) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/", "SECRET": "s"}) is None
-    with pytest.raises(EnvironmentFailed, match="could not be started"):
+    with pytest.raises(MachineError, match="could not be started"):
         engine_version(NEWEST["codex"], codex.with_name("none"))
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import TurngateError
 from turngate.process import ProcessRequest, launch, run
 
 ENV = {"PATH": os.defpath}
 
 
-def failure(*argv: str, cwd: Path = Path("/"), env: dict[str, str] = ENV) -> EnvironmentFailed:
+def failure(*argv: str, cwd: Path = Path("/"), env: dict[str, str] = ENV) -> TurngateError:
     """Return the error of a failed start."""
-    with pytest.raises(EnvironmentFailed) as caught:
+    with pytest.raises(TurngateError) as caught:
         run(ProcessRequest(argv, cwd, env))
     return caught.value
 

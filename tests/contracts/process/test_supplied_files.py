@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed, first_turn, process_request
+from turngate import MachineError, first_turn, process_request
 from turngate.argv import build
 from turngate.argv.file_slot import as_in_contract, digest
 from turngate.contract import load
@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_or_replaced_is_written_again(tmp_path: Path) ->
 def test_no_engine_starts_without_its_files(tmp_path: Path) -> None:
     """If the files can't be written, the error says what to do, and there is no request."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(EnvironmentFailed, match="guard the engine") as raised:
+    with pytest.raises(MachineError, match="guard the engine") as raised:
         process_request(first_turn(GUARDED, "hi", "interactive"), Path("/opt/codex"), tmp_path)
     assert "XDG_CACHE_HOME" in raised.value.hint
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.contracts.process.unruly import unruly
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.process import (
     Ended,
     ProcessOutcome,
@@ -208,6 +208,6 @@ def test_a_tree_needs_the_list_of_processes(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(tree, "sessions", fail)
-    with pytest.raises(EnvironmentFailed, match="processes can't be listed: Too many open files") as failed:
+    with pytest.raises(MachineError, match="processes can't be listed: Too many open files") as failed:
         run(unruly("deaf"))
     assert failed.value.hint == "raise the limit of open files (ulimit -n)"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.probes.report import samples
-from turngate import EnvironmentFailed, cli
+from turngate import MachineError, cli
 from turngate_probes.cli import options
 from turngate_probes.report.publish import Output, json_text
 from turngate_probes.report.source_locations import use_anchor
@@ -61,7 +61,7 @@ def test_no_message_has_control_characters(monkeypatch: pytest.MonkeyPatch, caps
     @click.command()
     def fails() -> None:
         options.say("\x1b[2Ja\nb\u202e")
-        raise EnvironmentFailed("\x1b]0;owned\x07", "\x9bhint")
+        raise MachineError("\x1b]0;owned\x07", "\x9bhint")
 
     monkeypatch.setattr(cli.EntryPointGroup, "get_command", lambda *_: fails)
     assert cli.run(["fails"]) == 2

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
-from turngate import EnvironmentFailed
+from turngate import TurngateError
 from turngate_probes.conform.report import ConformReport, Result
 from turngate_probes.conform.view import Progress, row_lines, view
 from turngate_probes.report.github import annotations
@@ -80,7 +80,7 @@ def test_a_report_is_written_in_each_format(tmp_path: Path, capsys: pytest.Captu
     assert "exit code 1" in printed.err
     assert files[1].read_text().startswith("<?xml")
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentFailed, match="can't write the report"):
+    with pytest.raises(TurngateError, match="can't write the report"):
         publish(view(REPORT), Output(reports=(tmp_path / "file" / "r.json",)))
 
 

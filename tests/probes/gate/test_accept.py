@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.probes.gate.conftest import NEW, OLD, Gate
 from tests.probes.gate.release_samples import release
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.files import contract_files
 from turngate_probes.gate.accept import source_of, transaction
 from turngate_probes.harness.cases import CASES
@@ -69,7 +69,7 @@ def test_what_can_not_be_recorded_is_not_accepted(
     """If recording fails, neither the pin nor the contract is written."""
 
     def failing(*_: object) -> None:
-        raise EnvironmentFailed("the recording was interrupted")
+        raise MachineError("the recording was interrupted")
 
     monkeypatch.setattr(transaction, "record", failing)
     code, _ = gate.run(*few, "--accept", "--contracts", tmp_path / "own")

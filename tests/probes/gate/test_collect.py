@@ -7,7 +7,7 @@ import pytest
 
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
-from turngate.errors import EnvironmentFailed
+from turngate.errors import NotInstalledError
 from turngate_probes.gate.collect import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
@@ -68,7 +68,7 @@ def test_a_gate_on_pypi_takes_the_pinned_release_from_there_too(monkeypatch: pyt
     _, registry = located((Target("codex", pinned),), "pypi", Interrupt())
     assert registry is not None
     assert registry.name == "pypi"
-    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node"):
+    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node"):
         located((Target("codex", pinned), Target("codex", "latest")), "npm", Interrupt())
 
 

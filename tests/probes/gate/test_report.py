@@ -12,7 +12,7 @@ import pytest
 from tests.probes.gate import views
 from tests.probes.report import journals as j
 from turngate import cli
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_probes.gate.report import load_gate
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
@@ -201,7 +201,7 @@ def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[
     report = json.loads(json_text(views.red_by_a_tool()))
     change(report)
     (tmp_path / "gate.json").write_text(json.dumps(report))
-    with pytest.raises(EnvironmentFailed, match="is not a valid report: ") as refused:
+    with pytest.raises(UsageError, match="is not a valid report: ") as refused:
         load_gate(tmp_path / "gate.json")
     assert why in refused.value.what
 

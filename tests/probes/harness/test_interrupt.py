@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from turngate.contract.clauses import Reason
-from turngate.errors import ContractError, EnvironmentFailed, RefusedError
+from turngate.errors import ContractError, MachineError, RefusedError
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, ObstacleError, interrupting
 
 
@@ -90,7 +90,7 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
 @pytest.mark.parametrize(
     "error, reason",
     [
-        (EnvironmentFailed("no disk"), Reason.MACHINE),
+        (MachineError("no disk"), Reason.MACHINE),
         (RefusedError("no such option"), Reason.CONTRACT),
         (ContractError("no such slot"), Reason.CONTRACT),
         (ObstacleError("our server failed"), None),

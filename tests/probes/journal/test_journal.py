@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate_probes.journal.events import Event, InstallProgress, TurnEvent
 from turngate_probes.journal.journal import LONGEST_TEXT, Journal, read
 from turngate_probes.report.build import build
@@ -90,7 +90,7 @@ def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> No
     """Any other invalid line is an environment failure that names the line number."""
     path.parent.mkdir()
     path.write_bytes(LINE + line + b"\n" + LINE)
-    with pytest.raises(EnvironmentFailed, match="line 2 is not an event"):
+    with pytest.raises(UsageError, match="line 2 is not an event"):
         list(read(path))
 
 
@@ -108,21 +108,21 @@ def test_the_journal_of_a_newer_turngate_is_refused(path: Path) -> None:
     newer = b'{"event": "probe.begun", "at": "", "more": 1, "schema": "turngate.probe-events/3"}\n' + LINE
     path.write_bytes(newer)
     why = r"a newer turngate wrote it: its format is turngate\.probe-events/3.* up to .*/2.*run the probe again"
-    with pytest.raises(EnvironmentFailed, match=why):
+    with pytest.raises(UsageError, match=why):
         list(read(path))
     assert path.read_bytes() == newer
 
 
 def test_a_missing_journal_is_an_environment_failure(path: Path) -> None:
     """Reading a missing journal is an environment failure."""
-    with pytest.raises(EnvironmentFailed, match="can't read"):
+    with pytest.raises(UsageError, match="can't read"):
         list(read(path))
 
 
 def test_an_unwritable_place_is_an_environment_failure(tmp_path: Path) -> None:
     """A journal that can't be created is an environment failure."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFailed, match="can't write"):
+    with pytest.raises(MachineError, match="can't write"):
         Journal(tmp_path / "file" / "journal.ndjson")
 
 
@@ -131,7 +131,7 @@ def test_a_full_disk_is_an_environment_failure(path: Path) -> None:
     journal, before = Journal(path), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
-        with pytest.raises(EnvironmentFailed, match="can't write"):
+        with pytest.raises(MachineError, match="can't write"):
             journal.add(says())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -10,7 +10,7 @@ import pytest
 from tests.probes import engines
 from turngate import EngineContract
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate.process import Ended
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
@@ -156,7 +156,7 @@ def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
     """An interrupted recording leaves the earlier recording unchanged, and no partial files."""
     interrupt = Interrupt()
     stopping = replace(named("final")[0], play=lambda _: interrupt.set())
-    with pytest.raises(EnvironmentFailed, match="interrupted"):
+    with pytest.raises(MachineError, match="interrupted"):
         recorded(tmp_path, [stopping], interrupt=interrupt)
     assert not (tmp_path / "fixtures").exists()
     assert list((tmp_path / "sandboxes").iterdir()) == []
@@ -170,7 +170,7 @@ def test_an_engine_that_does_not_start_keeps_its_earlier_recordings(tmp_path: Pa
     def refused(_: object) -> NoReturn:
         raise CaseStoppedError("it needs another Node.js")
 
-    with pytest.raises(EnvironmentFailed, match=r"it needs another Node\.js"):
+    with pytest.raises(MachineError, match=r"it needs another Node\.js"):
         recorded(tmp_path, [replace(named("final")[0], play=refused)])
     assert files(kept) == before
 
@@ -179,7 +179,7 @@ def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
     """A release without an executable can't be recorded."""
     release = Release("codex", "0.169.0", None, "recordings", CODEX, "")
     stage = CaseRunner.of(tmp_path, 1, Interrupt())
-    with pytest.raises(EnvironmentFailed, match="can't be recorded"):
+    with pytest.raises(UsageError, match="can't be recorded"):
         record(release, [], stage, tmp_path, Interrupt())
 
 
@@ -233,7 +233,7 @@ def test_what_is_late_twice_is_refused_on_a_busy_machine(
     """On a busy machine nothing is changed, and the error says why. On an idle one the engine itself hangs."""
     monkeypatch.setattr(recorder, "busy", lambda: is_busy)
     if is_busy:
-        with pytest.raises(EnvironmentFailed, match="reached their deadline twice, and the machine is busy"):
+        with pytest.raises(MachineError, match="reached their deadline twice, and the machine is busy"):
             slowly(tmp_path, 3)
         assert not (tmp_path / "fixtures").exists()
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate_probes.releases import cache
 from turngate_probes.releases.cache import MARKER, CacheLimit, alone, bytes_below, evict, home_of, in_use, parse_size
 
@@ -55,7 +55,7 @@ def test_sizes_are_read_with_their_unit(text: str, size: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "much", "-1G", "1X", "0.0G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """Empty, zero and misspelled sizes are rejected."""
-    with pytest.raises(EnvironmentFailed, match="is not a size"):
+    with pytest.raises(UsageError, match="is not a size"):
         parse_size(text)
 
 
@@ -111,7 +111,7 @@ def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
 def test_a_limit_that_no_release_fits_is_told(tmp_path: Path) -> None:
     """If other processes use the space and nothing of ours could free any, an error comes at once."""
     first = entry(tmp_path, "1.0.0", 1)
-    with in_use(first), pytest.raises(EnvironmentFailed, match="the cache is limited") as failed:
+    with in_use(first), pytest.raises(MachineError, match="the cache is limited") as failed:
         reserve(CacheLimit(tmp_path, SIZE, fail), tmp_path)
     assert "--cache-limit" in failed.value.hint
 
@@ -120,9 +120,9 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A full disk limits the cache, however high the configured limit is."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
     place = CacheLimit(tmp_path, 10**12, fail)
-    with pytest.raises(EnvironmentFailed, match="the disk is full"):
+    with pytest.raises(MachineError, match="the disk is full"):
         place.held(tmp_path).__enter__()
-    with pytest.raises(EnvironmentFailed, match="the disk is full"):
+    with pytest.raises(MachineError, match="the disk is full"):
         reserve(place, tmp_path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes import fake_npm
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotFoundError, NotInstalledError
 from turngate_probes.releases import npm as releases
 from turngate_probes.releases import registry as registries
 from turngate_probes.releases.cache import MARKER
@@ -136,7 +136,7 @@ def test_pinned_release_with_another_content_is_refused(registry: PlayedRegistry
     assert pinned
     registry.publish(pinned)
     registry.lacks("pin")
-    with pytest.raises(EnvironmentFailed, match="@openai/codex is not the pinned one"):
+    with pytest.raises(MachineError, match="@openai/codex is not the pinned one"):
         registry.install(pinned, PINNED)
     assert registry.left("codex") == set()
 
@@ -222,7 +222,7 @@ def test_two_installations_at_once_install_once(registry: PlayedRegistry) -> Non
 def test_failures_are_told_apart(registry: PlayedRegistry, prefix: str, code: str, what: str) -> None:
     """Each cause that npm names has its own message and remedy, and leaves nothing in the cache."""
     registry.fails("install", f"{prefix} code {code}\n{prefix} errno {code}\n{prefix} the reason itself")
-    with pytest.raises(EnvironmentFailed) as failure:
+    with pytest.raises(MachineError) as failure:
         registry.install("1.0.0")
     assert failure.value.what == f"{what} (npm install: {code}: the reason itself)"
     assert failure.value.hint
@@ -232,7 +232,7 @@ def test_failures_are_told_apart(registry: PlayedRegistry, prefix: str, code: st
 def test_unknown_failure_shows_what_npm_says(registry: PlayedRegistry) -> None:
     """Where npm reports no known cause, its own message is shown."""
     registry.fails("install", "npm error Cannot read properties of undefined\nnpm error second line")
-    with pytest.raises(EnvironmentFailed, match=r"npm install exited with 1: Cannot read .*\nsecond line"):
+    with pytest.raises(MachineError, match=r"npm install exited with 1: Cannot read .*\nsecond line"):
         registry.install("1.0.0")
 
 
@@ -242,7 +242,7 @@ def test_unknown_failure_shows_what_npm_says(registry: PlayedRegistry) -> None:
 def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
     """Error messages don't contain the address of the registry, which may be private."""
     registry.fails("install", f"npm error code ENOTFOUND\nnpm error network {text}")
-    with pytest.raises(EnvironmentFailed) as failure:
+    with pytest.raises(MachineError) as failure:
         registry.install("1.0.0")
     assert "<package-registry>" in failure.value.what
     assert "corp.test" not in failure.value.what
@@ -251,7 +251,7 @@ def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
 @pytest.mark.parametrize("version", ["1.1.0", "1.1", "^1.0.0", "1.2.0-nightly"])
 def test_unknown_version_names_the_nearest(registry: PlayedRegistry, version: str) -> None:
     """An unpublished or invalid version is rejected with its neighbours."""
-    with pytest.raises(EnvironmentFailed) as failure:
+    with pytest.raises(NotFoundError) as failure:
         registry.install(version)
     assert failure.value.what == f"@vendor/engine has no version {version}"
     assert failure.value.hint == "nearest: 1.0.0, 1.2.0"
@@ -262,7 +262,7 @@ def test_unknown_package_is_told_as_such(registry: PlayedRegistry) -> None:
     missing = "npm error code E404\nnpm error 404 Not Found"
     registry.fails("install", missing)
     registry.fails("view", missing)
-    with pytest.raises(EnvironmentFailed, match="there is no package @vendor/engine"):
+    with pytest.raises(NotFoundError, match="there is no package @vendor/engine"):
         registry.install("1.0.0")
 
 
@@ -270,14 +270,14 @@ def test_a_missing_dependency_is_told_as_such(registry: PlayedRegistry) -> None:
     """If the registry has the release but not a package that it needs, npm's message about that package is shown."""
     registry.fails("install", "npm error code ETARGET\nnpm error notarget No matching version found for helper@2.0.0.")
     needs = "@vendor/engine 1.0.0 needs a package that the registry doesn't have: .*helper@2.0.0"
-    with pytest.raises(EnvironmentFailed, match=needs):
+    with pytest.raises(NotFoundError, match=needs):
         registry.install("1.0.0")
 
 
 def test_lock_without_checksum_is_refused(registry: PlayedRegistry) -> None:
     """A release is not installed if its lock lacks the sha512 of a package."""
     registry.lacks("integrity")
-    with pytest.raises(EnvironmentFailed, match="@vendor/engine has no sha512 integrity"):
+    with pytest.raises(MachineError, match="@vendor/engine has no sha512 integrity"):
         registry.install("1.0.0")
     assert registry.left() == set()
 
@@ -290,7 +290,7 @@ def test_bundled_packages_need_no_checksum_of_their_own() -> None:
 def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> None:
     """An installation without an executable for this platform is rejected with the paths that were tried."""
     registry.lacks("executable")
-    with pytest.raises(EnvironmentFailed) as failure:
+    with pytest.raises(MachineError) as failure:
         registry.install("1.0.0")
     assert f"no executable for {node_platform()}" in failure.value.what
     assert f"node_modules/engine-{node_platform()}/engine" in failure.value.what
@@ -314,7 +314,7 @@ def test_an_executable_outside_of_the_release_is_none(registry: PlayedRegistry, 
 def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: PlayedRegistry) -> None:
     """A release whose build for this platform isn't published is rejected, although its launcher is there."""
     registry.lacks("build")
-    with pytest.raises(EnvironmentFailed, match="installs no executable for"):
+    with pytest.raises(MachineError, match="installs no executable for"):
         registry.install("1.0.0")
 
 
@@ -322,14 +322,14 @@ def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: p
     """Commands of npm have a time limit."""
     registry.waits("install")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match=r"npm install did not finish within \d+ s"):
+    with pytest.raises(MachineError, match=r"npm install did not finish within \d+ s"):
         registry.install("1.0.0")
 
 
 def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without npm on PATH the message says what to install."""
     monkeypatch.setenv("PATH", str(registry.folder / "nowhere"))
-    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as failure:
+    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as failure:
         registry.install("1.0.0")
     assert failure.value.what == NO_NPM
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.releases import registry
 from turngate_probes.releases.pip import pip
 
@@ -47,7 +47,7 @@ def _python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_failures_are_told_apart(python: Path, said: str, what: str) -> None:
     """Each cause has its message and remedy, and names no host."""
     python.with_name("fail").write_text(said)
-    with pytest.raises(EnvironmentFailed, match=what) as failed:
+    with pytest.raises(MachineError, match=what) as failed:
         pip(("install", "x"), python.parent)
     assert failed.value.hint
     assert "corp.test" not in str(failed.value)
@@ -56,7 +56,7 @@ def test_failures_are_told_apart(python: Path, said: str, what: str) -> None:
 def test_pip_serves_another_environment(python: Path) -> None:
     """Pip itself is turngate's, whatever environment it works for, and never asks."""
     python.with_name("fail").write_text("")
-    with pytest.raises(EnvironmentFailed):
+    with pytest.raises(MachineError):
         pip(("install", "x"), python.parent, python=Path("/other/python"))
     call = python.with_name("call").read_text().split()
     assert call[:6] == ["-m", "pip", "--python", "/other/python", "install", "x"]
@@ -67,5 +67,5 @@ def test_pip_is_bounded_in_time(python: Path, monkeypatch: pytest.MonkeyPatch) -
     """Commands of pip have a time limit."""
     python.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(registry, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match=r"pip index did not finish within \d+ s"):
+    with pytest.raises(MachineError, match=r"pip index did not finish within \d+ s"):
         pip(("index", "versions", "x"), python.parent)

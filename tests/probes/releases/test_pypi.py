@@ -9,7 +9,7 @@ import pytest
 
 from tests.probes import wheels
 from turngate import load_contract
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotFoundError, NotInstalledError
 from turngate.files import use_overlay
 from turngate.process.executable import difference, fingerprint
 from turngate_probes.releases import pip
@@ -68,11 +68,11 @@ def test_a_release_is_installed_with_its_dependencies(index: Path, tmp_path: Pat
 def test_only_wheels_are_installed(index: Path) -> None:
     """A source package is refused, also among the dependencies: building it would run its code."""
     (index / "vendor-codex-2.0.0.tar.gz").write_bytes(b"")
-    with pytest.raises(EnvironmentFailed, match="there is no such release for this platform"):
+    with pytest.raises(MachineError, match="there is no such release for this platform"):
         RELEASES.install("2.0.0", print)
     (index / "vendor_help-1.1.0-py3-none-any.whl").unlink()
     (index / "vendor-help-1.1.0.tar.gz").write_bytes(b"")
-    with pytest.raises(EnvironmentFailed, match="there is no such release for this platform"):
+    with pytest.raises(MachineError, match="there is no such release for this platform"):
         RELEASES.install("1.1.0", print)
 
 
@@ -84,7 +84,7 @@ def test_a_program_in_a_wheel_is_found(index: Path) -> None:
     assert installed.executable.parts[-3:] == ("vendor", "bin", "codex")
     assert run(installed.executable) == "codex-cli 2.0.0\n"
     wheels.build(index, wheels.PACKAGE, "3.0.0", {"vendor.py": ""})
-    with pytest.raises(EnvironmentFailed, match="installs no executable for"):
+    with pytest.raises(MachineError, match="installs no executable for"):
         RELEASES.install("3.0.0", print)
 
 
@@ -102,7 +102,7 @@ def test_a_change_in_the_environment_is_noticed() -> None:
 def test_a_release_of_another_python_is_told(index: Path) -> None:
     """The error for a release that needs a newer Python says so."""
     wheels.build(index, wheels.PACKAGE, "2.0.0", {}, python=">=3.99")
-    with pytest.raises(EnvironmentFailed, match=r"the release does not support Python 3\.\d+, which turngate runs on"):
+    with pytest.raises(MachineError, match=r"the release does not support Python 3\.\d+, which turngate runs on"):
         RELEASES.install("2.0.0", print)
 
 
@@ -114,7 +114,7 @@ def test_versions_are_listed_and_completed(index: Path) -> None:
     assert RELEASES.exact("latest", None) == "2.1.0"
     assert RELEASES.exact("2.1", None) == "2.1.0"
     assert RELEASES.install("2.1.0", print).version == "2.1.0"
-    with pytest.raises(EnvironmentFailed, match=r"has no version 1\.0\.5") as failed:
+    with pytest.raises(NotFoundError, match=r"has no version 1\.0\.5") as failed:
         RELEASES.exact("1.0.5", None)
     assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
 
@@ -132,14 +132,14 @@ def test_a_pinned_release_is_installed_only_as_pinned(index: Path, pins: Path) -
     assert not RELEASES.is_installed("1.0.0")
     (pins / REQUIREMENTS).write_text(pinned)
     (RELEASES.root("1.0.0") / "venv/bin/codex").unlink()
-    with pytest.raises(EnvironmentFailed, match="content does not match its checksum"):
+    with pytest.raises(MachineError, match="content does not match its checksum"):
         RELEASES.install("1.0.0", print)
 
 
 def test_a_pin_that_lacks_a_dependency_is_refused(pins: Path) -> None:
     """A dependency without a checksum is never installed from a pin."""
     (pins / REQUIREMENTS).write_text(RELEASES.pin("1.0.0", "", None)[REQUIREMENTS].partition("vendor-help")[0])
-    with pytest.raises(EnvironmentFailed, match="the pin has no checksum of a package that this platform needs"):
+    with pytest.raises(MachineError, match="the pin has no checksum of a package that this platform needs"):
         RELEASES.install("1.0.0", print)
 
 
@@ -147,21 +147,21 @@ def test_only_what_was_probed_is_pinned(index: Path) -> None:
     """A release whose content changed since its probe can't be pinned."""
     digest = wheels.publish(index, "1.0.0")
     assert RELEASES.pin("1.0.0", f"sha256-{digest}", None)
-    with pytest.raises(EnvironmentFailed, match="is not the release that was probed"):
+    with pytest.raises(MachineError, match="is not the release that was probed"):
         RELEASES.pin("1.0.0", f"sha256-{'0' * 64}", None)
 
 
 def test_content_that_differs_from_the_known_one_is_refused() -> None:
     """A release that a gate has seen must have the same content when it is installed again."""
     seen = replace(RELEASES, integrity={"1.0.0": f"sha256-{'0' * 64}"})
-    with pytest.raises(EnvironmentFailed, match="differs from what PyPI published"):
+    with pytest.raises(MachineError, match="differs from what PyPI published"):
         seen.install("1.0.0", print)
 
 
 def test_an_engine_on_npm_comes_from_pypi_on_request_alone(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyPI is used for an engine on npm only on request; without npm, PyPI is suggested."""
     monkeypatch.setattr(pip, "run_manager", None)
-    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as missing:
+    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as missing:
         published("codex")
     assert missing.value.hint.endswith("--registry pypi")
     monkeypatch.undo()

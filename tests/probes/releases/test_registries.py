@@ -2,7 +2,7 @@
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import NotFoundError
 from turngate_probes.releases.registries import default_registry, published, registries
 
 
@@ -17,12 +17,12 @@ def test_npm_comes_before_pypi() -> None:
 def test_an_engine_that_no_registry_has() -> None:
     """For a withdrawn engine there is no registry, and the error says why."""
     assert default_registry("iflow") is None
-    with pytest.raises(EnvironmentFailed, match="no release of iflow is published"):
+    with pytest.raises(NotFoundError, match="no release of iflow is published"):
         published("iflow")
 
 
 def test_an_engine_that_pypi_does_not_have() -> None:
     """For an engine that PyPI lacks, the error names the registry that has it."""
-    with pytest.raises(EnvironmentFailed, match="gemini is not published on pypi") as missing:
+    with pytest.raises(NotFoundError, match="gemini is not published on pypi") as missing:
         published("gemini", "pypi")
     assert missing.value.hint == "use --registry npm"

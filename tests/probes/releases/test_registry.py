@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.releases.cache import MARKER, evict, home_of, in_use
 from turngate_probes.releases.registry import Installed, Registry
 
@@ -78,7 +78,7 @@ def test_an_entry_counts_by_its_integrity() -> None:
 )
 def test_what_is_not_in_order_is_not_kept(cache: Path, registry: Registry, what: str) -> None:
     """A release that doesn't match its integrity is not kept, not even in part."""
-    with pytest.raises(EnvironmentFailed, match=what):
+    with pytest.raises(MachineError, match=what):
         install(registry, [])
     assert [path.name for path in home_of("codex", cache).iterdir() if not path.name.endswith(".lock")] == []
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semver import Version
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import NotFoundError, UsageError
 from turngate_probes.releases.selection import chosen, known_clauses, nearest, parse_shard
 
 PUBLISHED = ("0.9.0", "0.100.0", "0.101.0-alpha", "0.101.0", "1.0.0", "0.99.1", "not-a-version")
@@ -35,17 +35,17 @@ def test_versions_are_chosen_oldest_first(spec: str, versions: str) -> None:
 @pytest.mark.parametrize("spec", ["", "newest", "latest:0", "^1.0.0", ">=", ">=x", "0.100", "all,1.0.0", ">=1 foo"])
 def test_what_names_no_versions_is_refused(spec: str) -> None:
     """Text that names no versions is rejected with a hint of what is allowed."""
-    with pytest.raises(EnvironmentFailed, match="does not select versions") as failed:
+    with pytest.raises(UsageError, match="does not select versions") as failed:
         chosen(spec, PUBLISHED)
     assert "latest:20" in failed.value.hint
 
 
 def test_an_empty_range_names_what_there_is() -> None:
     """An empty range is an error that names the oldest and newest published version."""
-    with pytest.raises(EnvironmentFailed, match="no published release") as failed:
+    with pytest.raises(NotFoundError, match="no published release") as failed:
         chosen(">2", PUBLISHED)
     assert failed.value.hint == "published releases: 0.9.0 to 1.0.0"
-    with pytest.raises(EnvironmentFailed) as failed:
+    with pytest.raises(NotFoundError) as failed:
         chosen("all", ())
     assert failed.value.hint == "nothing is published"
 
@@ -58,7 +58,7 @@ def test_shards_are_read() -> None:
 @pytest.mark.parametrize("text", ["0/1", "2/1", "1", "a/b", "1/0"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
     """Shards count from 1."""
-    with pytest.raises(EnvironmentFailed, match="is not a shard"):
+    with pytest.raises(UsageError, match="is not a shard"):
         parse_shard(text)
 
 
@@ -69,7 +69,7 @@ def test_clauses_are_known_by_level() -> None:
         ("resume.acepted", "hermetic", "resume.accepted"),
         ("handle.place", "static", "help.surface"),
     ):
-        with pytest.raises(EnvironmentFailed, match="unknown clause") as failed:
+        with pytest.raises(NotFoundError, match="unknown clause") as failed:
             known_clauses((name,), level)
         assert like in failed.value.hint
 

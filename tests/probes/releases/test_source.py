@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.probes import engines, fake_npm
 from turngate import load_contract
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotFoundError, NotInstalledError, UsageError
 from turngate.process import Stop
 from turngate_probes.releases import recorded_releases, source
 from turngate_probes.releases.cache import evict, home_of
@@ -92,7 +92,7 @@ def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
     """A missing file, a folder and a file that isn't executable are rejected at once, with the path."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
-    with pytest.raises(EnvironmentFailed, match="there is no executable") as told:
+    with pytest.raises(NotFoundError, match="there is no executable") as told:
         obtained(f"codex={tmp_path / what}")
     assert str(tmp_path / what) in told.value.what
 
@@ -102,7 +102,7 @@ def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
     executable = tmp_path / "codex"
     executable.write_text("#!/nonexistent/interpreter\n")
     executable.chmod(0o755)
-    with pytest.raises(EnvironmentFailed, match="could not be started"):
+    with pytest.raises(MachineError, match="could not be started"):
         obtained(f"codex={executable}")
 
 
@@ -141,14 +141,14 @@ def test_a_release_of_a_known_registry_reads_its_contract_once(npm: Path) -> Non
 
 def test_a_version_that_is_none(npm: Path) -> None:
     """A version that npm lacks is rejected with the nearest one."""
-    with pytest.raises(EnvironmentFailed, match="has no version banana") as told:
+    with pytest.raises(NotFoundError, match="has no version banana") as told:
         obtained("codex@banana")
     assert "0.147.0" in told.value.hint
 
 
 def test_without_engine_and_npm(path: Path) -> None:
     """The error says that npm is missing, and that an executable can be given."""
-    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as told:
+    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as told:
         obtained("codex")
     assert "ENGINE=/path" in told.value.hint
 
@@ -167,7 +167,7 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
     assert (release.version, release.executable, release.source) == ("0.5.10", None, "recordings")
     assert release.note == "withdrawn: judged only by recordings"
     monkeypatch.setattr(recorded_releases, "folders", list)
-    with pytest.raises(EnvironmentFailed, match="withdrawn, and there is neither an executable nor a recording"):
+    with pytest.raises(NotInstalledError, match="withdrawn, and there is neither an executable nor a recording"):
         obtained("iflow")
 
 
@@ -178,11 +178,11 @@ def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
     (tmp_path / "fixtures/iflow/0.5.19").mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     withdrawn = "iflow@0.5.19 can't be installed: its vendor withdrew iflow"
-    with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
+    with pytest.raises(NotFoundError, match=withdrawn) as told:
         obtained("iflow@0.5.19")
     assert "probe the recordings of 0.5.19 with turngate probe iflow" in told.value.hint
     monkeypatch.setattr(recorded_releases, "folders", list)
-    with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
+    with pytest.raises(NotFoundError, match=withdrawn) as told:
         obtained("iflow@0.5.19")
     assert "recordings" not in told.value.hint
 
@@ -247,7 +247,7 @@ def test_a_release_is_not_evicted_while_it_is_held(npm: Path) -> None:
 def test_a_cache_that_can_not_be_made_is_told(npm: Path) -> None:
     """A file in place of the cache directory is an environment error."""
     (npm / "cache").write_text("")
-    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
+    with pytest.raises(MachineError, match="the cache cannot be written"):
         obtained("codex@0.147.0")
 
 
@@ -255,7 +255,7 @@ def test_a_command_line_is_not_a_path(tmp_path: Path) -> None:
     """A command line instead of a path is explained; a path with a space that doesn't exist is just missing."""
     for path, said in (("sh -c codex", "is a command line, not the path"), (f"{tmp_path}/my codex", "no executable")):
         with (
-            pytest.raises(EnvironmentFailed, match=said),
+            pytest.raises(UsageError, match=said),
             ReleaseSource().held(parse_target(f"codex={path}"), lambda _: None),
         ):
             pass

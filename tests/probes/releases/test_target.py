@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_probes.releases.target import Target, parse_target
 
 
@@ -35,7 +35,7 @@ def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     """An invalid target is rejected; the error quotes it and lists the known engines."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+    with pytest.raises(UsageError, match="is not an engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what
     assert all(engine in refused.value.hint for engine in load.engine_names())
@@ -44,7 +44,7 @@ def test_what_is_no_target_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
 def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
     """A mistyped engine gets the nearest name as a suggestion, whatever follows it."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+    with pytest.raises(UsageError, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "did you mean codex?"
 
@@ -52,7 +52,7 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
 @pytest.mark.parametrize("text", ["-", "report.json"])
 def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
     """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""
-    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
+    with pytest.raises(UsageError, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "--json takes no value; write files with --report FILE"
 

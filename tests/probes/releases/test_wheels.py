@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.wheels import build, publish, use
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.releases import wheels
 
 pytestmark = pytest.mark.long
@@ -60,5 +60,5 @@ def test_a_platform_without_a_dependency_is_left_out(index: Path, tmp_path: Path
 def test_an_unknown_release_can_not_be_pinned(index: Path, tmp_path: Path) -> None:
     """A release that the index lacks is an error."""
     publish(index, "1.0.0")
-    with pytest.raises(EnvironmentFailed, match="there is no such release"):
+    with pytest.raises(MachineError, match="there is no such release"):
         locked("vendor-codex", "2.0.0", tmp_path)

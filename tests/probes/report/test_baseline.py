@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import ContractError, EnvironmentFailed
+from turngate.errors import ContractError, UsageError
 from turngate_probes.report.baseline import ExpectedBreach, ExpectedFailure, read
 
 GATE = """# why we wait
@@ -80,5 +80,5 @@ def test_a_wrong_baseline_of_an_orchestrator_is_refused(
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     """A missing file is an environment failure."""
-    with pytest.raises(EnvironmentFailed, match="can't read the baseline"):
+    with pytest.raises(UsageError, match="can't read the baseline"):
         read(tmp_path / "none.yaml", ExpectedBreach, RULES, "")

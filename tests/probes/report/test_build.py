@@ -7,7 +7,7 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.load import catalogue, first_error
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_probes.journal.events import Event, ReleaseFinished
 from turngate_probes.report.build import EXCERPT, MOST_REQUESTS, build
 
@@ -57,7 +57,7 @@ def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
 
 def test_a_journal_of_nothing_is_an_environment_failure() -> None:
     """An empty journal is an environment error."""
-    with pytest.raises(EnvironmentFailed, match="contains no start of a probe"):
+    with pytest.raises(UsageError, match="contains no start of a probe"):
         build([])
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.github import annotations
 from turngate_probes.report.progress import live
@@ -106,7 +106,7 @@ def test_a_summary_is_added_to_what_is_there_while_there_is_room(summary: Path) 
 def test_a_summary_that_can_not_be_written_is_told(summary: Path) -> None:
     """An unwritable summary file is an environment error."""
     summary.mkdir()
-    with pytest.raises(EnvironmentFailed, match="summary"):
+    with pytest.raises(MachineError, match="summary"):
         published(samples.mixed())
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.load import first_error
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.journal.journal import read
 from turngate_probes.report import FORMATS
 from turngate_probes.report.build import build
@@ -89,7 +89,7 @@ def test_a_report_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(EnvironmentFailed, match="No space left"):
+    with pytest.raises(MachineError, match="No space left"):
         write_reports(view(build(WHOLE)), Output(reports=(target,)))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
@@ -162,7 +162,7 @@ def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(EnvironmentFailed, match=r"a\.html.*No space left"):
+    with pytest.raises(MachineError, match=r"a\.html.*No space left"):
         write_reports(view(samples.mixed()), Output(reports=(tmp_path / "a.html",)))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.html", "old")]
 

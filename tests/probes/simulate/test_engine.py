@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv.file_slot import SLOT
 from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed
+from turngate.errors import NotFoundError
 
 
 def test_version_and_help_say_what_the_contract_reads(contract: EngineContract, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_wrong_arguments_end_without_a_turn(contract: EngineContract, tmp_path: 
 
 def test_a_release_that_nobody_described_is_no_crash(tmp_path: Path) -> None:
     """Simulating an unknown engine is an error that says so."""
-    with pytest.raises(EnvironmentFailed, match="nobody"):
+    with pytest.raises(NotFoundError, match="nobody"):
         SimulatedMachine(tmp_path).call(replace(at_known_release("codex"), engine="nobody"), ["--version"])
 
 

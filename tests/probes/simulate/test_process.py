@@ -10,7 +10,7 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from turngate import cli
 from turngate.argv import build
-from turngate.errors import EnvironmentFailed
+from turngate.errors import TurngateError, UsageError
 from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
@@ -56,7 +56,7 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
     (tmp_path / "file").write_text("")
     (tmp_path / "codex").mkdir()
     for folder in (Path("/proc/x"), tmp_path / "file", tmp_path):
-        with pytest.raises(EnvironmentFailed, match=r"(can't write .*codex|codex is another file)"):
+        with pytest.raises(TurngateError, match=r"(can't write .*codex|codex is another file)"):
             install(at_known_release("codex"), folder)
 
 
@@ -102,7 +102,7 @@ def test_a_stopped_engine_reports_its_end(engine: str, number: signal.Signals, e
 def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
     """An existing file with the engine's name is not overwritten unless it is a simulation."""
     (tmp_path / "codex").write_text("the real one")
-    with pytest.raises(EnvironmentFailed, match="another file"):
+    with pytest.raises(UsageError, match="another file"):
         install(at_known_release("codex"), tmp_path)
     assert (tmp_path / "codex").read_text() == "the real one"
 

@@ -20,7 +20,7 @@ from tests.reference.server_env import ASK
 from turngate import engine_names
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.files import write_atomically
 from turngate_reference import data_dir, handle_record
 from turngate_reference.handle_record import HandleRecord
@@ -105,7 +105,7 @@ def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
     cli_env.engine("codex", d.codex("hi"))
 
     def full(_path: Path, _record: HandleRecord) -> None:
-        raise EnvironmentFailed("no room", "make room")
+        raise MachineError("no room", "make room")
 
     monkeypatch.setattr(handle_record, "write", full)
     said = cli_env.type("start", "codex", "hello")

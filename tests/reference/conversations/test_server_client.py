@@ -8,7 +8,7 @@ import pytest
 from tests.reference.caller import TOKEN, Caller
 from tests.reference.server_env import ServerEnv
 from tests.reference.wire import served
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, NotFoundError, ServerRefusedError, UsageError
 from turngate_reference.access import make_token
 from turngate_reference.conversations.server_client import find_server, info
 from turngate_reference.data_dir import DataDir, RunningServer, locked
@@ -29,7 +29,7 @@ def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, mon
     """The --url option wins over TURNGATE_URL, which wins over the server on the data directory."""
     data = DataDir(server_env.cli_env.root / "elsewhere")
     data.make()
-    with pytest.raises(EnvironmentFailed, match="no server runs on"):
+    with pytest.raises(NotFoundError, match="no server runs on"):
         find_server(None, data)
     with locked(data.server_lock, "x", server=RunningServer("http://127.0.0.1:1")):
         assert find_server(None, data).url == "http://127.0.0.1:1"
@@ -41,14 +41,14 @@ def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, mon
 @pytest.mark.parametrize("url", ["127.0.0.1:8321", "http://", "ftp://x", "x"])
 def test_what_is_no_address_is_refused(server_env: ServerEnv, url: str) -> None:
     """An invalid address is rejected, and the hint shows a valid one."""
-    with pytest.raises(EnvironmentFailed, match="no address") as refused:
+    with pytest.raises(UsageError, match="no address") as refused:
         find_server(url, DataDir(server_env.cli_env.data))
     assert "http://127.0.0.1:8321" in refused.value.hint
 
 
 def test_what_is_not_there_is_said(server_env: ServerEnv) -> None:
     """An address where no server answers is an error with a hint."""
-    with pytest.raises(EnvironmentFailed, match="did not answer as turngate serve does"):
+    with pytest.raises(MachineError, match="did not answer as turngate serve does"):
         find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).latest(1)
 
 
@@ -67,7 +67,7 @@ def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatc
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     data = DataDir(server_env.cli_env.data)
     with served(Caller(server_env.server, Guard(TOKEN))) as port:
-        with pytest.raises(EnvironmentFailed, match="needs its token") as refused:
+        with pytest.raises(ServerRefusedError, match="needs its token") as refused:
             find_server(f"http://127.0.0.1:{port}", data).waiting()
         assert "TURNGATE_TOKEN" in refused.value.hint
         monkeypatch.setenv("TURNGATE_TOKEN", f"{TOKEN}\n")

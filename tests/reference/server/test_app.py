@@ -10,7 +10,7 @@ import pytest
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, TurngateError
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import ROOM, Server
 
@@ -36,7 +36,7 @@ def test_a_server_whose_queue_nobody_works_on_is_not_ready(
 def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
     """A second server is rejected until the first has closed."""
     first = Server(closed_server_env.settings)
-    with pytest.raises(EnvironmentFailed, match=f"in use by process {os.getpid()}"):
+    with pytest.raises(MachineError, match=f"in use by process {os.getpid()}"):
         Server(closed_server_env.settings)
     first.close()
     Server(closed_server_env.settings).close()
@@ -46,7 +46,7 @@ def test_a_data_directory_has_one_server_without_its_lock_file(closed_server_env
     """A second server is rejected even if somebody removed the first one's lock file."""
     with closed_server_env.opened():
         (closed_server_env.cli_env.data / "server.lock").unlink()
-        with pytest.raises(EnvironmentFailed, match="in use by another process"):
+        with pytest.raises(MachineError, match="in use by another process"):
             Server(closed_server_env.settings)
 
 
@@ -69,7 +69,7 @@ def test_a_data_directory_that_can_not_be_used_is_refused(closed_server_env: Ser
     """The error says why, and suggests another directory."""
     root = closed_server_env.cli_env.root
     (root / "file").touch()
-    with pytest.raises(EnvironmentFailed, match=why) as refused:
+    with pytest.raises(TurngateError, match=why) as refused:
         Server(replace(closed_server_env.settings, data=DataDir(root / name)))
     assert "--data-dir" in refused.value.hint
 

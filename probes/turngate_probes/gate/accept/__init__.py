@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from turngate import EnvironmentFailed, engine_names
+from turngate import UsageError, engine_names
 from turngate.contract import load
 from turngate.contract.load import Contract
 from turngate.files import contract_files
@@ -35,12 +35,12 @@ def accept(
     interrupt: Interrupt,
     console: Console,
 ) -> None:
-    """Write a gated release; EnvironmentFailed, with nothing written, if it can't be written completely."""
+    """Write a gated release; TurngateError, with nothing written, if it can't be written completely."""
     (old, new), engine = report.probe.releases, report.engine
     if report.outcome not in (GateOutcome.PASS, GateOutcome.FAIL) or new.failed:
-        raise EnvironmentFailed("nothing was accepted, because the gate has no result", "see the reasons above")
+        raise UsageError("nothing was accepted, because the gate has no result", "see the reasons above")
     if not new.version:
-        raise EnvironmentFailed(
+        raise UsageError(
             "nothing was accepted, because the release doesn't report its version", "choose another release"
         )
     registry, pinned = default_registry(engine), dict[str, str]()

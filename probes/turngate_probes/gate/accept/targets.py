@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import turngate
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate.files import overlay
 from turngate_probes.releases.pins import PINS
 
@@ -19,14 +19,14 @@ class AcceptTarget(Struct, frozen=True):
 
 
 def accept_target() -> AcceptTarget:
-    """Return where to write: into the user's contracts, else into a checkout; EnvironmentFailed if there is neither."""
+    """Return where to write: into the user's contracts, else into a checkout; UsageError if there is neither."""
     folder = overlay()
     if folder:
         return AcceptTarget(folder / "engines", folder / "pins", folder / "fixtures")
     root = checkout()
     if root is None:
         what = "turngate is installed here, and --accept never changes an installed package"
-        raise EnvironmentFailed(what, "pass --contracts DIR to save your own contracts, pins and recordings there")
+        raise UsageError(what, "pass --contracts DIR to save your own contracts, pins and recordings there")
     return AcceptTarget(root / "contracts/turngate/engines", PINS, root / "fixtures")
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from turngate import EngineContract, EnvironmentFailed
+from turngate import EngineContract, MachineError
 from turngate.files import write_atomically
 from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.interrupt import Interrupt
@@ -31,7 +31,7 @@ def recorded(
 
 
 def written(changes: Mapping[Path, str], recording: Path, place: Path) -> None:
-    """Write files, and move a recording into its place; EnvironmentFailed, with everything undone, if that fails."""
+    """Write files, and move a recording into its place; MachineError, with everything undone, if that fails."""
     kept = recording.with_name("before")
     try:
         before = {path: path.read_bytes() if path.exists() else None for path in changes}
@@ -46,7 +46,7 @@ def written(changes: Mapping[Path, str], recording: Path, place: Path) -> None:
             raise
     except OSError as error:
         what = f"nothing was accepted, because {error.filename or place} can't be written: {error.strerror or error}"
-        raise EnvironmentFailed(what, "free disk space or fix its permissions, and run the gate again") from error
+        raise MachineError(what, "free disk space or fix its permissions, and run the gate again") from error
 
 
 def _taken_back(before: Mapping[Path, bytes | None], place: Path, kept: Path) -> None:

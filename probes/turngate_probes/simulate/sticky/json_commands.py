@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate.contract.json_commands import EngineQuestion, JsonCommands
 from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Line
@@ -83,13 +83,13 @@ class SimulatedJsonCommands(StickyEngine):
     @property
     def _commands(self) -> JsonCommands:
         if self.contract.sticky.commands is None:
-            raise EnvironmentFailed(f"{self.contract.engine} has no commands", "its contract defines none")
+            raise UsageError(f"{self.contract.engine} has no commands", "its contract defines none")
         return self.contract.sticky.commands
 
     @property
     def _questions(self) -> EngineQuestion:
         if self._commands.questions is None:
-            raise EnvironmentFailed(f"{self.contract.engine} asks nothing", "its contract defines no questions")
+            raise UsageError(f"{self.contract.engine} asks nothing", "its contract defines no questions")
         return self._commands.questions
 
     def _reply(self, message: Message, more: Message | None = None, *, accepted: bool = True) -> None:

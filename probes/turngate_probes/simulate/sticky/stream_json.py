@@ -10,7 +10,7 @@ from typing import Any, Never
 
 from msgspec import Struct
 
-from turngate import EnvironmentFailed
+from turngate import NotFoundError
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Record
 from turngate_probes.simulate.backend import Called, Failed
@@ -69,7 +69,7 @@ class SimulatedStreamJson(StickyEngine):
         super().__init__(*engine)
         described = self.simulation.sticky.stream_json
         if described is None:
-            raise EnvironmentFailed(f"there is no simulation of {self.contract.engine} with messages as JSON lines")
+            raise NotFoundError(f"there is no simulation of {self.contract.engine} with messages as JSON lines")
         self.records, self.after_refusal = described, described.after_refusal
         self._forced = OTHER_MODE if self.faults.wrong_mode else None
         stance = self.contract.sticky.interactive

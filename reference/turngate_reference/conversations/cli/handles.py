@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.files import real_path
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli.options import data_dir_option
@@ -92,7 +92,7 @@ def _stored(data: DataDir, records: list[HandleRecord]) -> "Mapping[str, Summary
     try:
         with database.opened(data.database) as store:
             return {run.handle: run for run in runs.summaries(store)}
-    except EnvironmentFailed as lacking:
+    except (MachineError, UsageError) as lacking:
         click.echo(f"the states of served runs may be outdated: {lacking}", err=True)
         return None
 
@@ -122,7 +122,7 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
                 shutil.rmtree(ours)
             for file in (path.with_suffix(".tmp"), path, lock):
                 file.unlink(missing_ok=True)
-    except EnvironmentFailed as used:
+    except MachineError as used:
         click.echo(f"kept: {used.what}", err=True)
     except OSError as error:
         click.echo(f"kept: {record.handle}: {error}", err=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from turngate import EnvironmentFailed
+from turngate import NotFoundError, UsageError
 from turngate.sanitize import visible
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import quoted
@@ -65,7 +65,7 @@ def reply(
     run = _chosen([info(run) for run in server.waiting()], handle, data)
     question = run.pending
     if question is None:
-        raise EnvironmentFailed(f"{run.handle} asks nothing", f"see: {data.command('runs')}")
+        raise UsageError(f"{run.handle} asks nothing", f"see: {data.command('runs')}")
     response = _numbered(question, option) if option else _spelled(question, _read(text or ""))
     answer = server.reply(run, question, response)
     sent = quoted(response[:200], f"sent to {visible(run.handle)}: ")
@@ -73,13 +73,13 @@ def reply(
 
 
 def _chosen(waiting: list[ServedRunInfo], prefix: str, data: DataDir) -> ServedRunInfo:
-    """Return the waiting run whose handle begins with `prefix`; EnvironmentFailed if there is none, or several."""
+    """Return the waiting run whose handle begins with `prefix`; UsageError if there is none, or several."""
     runs = [run for run in waiting if prefix and run.handle.startswith(prefix)]
     if not runs:
-        raise EnvironmentFailed(f"no run with the handle {prefix!r} waits for a reply", f"see: {data.command('runs')}")
+        raise NotFoundError(f"no run with the handle {prefix!r} waits for a reply", f"see: {data.command('runs')}")
     if len(runs) > 1:
         names = ", ".join(run.handle for run in runs)
-        raise EnvironmentFailed(f"{prefix!r} may be any of {names}", "give more of its characters")
+        raise UsageError(f"{prefix!r} may be any of {names}", "give more of its characters")
     return runs[0]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from turngate import EnvironmentFailed
+from turngate import NotFoundError, UsageError
 from turngate_reference.access import CODE_MINUTES, kept_token, login_address, token_of
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.data_dir import data_dir, running_server
@@ -27,10 +27,10 @@ def token(asked_dir: Path | None, link: bool) -> None:
     server = running_server(data)
     if server is None:
         if link:
-            raise EnvironmentFailed(f"no server runs on {data.root}", f"start one: {data.command('serve')}")
+            raise NotFoundError(f"no server runs on {data.root}", f"start one: {data.command('serve')}")
         click.echo(kept_token(data))
         return
     text = token_of(data, server)
     if text is None:
-        raise EnvironmentFailed("the server needs no token", f"open {server.url}")
+        raise UsageError("the server needs no token", f"open {server.url}")
     click.echo(login_address(server.url, text) if link else text)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from turngate import ContractError, EngineContract, EnvironmentFailed, Mode, RefusedError, engine_names
+from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, engine_names
 from turngate.argv import build
 from turngate.argv.build import AutoFlagRefusedError
 from turngate.argv.file_marks import check_file_marks
@@ -154,7 +154,7 @@ class Admission(Struct, frozen=True):
             raise ApiError("UNKNOWN_ENGINE", f"no contract for engine {name[:100]!r}", hint)
         try:
             return self.engines.find(name)
-        except EnvironmentFailed as absent:
+        except MachineError as absent:
             raise ApiError("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
         except ContractError as uncovered:
             raise ApiError(

@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
@@ -129,7 +129,7 @@ class Commands:
             return None
         try:
             return self.engines.find(run.engine)
-        except EnvironmentFailed:
+        except MachineError:
             return None
 
 

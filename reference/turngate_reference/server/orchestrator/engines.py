@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from turngate import EngineContract, EnvironmentFailed, Stop, engine_names, find_executable
+from turngate import EngineContract, MachineError, NotInstalledError, Stop, UsageError, engine_names, find_executable
 from turngate.contract.cached import cached_contract
 from turngate.contract.verdict import profile
 from turngate.files import default_cache
@@ -53,7 +53,7 @@ class Engines:
         self._news = threading.Condition()
 
     def find(self, name: str) -> InstalledEngine:
-        """Find an engine as it is now; EnvironmentFailed if it is not installed, ContractError if it has no contract.
+        """Find an engine as it is now; NotInstalledError if it is not installed, ContractError if it has no contract.
 
         It is not run again while its executable has not changed.
         """
@@ -63,7 +63,7 @@ class Engines:
         def ask() -> tuple[InstalledEngine, float]:
             version = None
             # an engine that can't be started still counts as installed; its run reports the error
-            with suppress(EnvironmentFailed, OSError):
+            with suppress(MachineError, UsageError, OSError):
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop)
             engine = InstalledEngine(path, version, contract_for(name, version), key[2])
             return engine, float("inf") if version else FAILURES_KEPT
@@ -110,7 +110,7 @@ class Engines:
 
     def _seen(self, engine: str) -> tuple[Path | None, InstalledEngine | None]:
         """Return an engine's executable (None if not installed), and what is known about it (None if nothing yet)."""
-        with suppress(EnvironmentFailed):
+        with suppress(MachineError):
             key, path = _place(_newest(engine))
             return path, self._installed.peek(key)
         return None, None
@@ -142,7 +142,7 @@ class Engines:
     def _look(self, engine: str) -> None:
         settled = False
         try:
-            with suppress(EnvironmentFailed):
+            with suppress(MachineError, UsageError):
                 installed = self.find(engine)
                 with self._news:
                     self._news.notify_all()
@@ -191,12 +191,12 @@ class Engines:
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
-    """Find the executable and its identity; EnvironmentFailed if there is none."""
+    """Find the executable and its identity; NotInstalledError if there is none."""
     path = find_executable(contract)
     try:
         return (contract.engine, str(path), identity(path)), path
     except OSError as gone:
-        raise EnvironmentFailed(f"{path} is missing: {gone.strerror}", "reinstall it") from gone
+        raise NotInstalledError(f"{path} is missing: {gone.strerror}", "reinstall it") from gone
 
 
 @cache

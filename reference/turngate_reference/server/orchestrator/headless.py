@@ -18,12 +18,13 @@ from msgspec import structs
 from turngate import (
     EngineContract,
     EngineSessionHandle,
-    EnvironmentFailed,
     Invocation,
+    MachineError,
     Mode,
     RefusedError,
     Stop,
     TurnReader,
+    UsageError,
     first_turn,
     mode_patch,
     resumed_turn,
@@ -32,7 +33,7 @@ from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
-from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
+from turngate_reference.engine.attempt import Attempt, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
@@ -178,9 +179,9 @@ class HeadlessTurn:
         )
         try:
             return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
-        except NoRoom as ours:
+        except NoRoomError as ours:
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
-        except EnvironmentFailed as lacking:
+        except (MachineError, UsageError) as lacking:
             code = RunErrorCode.SESSION_RESUME_FAILED if built.resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(code, str(lacking)) from lacking
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from turngate import EngineContract, EnvironmentFailed, Mode, RefusedError, Stop
+from turngate import EngineContract, MachineError, Mode, RefusedError, Stop, UsageError
 from turngate.argv import build
 from turngate.contract.launch import HelpPage
 from turngate.contract.session_ids import filled, slots
@@ -90,7 +90,7 @@ def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], st
     """Return what a help page printed, and what went wrong as words that continue with "and", or are empty."""
     try:
         said = printed(engine.executable, page, env, stop)
-    except (EnvironmentFailed, OSError) as failed:
+    except (MachineError, UsageError, OSError) as failed:
         return PrintedText(None, "", ""), f" was not run ({failed}) and"
     code = said.exit_code
     return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.contract.session_ids import unsafe
 from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
@@ -51,7 +51,7 @@ def recover(store: Store, records: Records) -> None:
 def settle_terminal_turns(store: Store, records: Records) -> None:
     """Settle the runs whose turn was run by a terminal that has died: it no longer holds the lock of the handle."""
     for run_id, handle in runs.at_terminals(store).items():
-        with suppress(EnvironmentFailed), locked(records.data.lock(handle), handle):
+        with suppress(MachineError, UsageError), locked(records.data.lock(handle), handle):
             settle_terminal_turn(store, records, run_id)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.files import make_private, real_path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
@@ -36,7 +36,7 @@ class Records:
     def created(self, launch: RunLaunch, workspace: Path | None) -> Iterator[tuple[str, Path]]:
         """Make the directory and the record of a run; return its handle and directory. An error leaves neither.
 
-        EnvironmentFailed if they can't be made.
+        MachineError if they can't be made.
         """
         with self.data.new_run(launch.engine) as (handle, directory):
             try:
@@ -61,7 +61,7 @@ class Records:
         runs = {directory.name.rpartition("-")[2]: directory for directory in self.data.runs.glob("*-*-*")}
         for handle in {lock.stem for lock in self.data.handles.glob("*.lock")} | runs.keys():
             if handle not in runs or runs[handle].name not in stored:
-                with suppress(EnvironmentFailed, OSError), locked(self.data.lock(handle), handle):
+                with suppress(MachineError, UsageError, OSError), locked(self.data.lock(handle), handle):
                     self._remove_unborn(handle, runs.get(handle))
 
     def _remove_unborn(self, handle: str, directory: Path | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from turngate import EnvironmentFailed, Mode, RefusedError, Stop, engine_environment, session_locations
+from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
@@ -80,7 +80,7 @@ class TurnRunner:
             return self._kept_turn(turn, STICKY).play(self._reply(run), stop)
         try:
             engine = self.engines.find(run.engine)
-        except EnvironmentFailed as lacking:
+        except MachineError as lacking:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
         engine = structs.replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
+from turngate import Ended, MachineError, ProcessRequest, Stop, UsageError
 from turngate.decoding import decode
 from turngate.files import default_cache, overlay_options
 from turngate.process import Stdin, run
@@ -130,7 +130,7 @@ class Verifier:
         try:
             outcome = run(request, stop=self._stop)
             printed = decode(outcome.stdout, _Printed)
-        except EnvironmentFailed as failed:
+        except (MachineError, UsageError) as failed:
             return self._failed(target, str(failed), at)
         except ValueError:
             how = (

@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate.process import TAG
 from turngate.process.launch import launch, refuse_in_critical
 from turngate.sanitize import visible
@@ -58,7 +58,7 @@ class SchemaChecker:
     """Checks one schema after the other in one process, which is started for the first check and stays.
 
     A check may take `cpu_seconds`, and `memory` bytes. At most `places` checks run or wait, each for up to `patience`
-    seconds. All methods may also raise EnvironmentFailed, if the process can't be started or keeps dying, and
+    seconds. All methods may also raise MachineError, if the process can't be started or keeps dying, and
     RuntimeError inside a critical section.
     """
 
@@ -148,7 +148,7 @@ class SchemaChecker:
             raise _too_costly(f"more than {self._memory // 2**20} MiB of memory")
         if code < 0 and code != -signal.SIGKILL:
             raise SchemaTooCostlyError(f"checking the output schema stopped: its process ended with signal {-code}")
-        raise EnvironmentFailed(
+        raise MachineError(
             "the process that checks output schemas died twice", "check whether the machine is out of memory"
         )
 

@@ -73,7 +73,7 @@ class StickyProcess:
 
         Raises:
             RefusedError: an option can't be passed.
-            EnvironmentFailed: it could not be started.
+            MachineError: it could not be started.
             OSError: the command can't be written.
             TransportError: the configuration in force lets it act without asking.
         """

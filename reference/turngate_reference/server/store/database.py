@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate.files import open_private
 from turngate.process.launch import critical
 from turngate_reference.server.store.upgrade import prepare
@@ -30,7 +30,7 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and create or upgrade its tables; EnvironmentFailed if it can't be used."""
+        """Open the file, and create or upgrade its tables; MachineError if it can't be used."""
         self._changed = threading.Condition()
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
@@ -43,7 +43,7 @@ class Store:
             self._reader.execute("PRAGMA query_only = ON")
         except (sqlite3.Error, OSError) as error:
             hint = "free some disk space, fix its permissions, or use another --data-dir"
-            raise EnvironmentFailed(f"the database {path} can't be used: {error}", hint) from error
+            raise MachineError(f"the database {path} can't be used: {error}", hint) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -112,14 +112,14 @@ class Store:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Store]:
-    """Open the database that a server has made; EnvironmentFailed if it is missing, can't be used, or fails later."""
+    """Open the database that a server has made; MachineError if it is missing, can't be used, or fails later."""
     if not path.exists():
-        raise EnvironmentFailed(f"the server's database {path} is missing", "restore it")
+        raise MachineError(f"the server's database {path} is missing", "restore it")
     try:
         with closing(Store(path)) as store:
             yield store
     except sqlite3.Error as error:
-        raise EnvironmentFailed(f"the database {path} can't be used: {error}", "retry later") from error
+        raise MachineError(f"the database {path} can't be used: {error}", "retry later") from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate.files import keep_newest, make_private, open_private, sync_folder
 from turngate_reference.data_dir import BACKUPS
 
@@ -36,7 +36,7 @@ def prepare(path: Path, patience: float) -> None:
     """Create the tables in an empty database file, or upgrade those of an earlier turngate; there may be nothing to do.
 
     An upgrade is one transaction, after a copy was written to the folder `backups` beside the file. While it takes
-    place, nobody else can have the file open; others are waited for, up to `patience` seconds. EnvironmentFailed: the
+    place, nobody else can have the file open; others are waited for, up to `patience` seconds. TurngateError: the
     file can't be used, and is unchanged. Any sqlite3.Error and OSError is passed on.
     """
     scripts = migrations()
@@ -50,7 +50,7 @@ def prepare(path: Path, patience: float) -> None:
             return  # another process did it meanwhile
         if version == 0:
             if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
-                raise EnvironmentFailed(f"{path} is another program's database", "use another --data-dir")
+                raise UsageError(f"{path} is another program's database", "use another --data-dir")
             _run(connection, scripts)
             return
         copy = _copied(connection, path, version)
@@ -60,7 +60,7 @@ def prepare(path: Path, patience: float) -> None:
         except sqlite3.Error as error:
             what = f"the database {path} can't be upgraded from schema {version} to {newest}: {error}"
             hint = "it is unchanged; free some disk space, or use the turngate that wrote it and report this"
-            raise EnvironmentFailed(what, hint) from error
+            raise MachineError(what, hint) from error
 
 
 def _version(path: Path, scripts: Mapping[int, str], patience: float) -> int:
@@ -70,22 +70,22 @@ def _version(path: Path, scripts: Mapping[int, str], patience: float) -> int:
 
 
 def _checked(connection: sqlite3.Connection, path: Path, scripts: Mapping[int, str]) -> int:
-    """Return the version of the schema; EnvironmentFailed if no script leads from it to the newest."""
+    """Return the version of the schema; UsageError if no script leads from it to the newest."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     first, newest = min(scripts), max(scripts)
     if version > newest:
         what = f"a newer turngate wrote the database {path}: it has schema {version}, this version reads up to {newest}"
         copy = _copy(path, newest)
         saved = f"; {copy} is a copy of before the upgrade" if copy.exists() else ""
-        raise EnvironmentFailed(what, f"it is unchanged: use the newer turngate, or another --data-dir{saved}")
+        raise UsageError(what, f"it is unchanged: use the newer turngate, or another --data-dir{saved}")
     if 0 < version < first:
         what = f"the database {path} has schema {version}, which no release of turngate had"
-        raise EnvironmentFailed(what, "use the turngate that created it, or another --data-dir")
+        raise UsageError(what, "use the turngate that created it, or another --data-dir")
     return version
 
 
 def _exclude_others(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Make this connection the only one, until it is closed; EnvironmentFailed while another process has one."""
+    """Make this connection the only one, until it is closed; MachineError while another process has one."""
     # an earlier turngate that still runs could neither read nor write the new tables
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     try:
@@ -94,7 +94,7 @@ def _exclude_others(connection: sqlite3.Connection, path: Path, version: int) ->
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
         what = f"the database {path} has the schema {version} of an earlier turngate, and another process has it open"
-        raise EnvironmentFailed(what, "stop the earlier turngate, and try again: it will be upgraded") from error
+        raise MachineError(what, "stop the earlier turngate, and try again: it will be upgraded") from error
     connection.execute("ROLLBACK")
 
 

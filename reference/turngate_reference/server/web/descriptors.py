@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from turngate import EnvironmentFailed
+from turngate import MachineError
 
 CEILING = 65_536  # engines inherit the limit, and some programs close every descriptor up to it, one by one
 RESERVED = 128  # for the database, requests in work, and connections between their arrival and their refusal
@@ -29,9 +29,9 @@ def raise_limit() -> int:
 
 
 def connections(limit: int, slots: int) -> int:
-    """Return how many connections leave `slots` turns the descriptors they need; EnvironmentFailed if too few do."""
+    """Return how many connections leave `slots` turns the descriptors they need; MachineError if too few do."""
     reserved = psutil.Process().num_fds() + RESERVED + RESERVED_PER_SLOT * slots
     if limit - reserved < LEAST:
         what = f"{slots} slots need {reserved + LEAST} open files, but the limit is {limit}"
-        raise EnvironmentFailed(what, f"raise the limit (ulimit -n {reserved + LEAST}), or lower --slots")
+        raise MachineError(what, f"raise the limit (ulimit -n {reserved + LEAST}), or lower --slots")
     return min(MOST, limit - reserved)

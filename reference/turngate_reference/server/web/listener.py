@@ -7,7 +7,7 @@ from typing import Any
 from flask import Flask
 from waitress import wasyncore  # type: ignore[import-untyped]
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate_reference.server.web.connections import Connections, Limits
 from turngate_reference.server.web.streams import EventStreams
 
@@ -19,23 +19,21 @@ _LIMITS = Limits()
 
 
 def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    """Return the family and the address of a host to bind; EnvironmentFailed if it has none."""
+    """Return the family and the address of a host to bind; UsageError if it has none."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
-        raise EnvironmentFailed(
-            f"{host!r} is not an address of this machine: {error}", "try --host 127.0.0.1"
-        ) from error
+        raise UsageError(f"{host!r} is not an address of this machine: {error}", "try --host 127.0.0.1") from error
     return family, address
 
 
 def bound(family: socket.AddressFamily, address: Any) -> socket.socket:
-    """Bind an address exclusively; EnvironmentFailed if it is taken."""
+    """Bind an address exclusively; MachineError if it is taken."""
     try:
         return socket.create_server(address, family=family)
     except OSError as error:
         hint = "choose another --port (0 takes a free one)"
-        raise EnvironmentFailed(f"can't listen on {address[0]} port {address[1]}: {error}", hint) from error
+        raise MachineError(f"can't listen on {address[0]} port {address[1]}: {error}", hint) from error
 
 
 def url(listening: socket.socket) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from turngate import EnvironmentFailed
+from turngate import MachineError, UsageError
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 
@@ -73,7 +73,7 @@ def as_api_error(error: Exception) -> ApiError:
     _log.error("a request failed: %s", error, exc_info=error)
     hint = "retry later"
     match error:
-        case EnvironmentFailed():
+        case MachineError() | UsageError():
             why, hint = error.what, error.hint
         case OSError():
             why = f"the server can't do this right now: {error.strerror}"

@@ -13,7 +13,7 @@ from flask import Request
 from msgspec import Struct
 from werkzeug.wrappers import Response
 
-from turngate import EnvironmentFailed
+from turngate import UsageError
 from turngate_reference.server.api_errors import ApiError
 
 LIFETIME = 30 * 24 * 3600  # seconds
@@ -125,13 +125,13 @@ def _check_sender(request: Request) -> None:
 def allowed_hosts(address: str, asked: str, *, any_name: bool) -> frozenset[str] | None:
     """Return the names under which a server at `address`, requested as `asked`, may be addressed; None: any.
 
-    `any_name` says that the operator chose the token, and so opened the server to others; EnvironmentFailed if an
+    `any_name` says that the operator chose the token, and so opened the server to others; UsageError if an
     address that others can reach lacks such a token.
     """
     if any_name:
         return None
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         hint = "add --token-file FILE, or remove --host"
-        raise EnvironmentFailed(f"{address} is reachable from other machines, which needs a token of yours", hint)
+        raise UsageError(f"{address} is reachable from other machines, which needs a token of yours", hint)
     own = f"[{address}]" if ":" in address else address
     return LOCAL_NAMES | {own.lower(), asked.lower()}

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import transcript
 from turngate.argv.build import Invocation, first_turn, resumed_turn
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate.model import Ended, Mode, Outcome
 from turngate.process.execution import ProcessRequest, Stdin, Stop, process_request, run_turn, run_turn_async
 from turngate.process.family import is_alive
@@ -154,7 +154,7 @@ def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
 def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """A missing engine is an environment error, in both ways to run a turn."""
     asked = process_request(TURN, tmp_path / "none", tmp_path, env={})
-    with pytest.raises(EnvironmentFailed, match="could not be started"):
+    with pytest.raises(MachineError, match="could not be started"):
         run_turn(asked, TurnReader.for_turn(TURN))
-    with pytest.raises(EnvironmentFailed, match="could not be started"):
+    with pytest.raises(MachineError, match="could not be started"):
         asyncio.run(run_turn_async(asked, TurnReader.for_turn(TURN)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate import EnvironmentFailed, Stop, load_contract
+from turngate import MachineError, Stop, load_contract
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import Evidence
 from turngate_probes.conform.session import play
@@ -65,5 +65,5 @@ def test_what_is_left_running_is_ended_and_listed(tmp_path: Path) -> None:
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     """It can't be started."""
-    with pytest.raises(EnvironmentFailed, match="no-such-command"):
+    with pytest.raises(MachineError, match="no-such-command"):
         play(scenarios()["two-turns"], CODEX, ("no-such-command",), tmp_path, Stop(), {"PATH": "/bin"})

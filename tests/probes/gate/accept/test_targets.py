@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate.files import contract_files, use_overlay
 from turngate_probes.gate.accept.targets import AcceptTarget, accept_target
 from turngate_probes.releases import pins
@@ -25,7 +25,7 @@ def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(
         sys.modules[accept_target.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins"
     )
-    with pytest.raises(EnvironmentFailed, match="never changes an installed package") as told:
+    with pytest.raises(UsageError, match="never changes an installed package") as told:
         accept_target()
     assert "--contracts DIR" in told.value.hint
 

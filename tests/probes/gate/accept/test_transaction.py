@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_probes.gate.accept import transaction
 from turngate_probes.gate.accept.transaction import written
 
@@ -60,7 +60,7 @@ def test_everything_is_as_it_was_after_a_failure(
     changed, new = tmp_path / "codex.yaml", tmp_path / "package.json"
     changed.write_text("before")
     monkeypatch.setattr(transaction, "put_in_place", broken)
-    with pytest.raises(EnvironmentFailed, match=r"nothing was accepted, because .* can't be written: No space"):
+    with pytest.raises(MachineError, match=r"nothing was accepted, because .* can't be written: No space"):
         written({changed: "after", new: "{}"}, recording, place)
     assert (changed.read_text(), new.exists()) == ("before", False)
     assert tree(place) == {"main-first/stdout": "old", "notes.md": "kept"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.probes.matrix.conftest import Shop
 from turngate.contract.clauses import Result
 from turngate.contract.load import first_error
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_probes.matrix.command import Bisection, ClauseAnswer, ResultChange
 
 MANY = tuple(f"0.{i}.0" for i in range(100, 164))
@@ -37,7 +37,7 @@ def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result
     answering = [at for at, result in enumerate(history) if result is not None]
     searched = search(history)
     if not answering:
-        with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases can be tested"):
+        with pytest.raises(UsageError, match=f"none of {len(history)} releases can be tested"):
             searched.search()
         return
     change = searched.search()
@@ -95,7 +95,7 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
     bad = data.draw(st.integers(good + 1, len(history) - 1))
     searched = search(history)
     if None in (history[good], history[bad]):
-        with pytest.raises(EnvironmentFailed, match="can't be tested: made up"):
+        with pytest.raises(UsageError, match="can't be tested: made up"):
             searched.search(MANY[good], MANY[bad])
         return
     change = searched.search(MANY[good], MANY[bad])
@@ -117,7 +117,7 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
 def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str | None, what: str) -> None:
     """Unknown releases and ends in the wrong order are rejected before anything runs."""
     searched = search([Result.PASS] * 64)
-    with pytest.raises(EnvironmentFailed, match=what):
+    with pytest.raises(UsageError, match=what):
         searched.search(good, bad)
     assert not searched.asked
 

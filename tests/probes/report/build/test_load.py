@@ -12,7 +12,7 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate import cli
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_probes.report.build import joined, load_report
 from turngate_probes.report.publish import json_text
 
@@ -107,7 +107,7 @@ def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, w
     change(report)
     path = tmp_path / "report.json"
     path.write_text(json.dumps(report))
-    with pytest.raises(EnvironmentFailed, match="is not a valid report: ") as refused:
+    with pytest.raises(UsageError, match="is not a valid report: ") as refused:
         load_report(path)
     assert why in refused.value.what
 
@@ -128,7 +128,7 @@ def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> Non
     change(events[0])
     path = tmp_path / "journal.ndjson"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    with pytest.raises(EnvironmentFailed, match=r"is not a valid report|is not an event"):
+    with pytest.raises(UsageError, match=r"is not a valid report|is not an event"):
         load_report(path)
 
 
@@ -137,7 +137,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(300 * 1024 * 1024)
-    with pytest.raises(EnvironmentFailed, match="too large"):
+    with pytest.raises(UsageError, match="too large"):
         load_report(path)
 
 
@@ -157,9 +157,9 @@ def test_several_are_joined(tmp_path: Path) -> None:
 def test_what_does_not_fit_together_is_not_joined() -> None:
     """Reports that share a release, or have different levels or clauses, can't be joined."""
     one, names = samples.mixed(), [Path("a"), Path("b")]
-    with pytest.raises(EnvironmentFailed, match=r"b contains codex@0\.169\.0 again"):
+    with pytest.raises(UsageError, match=r"b contains codex@0\.169\.0 again"):
         joined([one, one], names)
     other: dict[str, Any]
     for other in ({"level": "static"}, {"clauses": ("handle.present",)}):
-        with pytest.raises(EnvironmentFailed, match="different levels or clauses"):
+        with pytest.raises(UsageError, match="different levels or clauses"):
             joined([one, structs.replace(samples.of(), **other)], names)

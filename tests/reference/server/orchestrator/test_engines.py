@@ -19,7 +19,7 @@ from turngate.argv.environment import engine_environment, session_locations
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import Verdict
-from turngate.errors import ContractError, EnvironmentFailed
+from turngate.errors import ContractError, NotInstalledError
 from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
 from turngate.process import Stop, executable
@@ -88,7 +88,7 @@ def test_an_engine_is_found_with_the_claims_of_its_release(cli_env: CliEnv, engi
 
 def test_an_engine_that_is_not_there_differs_from_one_that_nobody_knows(engines: Engines) -> None:
     """A known engine that isn't installed gives another error than an unknown one."""
-    with pytest.raises(EnvironmentFailed, match="codex on PATH") as raised:
+    with pytest.raises(NotInstalledError, match="codex on PATH") as raised:
         engines.find("codex")
     assert "npm install" in raised.value.hint
     with pytest.raises(ContractError, match="no contract"):
@@ -125,7 +125,7 @@ def test_another_file_in_its_place_is_another_engine(cli_env: CliEnv, engines: E
     newer.replace(path)
     assert engines.find("codex").version == "0.140.0"
     path.unlink()
-    with pytest.raises(EnvironmentFailed, match="codex on PATH"):
+    with pytest.raises(NotInstalledError, match="codex on PATH"):
         engines.find("codex")
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import read
 from turngate_reference.states import State
@@ -118,7 +118,7 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEn
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """The server reports it at startup and creates nothing."""
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    with pytest.raises(EnvironmentFailed, match="valid UTF-8"):
+    with pytest.raises(UsageError, match="valid UTF-8"):
         closed_server_env.open(data=DataDir(odd))
     assert not odd.exists()
 

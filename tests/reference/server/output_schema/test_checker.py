@@ -15,7 +15,7 @@ import pytest
 from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS, until
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate.process import TAG
 from turngate.process.launch import critical
 from turngate_reference.server.output_schema import checker as module
@@ -37,7 +37,7 @@ class Asking:
     def _run(self) -> None:
         try:
             self.outcome = self._ask()
-        except (ChecksBusyError, EnvironmentFailed, SchemaTooCostlyError) as error:
+        except (ChecksBusyError, MachineError, UsageError, SchemaTooCostlyError) as error:
             self.outcome = error
 
     def ended(self) -> object:
@@ -89,7 +89,7 @@ def test_a_check_that_exceeds_its_limits_is_ended_alone(
         assert checker.data_flaw({"x": 1}, {"required": ["y"]}) == "$: 'y' is a required property"
 
 
-@pytest.mark.parametrize("number,error", [(signal.SIGKILL, EnvironmentFailed), (signal.SIGSEGV, SchemaTooCostlyError)])
+@pytest.mark.parametrize("number,error", [(signal.SIGKILL, MachineError), (signal.SIGSEGV, SchemaTooCostlyError)])
 def test_a_process_that_dies_in_a_check_is_replaced(checker: SchemaChecker, number: int, error: type) -> None:
     """The next process repeats the check; if that one dies too, the check fails, and the next check works."""
     asking = Asking(lambda: checker.schema_flaw(STUCK))
@@ -178,6 +178,6 @@ def test_an_interpreter_that_can_not_run_the_worker_says_why(
 ) -> None:
     """The log has what it wrote to standard error."""
     monkeypatch.setattr(worker, "__name__", "turngate_reference.nowhere")
-    with caplog.at_level(logging.WARNING), pytest.raises(EnvironmentFailed, match="died twice"):
+    with caplog.at_level(logging.WARNING), pytest.raises(MachineError, match="died twice"):
         checker.schema_flaw({})
     assert "No module named turngate_reference.nowhere" in caplog.text

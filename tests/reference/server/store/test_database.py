@@ -10,7 +10,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate.process import ProcessRequest, run
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
@@ -24,7 +24,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     Store(file).close()
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(EnvironmentFailed, match="schema 99"):
+    with pytest.raises(UsageError, match="schema 99"):
         Store(file)
 
 
@@ -33,10 +33,10 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "turngate.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(EnvironmentFailed, match="another program's database"):
+    with pytest.raises(UsageError, match="another program's database"):
         Store(file)
     file.write_bytes(b"no database at all" * 100)
-    with pytest.raises(EnvironmentFailed, match="can't be used"):
+    with pytest.raises(MachineError, match="can't be used"):
         Store(file)
 
 
@@ -89,7 +89,7 @@ def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypa
 
 def test_a_data_directory_has_one_server(server_env: ServerEnv) -> None:
     """A second server on the same directory is rejected, and the error names the first one."""
-    with pytest.raises(EnvironmentFailed, match="in use by process"):
+    with pytest.raises(MachineError, match="in use by process"):
         Server(server_env.settings)
 
 

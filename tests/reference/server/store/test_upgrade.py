@@ -15,7 +15,7 @@ import pytest
 from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.saved_data import later_schema, rows, unpack, version
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate_reference.server.store import upgrade
 from turngate_reference.server.store.database import Store
 
@@ -165,7 +165,7 @@ def test_a_script_that_fails_changes_nothing(
     """The error says what is wrong and that nothing was changed; the database is still usable."""
     before = rows(database)
     monkeypatch.setattr(upgrade, "_FOLDER", later_schema(tmp_path / "later", change))
-    with pytest.raises(EnvironmentFailed, match=f"can't be upgraded from schema 3 to 4: .*{why}.*it is unchanged"):
+    with pytest.raises(MachineError, match=f"can't be upgraded from schema 3 to 4: .*{why}.*it is unchanged"):
         Store(database)
     assert (version(database), rows(database)) == (3, before)
     monkeypatch.undo()
@@ -181,7 +181,7 @@ def test_without_a_copy_there_is_no_upgrade(database: Path, later: int, monkeypa
     before = rows(database)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", _full)
-        with pytest.raises(EnvironmentFailed, match="No space left on device"):
+        with pytest.raises(MachineError, match="No space left on device"):
             Store(database)
     assert (version(database), rows(database)) == (3, before)
     assert list(saved(database).parent.iterdir()) == []
@@ -196,15 +196,13 @@ def test_a_newer_database_is_left_as_it_is(database: Path) -> None:
     process.join()
     files = (database, database.with_name("turngate.db-wal"))
     before = [file.read_bytes() for file in files]
-    with pytest.raises(
-        EnvironmentFailed, match=r"a newer turngate wrote .*schema 99.*reads up to 3.*it is unchanged"
-    ) as e:
+    with pytest.raises(UsageError, match=r"a newer turngate wrote .*schema 99.*reads up to 3.*it is unchanged") as e:
         Store(database)
     assert "backups" not in str(e.value)
     assert [file.read_bytes() for file in files] == before
     saved(database).parent.mkdir()
     saved(database).touch()
-    with pytest.raises(EnvironmentFailed, match=r"backups/turngate-schema-3\.db is a copy"):
+    with pytest.raises(UsageError, match=r"backups/turngate-schema-3\.db is a copy"):
         Store(database)
 
 
@@ -219,7 +217,7 @@ def test_a_version_that_no_release_had_is_refused(database: Path, number: int) -
     """The error says so."""
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(f"PRAGMA user_version = {number}")
-    with pytest.raises(EnvironmentFailed, match=f"schema {number}, which no release of turngate had"):
+    with pytest.raises(UsageError, match=f"schema {number}, which no release of turngate had"):
         Store(database)
 
 
@@ -248,7 +246,7 @@ def test_nobody_else_has_it_open_during_an_upgrade(
     with hold(database) as connection:
         if connection:
             connection.execute("SELECT count(*) FROM runs").fetchone()
-        with pytest.raises(EnvironmentFailed, match=r"another process has it open .*stop the earlier turngate"):
+        with pytest.raises(MachineError, match=r"another process has it open .*stop the earlier turngate"):
             Store(database)
         assert not saved(database).parent.exists()
     assert version(database) == 3

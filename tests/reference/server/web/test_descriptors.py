@@ -18,7 +18,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import TURNGATE, CliEnv
 from tests.reference.server_env import final
 from tests.reference.wire import following
-from turngate import EnvironmentFailed
+from turngate import MachineError
 from turngate_reference.server.web import descriptors
 from turngate_reference.server.web.descriptors import LEAST, MOST, connections, raise_limit
 
@@ -105,7 +105,7 @@ def test_connections_leave_what_slots_need() -> None:
     assert connections(100_000, 4) == MOST
     few, fewer = connections(1024, 4), connections(1024, 5)
     assert LEAST <= fewer < few < 1024 - descriptors.RESERVED
-    with pytest.raises(EnvironmentFailed, match=r"1000 slots need .* open files, but the limit is 1024") as refused:
+    with pytest.raises(MachineError, match=r"1000 slots need .* open files, but the limit is 1024") as refused:
         connections(1024, 1000)
     assert "or lower --slots" in refused.value.hint
 

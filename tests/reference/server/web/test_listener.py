@@ -2,7 +2,7 @@ import pytest
 
 from tests.reference.caller import Caller
 from tests.reference.wire import exchange, served
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError, UsageError
 from turngate_reference.server.web.listener import address_of, bound, url
 from turngate_reference.server.web.openapi import MAX_BODY
 
@@ -35,7 +35,7 @@ def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> N
 
 def test_a_host_that_is_none_is_refused() -> None:
     """The address is looked up before anything is bound, and the error suggests what to try."""
-    with pytest.raises(EnvironmentFailed, match="is not an address of this machine"):
+    with pytest.raises(UsageError, match="is not an address of this machine"):
         address_of("x" * 300, 0)
 
 
@@ -45,5 +45,5 @@ def test_a_bound_socket_has_a_url_and_its_port_alone() -> None:
     with bound(family, address) as listening:
         port = listening.getsockname()[1]
         assert url(listening) == f"http://127.0.0.1:{port}"
-        with pytest.raises(EnvironmentFailed, match=f"can't listen on 127.0.0.1 port {port}"):
+        with pytest.raises(MachineError, match=f"can't listen on 127.0.0.1 port {port}"):
             bound(family, ("127.0.0.1", port))

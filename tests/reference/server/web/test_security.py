@@ -6,7 +6,7 @@ from werkzeug.test import EnvironBuilder
 
 from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
-from turngate.errors import EnvironmentFailed
+from turngate.errors import UsageError
 from turngate_reference.server import cli
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web.security import LOCAL_NAMES, Guard, allowed_hosts
@@ -105,7 +105,7 @@ def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | N
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
 def test_an_open_address_needs_a_token(address: str) -> None:
     """A server that others can reach must have a token that the operator chose, and then has any name."""
-    with pytest.raises(EnvironmentFailed, match="needs a token of yours") as refused:
+    with pytest.raises(UsageError, match="needs a token of yours") as refused:
         allowed_hosts(address, address, any_name=False)
     assert "--token-file" in refused.value.hint
     assert allowed_hosts(address, address, any_name=True) is None

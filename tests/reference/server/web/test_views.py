@@ -11,7 +11,7 @@ from tests.reference.caller import TOKEN, Caller, all_but, concrete, documented
 from tests.reference.server.output_schema import hostile
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import exchange, served
-from turngate.errors import EnvironmentFailed
+from turngate.errors import MachineError
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.web import openapi
@@ -199,7 +199,7 @@ def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.Mo
         raise sqlite3.OperationalError("database or disk is full")
 
     def lacking() -> None:
-        raise EnvironmentFailed("no temporary directory can be made", "make room")
+        raise MachineError("no temporary directory can be made", "make room")
 
     with monkeypatch.context() as patch:
         patch.setattr(caller.core.store, "read", full)
