@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from turngate import MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.clauses import Reason
@@ -128,22 +128,16 @@ class Probe:
             return name if self._keys[name] == 1 else f"{name} ({self._keys[name]})"
 
 
-@dataclass
 class ReleaseProbe:
     """The probe of one release: observes its cases, judges them, and journals both."""
 
-    probe: Probe
-    release: Release
-    key: str
-    seen: Observations = field(init=False)
-    results: dict[str, ClauseResult] = field(default_factory=dict)
-    _done: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _cpu: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Start without observations."""
-        self.seen = Observations(self.release.contract)
+    def __init__(self, probe: Probe, release: Release, key: str) -> None:
+        self.probe, self.release, self.key = probe, release, key
+        self.seen = Observations(release.contract)
+        self.results: dict[str, ClauseResult] = {}
+        self._done = set[str]()
+        self._lock = threading.Lock()
+        self._cpu = 0.0
 
     def run(self) -> float:
         """Run, judge and journal; return the engine's CPU seconds."""

@@ -2,8 +2,9 @@
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate.contract.clauses import Level
 from turngate.contract.verdict import FailOn
@@ -17,8 +18,7 @@ from turngate_probes.server_level.cases import SERVER_CASES
 KEPT_JOURNALS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
+class ProbeSettings(Struct, frozen=True):
     """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
 
     `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases.

@@ -3,11 +3,12 @@
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, capability
@@ -42,8 +43,7 @@ _READ = {_CASE, "bad-handles", "auto"}
 _LONGEST = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationOutcome:
+class VerificationOutcome(Struct, frozen=True):
     """Whether the executable resumes, and why; `unproven` means that the turns could not be completed."""
 
     status: Literal["proven", "refuted", "unproven"]

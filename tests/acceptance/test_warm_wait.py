@@ -2,11 +2,11 @@
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from tests.reference import server_env

@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from tests.drift.records import Printed, printed
 from tests.drift.transforms import edit_records, edit_stream, word

@@ -1,8 +1,9 @@
 """Applies the changes of a drift to recorded turns."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
 
 from tests.drift import stream_transforms, turn_transforms
 from tests.drift.drifts import Change

@@ -1,7 +1,8 @@
 """The register of changes to recordings, and helpers to edit a turn."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tests.drift.records import Printed, printed
 from turngate.contract.launch import Stream

@@ -1,7 +1,8 @@
 """Changes to recorded turns: how a turn ended, its session, and what the model backend received."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tests.drift.transforms import edit_stream, word
 from turngate.process import Ended, Leftover

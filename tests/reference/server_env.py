@@ -4,9 +4,11 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d

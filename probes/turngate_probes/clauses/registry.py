@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
+
+from msgspec import Struct
 
 from turngate import Ended
 from turngate.contract.verdict import Finding
@@ -27,8 +28,7 @@ class _FailedError(Exception):
         self.finding = finding
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A check and the cases that must run before it.
 
     `blames` are clauses about engine failures that keep a case from running. While they pass, this clause itself fails

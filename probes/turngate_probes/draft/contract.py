@@ -6,12 +6,12 @@
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from turngate import Ended
 from turngate.contract.load import GAP, Document, read
@@ -40,8 +40,7 @@ _VERSION = re.compile(r"(?<![\d.])\d+\.\d+[0-9A-Za-z.+-]*")
 _WORD = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*|[a-z][a-z-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """The engine's name, executable and packages, its release if a registry named it, and the user's variables."""
 
     name: str
@@ -115,8 +114,7 @@ def _came_of(turn: TrialTurn) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Struct, frozen=True):
     """Turns a trial into sections. `remarks` are paths in `gaps.yaml` of what is to be said although it is no gap.
 
     `notes` are lines about a gap or a remark, by its path.

@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
@@ -17,8 +18,7 @@ _ID = re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9_.:-]{5,99}")
 _NO_ID = re.compile(r"\d{4}-\d\d-\d\dT.*|\d+(\.\d+)*")  # times and numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a value is: the record ("first", "last", "every", "only"), what tells that record apart, and the path."""
 
     path: str
@@ -26,8 +26,7 @@ class Place:
     record: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputReading:
+class OutputReading(Struct, frozen=True):
     """The records of a turn's standard output, and the other lines."""
 
     framing: Framing

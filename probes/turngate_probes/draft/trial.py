@@ -6,8 +6,10 @@ argument, or comes through standard input, which shows only whether it reaches t
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import Ended, ProcessOutcome, ProcessRequest
 from turngate.contract.hermetic import Hermetic
@@ -34,8 +36,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
+class Channel(Struct, frozen=True):
     """A way to pass a prompt, as in a contract: `tokens` take its place in the template, {text} is the prompt."""
 
     via: str
@@ -46,8 +47,7 @@ ARGUMENT, STDIN = Channel("argument", ("{text}",)), Channel("stdin", ())
 CHANNELS = (STDIN, Channel("stdin", ("-",)), ARGUMENT, Channel("argument", ("--", "{text}")))
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """An unknown CLI: its executable, the sandbox's variables and files, and the given templates (empty: unknown)."""
 
     executable: Path
@@ -56,8 +56,7 @@ class Command:
     resume: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The output of a plain command, and the stream that it came on."""
 
     argv: tuple[str, ...]
@@ -65,8 +64,7 @@ class Page:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TrialTurn:
+class TrialTurn(Struct, frozen=True):
     """One turn: how its prompt was passed, how it ended, and its requests. `session` is the id that it resumed."""
 
     argv: tuple[str, ...]
@@ -103,8 +101,7 @@ class TrialTurn:
         return arrived(self.prompt, self.requests)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """Everything that was seen; None or empty: nothing.
 
     `start` and `resume` are the templates that were given, `hermetic` is what was set. `turns` are first turns: with an

@@ -4,9 +4,9 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import replace
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from turngate_probes.clauses.gate import CASE
 from turngate_probes.harness.cases import Case

@@ -4,9 +4,11 @@ One case may prove several clauses; checks and recordings name its turns as `cas
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.auto_flags import auto_flags_in
@@ -79,8 +81,7 @@ IMITATION = f"""Done.
 </Execution Info>"""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A test case: `steps` counts its turns, or does so for a contract; `waits` marks those that mostly wait.
 
     Those that wait start first.

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Self
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from turngate import (
     Ended,
@@ -169,8 +169,7 @@ TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
     `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
@@ -206,8 +205,7 @@ class Ask:
         return self.hangs or self.tool is not None or not isinstance(self.reply, Text)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineDriver:
+class EngineDriver(Struct, frozen=True):
     """The engine, sandbox and observer of one case.
 
     `slot` limits how many engines work at once; what it yields frees the slot early. `startups` are those of the

@@ -10,11 +10,11 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 import psutil
+from msgspec import Struct, field
 
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
@@ -27,8 +27,7 @@ from turngate_probes.stub_model import Exchange
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5  # seconds between two looks
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """The environment of a process, and whether its HOME is the sandbox's."""
 
     environment: Mapping[str, str]
@@ -179,8 +178,7 @@ INSTALL = "install the engine and pass its own command, or let the wrapper run o
 UPDATE = "update Node.js on PATH, or probe an older release"
 
 
-@dataclass(slots=True)
-class FirstTurn:
+class FirstTurn(Struct):
     """Holds the other cases back until the first turn has reached the model, and stops them if it can't.
 
     Safe for threads.
@@ -210,23 +208,17 @@ class FirstTurn:
             raise CaseStoppedError.of(self._obstacle)
 
 
-@dataclass(slots=True)
 class FirstTurnCheck:
     """Observes the first turn of a release: `argv` starts its executable, `nonce` is in its prompt.
 
     `wanted` are the variables that the engine must get.
     """
 
-    first: FirstTurn
-    sandbox: Sandbox
-    argv: tuple[str, ...]
-    nonce: str
-    wanted: Mapping[str, str]
-    watch: EngineWatch = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare to watch the engine."""
-        self.watch = EngineWatch(self.argv[1:], self.sandbox)
+    def __init__(
+        self, first: FirstTurn, sandbox: Sandbox, argv: tuple[str, ...], nonce: str, wanted: Mapping[str, str]
+    ) -> None:
+        self.first, self.sandbox, self.argv, self.nonce, self.wanted = first, sandbox, argv, nonce, wanted
+        self.watch = EngineWatch(argv[1:], sandbox)
 
     def requested(self, request: Exchange, stop: Callable[[], None]) -> None:
         """Let the other cases run once the engine has sent its prompt from the right directory, else `stop` it."""

@@ -6,16 +6,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from turngate import ContractError, MachineError, RefusedError, Stop, UsageError
 from turngate.contract.clauses import Reason
 from turngate.process.signals import heard
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Why something could not run: a `reason` in the environment, or the engine; neither means turngate itself.
 
     `hint` says how to fix it; `at_first` means that the first turn of the release shows it.

@@ -1,8 +1,10 @@
 """The observations of a probe, from real runs or recordings: turns, help pages, API calls and side effects."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from turngate import Ended, EngineContract, Mode, TurnReading
 from turngate.contract.clauses import Reason
@@ -17,8 +19,7 @@ class NotSeenError(ObstacleError):
     """A check needs something that was not observed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     name: str
 
     @property
@@ -32,8 +33,7 @@ class _Step:
         return self.name.partition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn(_Step):
+class Turn(_Step, frozen=True):
     """One turn of one case, and everything that is known about it.
 
     `argv` begins with the executable, `own_arguments` are those after it that are not
@@ -108,8 +108,7 @@ class Turn(_Step):
         return any(wanted <= set(request.nonces) for request in self.sent())
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput(_Step):
+class CommandOutput(_Step, frozen=True):
     """The output of a plain command, such as a help page."""
 
     argv: tuple[str, ...]
@@ -126,8 +125,7 @@ class CommandOutput(_Step):
         return PrintedText(self.exit_code, stdout, stderr)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(_Step):
+class Call(_Step, frozen=True):
     """A request to the reference server and its answer (JSON values)."""
 
     method: str
@@ -164,8 +162,7 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
     return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")}}
 
 
-@dataclass(frozen=True, slots=True)
-class CaseEnd:
+class CaseEnd(Struct, frozen=True):
     """The end of a case: the reason if it ended early, the contacted hosts, and unknown requests.
 
     `registries` are the hosts of package registries among those that the contract doesn't list.
@@ -178,8 +175,7 @@ class CaseEnd:
     registries: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class Observations:
+class Observations(Struct):
     """All observations of one release so far; checks read them, the probe adds to them.
 
     `finished` are the completed cases, `stopped` says why a case ended early, and `absent` why others are missing

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from turngate import EngineContract, TurngateError
 from turngate.sanitize import redact
@@ -72,8 +73,7 @@ class Observer(Protocol):
         """Take the end of a case."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRunner:
+class CaseRunner(Struct, frozen=True):
     """What cases share: `busy` slots limit engines that work, `waiting` slots those of cases that mostly sleep.
 
     The latter need a busy slot too, but free it as soon as their engine only waits. With `account`, the user's own
@@ -188,8 +188,7 @@ class CaseRunner:
                 yield box
 
 
-@dataclass(frozen=True, slots=True)
-class _Release:
+class _Release(Struct, frozen=True):
     """What the cases of one release share; `asked` are set when a case that waits has asked for its first slot."""
 
     contract: EngineContract

@@ -7,8 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import ContractError, MachineError
 from turngate.contract.hermetic import Hermetic
@@ -31,8 +33,7 @@ _CANARY = """#!/bin/sh
 _XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """Directories below `root`, their backend, and `model_url`, where the engine looks for a model.
 
     `shared` is a folder for what the engine unpacks once for all sandboxes of a probe. With `account`, the user's own

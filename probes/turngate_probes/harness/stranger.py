@@ -6,7 +6,8 @@ at that address, that key in a request, that text in a request to the model, or 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from turngate.contract.surroundings import Redirect
 from turngate_probes.stub_model import Exchange, StubBackend
@@ -14,8 +15,7 @@ from turngate_probes.stub_model import Exchange, StubBackend
 CONTAINER_PROGRAMS = ("docker", "podman")
 
 
-@dataclass(slots=True)
-class Stranger:
+class Stranger(Struct):
     """The owner of a workspace, with the redirects in it; `backend` is the stranger's address."""
 
     backend: StubBackend

@@ -8,10 +8,11 @@ seconds, except those that the contract marks as `alone`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import unguarded

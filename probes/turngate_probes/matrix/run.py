@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turngate import MachineError, Stop, UsageError
 from turngate.contract.clauses import Level, Reason
@@ -36,8 +35,7 @@ PATIENCE = 1.0
 Listener = Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixSettings:
+class MatrixSettings(Struct, frozen=True):
     """How to probe, the folder of results, the cache limit in bytes, and the registry (None: the engine's default)."""
 
     probe: ProbeSettings

@@ -7,11 +7,11 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import yaml
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import ContractError, EngineContract
@@ -37,8 +37,7 @@ _MONTH = "January|February|March|April|May|June|July|August|September|October|No
 _RUN = re.compile("#+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """A description of volatile text; a pattern with an optional group `value`; the placeholder (# is a number)."""
 
     what: str
@@ -152,8 +151,7 @@ def first_number(case: str) -> int:
 Files = dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True):
     """What the turns of one case share: the replacement of volatile text, the sent prompts, and the contract.
 
     A separate replacer measures bodies, so that text that occurs only in them takes no number.

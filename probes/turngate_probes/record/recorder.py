@@ -6,12 +6,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, field, to_builtins
 
 from turngate import Ended, MachineError, UsageError
 from turngate.argv.file_slot import SLOT
@@ -27,8 +26,7 @@ from turngate_probes.record.files import rendered, to_yaml
 from turngate_probes.releases.source import Release
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingSummary:
+class RecordingSummary(Struct, frozen=True):
     """The number of recorded turns and pages, the cases that ended early, and the folder.
 
     `early` maps the name of a case to the reason. `repeated` are the cases that were recorded again, because a turn
@@ -41,8 +39,7 @@ class RecordingSummary:
     repeated: tuple[str, ...] = ()
 
 
-@dataclass
-class _Recorder:
+class _Recorder(Struct):
     """Collects observations, and writes each case when it has ended."""
 
     release: Release

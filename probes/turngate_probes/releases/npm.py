@@ -6,10 +6,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec.structs import replace
 from semver import Version
 
 from turngate import ContractError, MachineError, NotFoundError, NotInstalledError, Stop, TurngateError
@@ -106,7 +106,7 @@ def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
             raise MachineError(f"{name} is not the pinned one", "tell the maintainers of turngate")
 
 
-class NpmRegistry(Registry):
+class NpmRegistry(Registry, frozen=True):
     """The npm package of an engine; the integrity of a pin takes precedence over that of the registry."""
 
     name, title = "npm", "npm"

@@ -5,9 +5,10 @@ import re
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
+
+from msgspec.structs import replace
 
 from turngate import MachineError, Stop
 from turngate_probes.releases import wheels
@@ -20,7 +21,7 @@ ENVIRONMENT = "venv"
 _INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", wheels.REPORT)
 
 
-class PypiRegistry(Registry):
+class PypiRegistry(Registry, frozen=True):
     """The wheels of an engine; without a pin, the integrity is known only after the download."""
 
     name, title, folder_prefix = "pypi", "PyPI", "pypi-"

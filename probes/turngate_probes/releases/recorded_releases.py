@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from semver import Version
 
 from turngate import ContractError
@@ -48,8 +48,7 @@ def releases(engine: str, roots: Sequence[Path] | None = None) -> dict[str, Path
     return {version: nearest[version] for version in sorted(nearest, key=Version.parse)}
 
 
-@dataclass(frozen=True, slots=True)
-class ContractRecordings:
+class ContractRecordings(Struct, frozen=True):
     """The recordings of a contract: their folders, nearest first; `whole`: there are no others."""
 
     folders: Sequence[Path]

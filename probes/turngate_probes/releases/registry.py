@@ -9,11 +9,11 @@ import platform
 import re
 import shutil
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from turngate import Ended, MachineError, NotFoundError, ProcessRequest, Stop
 from turngate.files import default_cache
@@ -28,8 +28,7 @@ LATEST = "latest"
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """A release in the cache. `integrity` is the checksum of the engine's own package, in the registry's notation."""
 
     version: str
@@ -38,8 +37,7 @@ class Installed:
     integrity: str
 
 
-@dataclass(frozen=True)
-class Registry(ABC):
+class Registry(Struct, frozen=True):
     """The releases of one engine: `versions` are the published ones, oldest first, empty if not queried.
 
     `integrity` is what the registry says of a version's content before it is downloaded. `executables` are where
@@ -56,33 +54,33 @@ class Registry(ABC):
     versions: tuple[str, ...] = ()
     integrity: Mapping[str, str] = field(default_factory=dict)
 
-    @abstractmethod
     def listed(self, stop: Stop | None) -> Self:
         """Query the published releases; MachineError if the registry can't be reached."""
+        raise NotImplementedError
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:  # noqa: ARG002 - as npm needs it
         """Add the integrity of published releases that are not in the list, such as pre-releases."""
         return self
 
-    @abstractmethod
     def exact(self, version: str, stop: Stop | None) -> str:
         """Return the exact version; NotFoundError if there is none."""
+        raise NotImplementedError
 
-    @abstractmethod
     def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
         """Return the files that pin a release, by name.
 
         `integrity` is that of the probed installation (empty: unknown). MachineError: the registry has other
         content, or the package manager can't make a pin.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
         """Install a release into an empty folder and return the integrity of what is there."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _executable(self, root: Path) -> Path | None:
         """Find the engine's command in an installation."""
+        raise NotImplementedError
 
     def promised(self, version: str) -> str | None:
         """Return the integrity that a release must have, if it is known in advance."""

@@ -5,10 +5,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from turngate import (
     EngineContract,
@@ -37,8 +36,7 @@ from turngate_probes.releases.target import Target
 _NAME_IT = "pass an executable as ENGINE=PATH"
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """A release to probe: `source` is `path`, `npm`, `pypi` or `recordings`, which have no executable.
 
     `version` None means that the executable didn't report one; `note` says how it was chosen, and

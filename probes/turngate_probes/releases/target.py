@@ -1,8 +1,9 @@
 """What users write to name a release: `codex`, `codex@0.169.0` or `codex=/path`."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate import UsageError, engine_names
 from turngate.contract.load import unusable
@@ -11,8 +12,7 @@ from turngate.errors import did_you_mean
 _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A target: an engine, and at most one of a version and an executable."""
 
     engine: str

@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate import MachineError, Stop
 from turngate_probes.releases.pip import NO_SUCH_RELEASE, ONLY_WHEELS, pip
@@ -19,8 +20,7 @@ _RESOLVE = ("install", "--quiet", "--dry-run", "--ignore-installed", ONLY_WHEELS
 _ALL = "none-any.whl"
 
 
-@dataclass(frozen=True, slots=True)
-class Wheel:
+class Wheel(Struct, frozen=True):
     """A wheel of a package: `digest` is its sha256, in hexadecimal."""
 
     package: str

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.clauses import Reason

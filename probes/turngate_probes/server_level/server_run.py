@@ -5,11 +5,11 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from turngate import AdapterTurnResult, Mode, Outcome, read_turn
 from turngate.argv.interactive import read_options
@@ -38,24 +38,21 @@ class UnsafeRunError(CaseStoppedError):
     """The server rejects a run in which nothing keeps the engine from acting unasked."""
 
 
-@dataclass(slots=True)
 class ServerRun:
     """Creates, observes and replies to runs on one server, one after the other.
 
     Each request is recorded under the name of its step. With `sticky`, a run keeps its engine process between turns.
     """
 
-    driver: EngineDriver
-    shim: Shim
-    sticky: bool = False
-    run: dict[str, Any] = field(default_factory=dict)
-    _servers: int = 0
-    _asked: list[Ask] = field(default_factory=list)
-    _earlier_starts: int = 0  # those of the runs before
-    _turns_noted: int = 0
-    _requests_seen: int = 0
-    _server: ServerProcess = field(init=False)
-    _client: ServerClient = field(init=False)
+    _server: ServerProcess
+    _client: ServerClient
+
+    def __init__(self, driver: EngineDriver, shim: Shim, sticky: bool = False) -> None:  # noqa: FBT001, FBT002
+        self.driver, self.shim, self.sticky = driver, shim, sticky
+        self.run: dict[str, Any] = {}
+        self._servers = self._turns_noted = self._requests_seen = 0
+        self._asked: list[Ask] = []
+        self._earlier_starts = 0  # those of the runs before
 
     def open(self) -> None:
         """Start the server, with `sticky` behind a launcher that outlives it; CaseStoppedError if it does not start."""

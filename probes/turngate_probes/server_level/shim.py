@@ -9,9 +9,10 @@ import shlex
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Never
+
+from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.process import TAG
@@ -19,18 +20,16 @@ from turngate.process import TAG
 _CODE = "from turngate_probes.server_level.shim import main; main()"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """One start of the engine: the tag of its processes, its working directory, its arguments, its process."""
 
     tag: str
     cwd: str
     arguments: tuple[str, ...]
-    pid: int = field(default=0, compare=False)
+    pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Shim:
+class Shim(Struct, frozen=True):
     """The executable that the server runs, in a separate folder, and its records."""
 
     folder: Path

@@ -4,7 +4,8 @@ import os
 import signal
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from turngate_probes.harness.driver import Ask
 from turngate_probes.harness.interrupt import CaseStoppedError
@@ -16,7 +17,6 @@ _LOOK = 0.02
 _UNENDED = ("queued", "running", "waiting_user")
 
 
-@dataclass(slots=True)
 class WarmRun(ServerRun):
     """Like ServerRun; its `process` is the newest one that the server has started."""
 

@@ -6,10 +6,12 @@ Method, path and headers tell the vendor's protocol.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from email.message import Message
 from typing import Literal
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
 from turngate_probes.stub_model.journal import Exchange
@@ -33,8 +35,7 @@ _GEMINI_CALL = re.compile(r"(?:tuned)?models/(?P<model>[^:]+):(?P<verb>\w+)", re
 _MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """What a request asks for, and the protocol that answers it.
 
     Attributes:
@@ -104,8 +105,7 @@ def _asking_vendor(path: str, headers: Message) -> WireProtocol:
 _CUT_TEXT = "This answer is going to end in the middle"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A document of known length, or the events of a stream, as sent; `cut`: half is sent, then the connection ends."""
 
     status: int

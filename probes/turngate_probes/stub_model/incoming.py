@@ -5,12 +5,12 @@ import ipaddress
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.message import Message
 from io import BufferedIOBase, BytesIO
 from urllib.parse import urlsplit
 
 import zstandard
+from msgspec import Struct
 
 MAX_BODY = 32 * 2**20
 _MAX_LINE = 4096
@@ -27,8 +27,7 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The target of a request: `path` with its query, None for a tunnel; `host` and `port` if it is for a proxy."""
 
     path: str | None

@@ -3,7 +3,8 @@
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
@@ -19,8 +20,7 @@ def nonces_in(body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(NONCE.findall(body.decode("utf-8", "replace"))))
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A request to the backend and its answer.
 
     Attributes:
@@ -51,12 +51,11 @@ class Exchange:
     body: bytes = b""
     reply: str = ""
     size: int | None = 0
-    peer: int = field(default=0, compare=False)
-    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    peer: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Egress:
+class Egress(Struct, frozen=True):
     """A refused attempt to leave loopback through the proxy, at `at` seconds since the epoch."""
 
     at: float

@@ -3,16 +3,16 @@
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 Json: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str | None, Json | str]  # an event of a stream: its name, if it has one, and its data
 
 
-@dataclass(frozen=True, slots=True)
-class Prompted:
+class Prompted(Struct, frozen=True):
     """The parts of a request that rules and journal use.
 
     Attributes:
@@ -26,8 +26,7 @@ class Prompted:
     after_tool_result: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelAnswer(Struct, frozen=True):
     """What the model answers: a text, or a call of `tool` with `arguments`."""
 
     model: str
@@ -77,8 +76,7 @@ def name_of(tool: Json) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class WireProtocol:
+class WireProtocol(Struct, frozen=True):
     """A vendor's protocol: reads a request's document, and formats answers and refusals.
 
     Attributes:
@@ -120,44 +118,38 @@ class WireProtocol:
         return Prompted(tuple(user_texts), tools, waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """The model says `text` and ends its turn."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """The model asks for the tool `name` with `arguments`, whether or not it was offered."""
 
     name: str
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """The backend answers with the HTTP `status` and an error document in the vendor's format."""
 
     status: int
     message: str = "refused as scripted"
 
 
-@dataclass(frozen=True, slots=True)
-class Hang:
+class Hang(Struct, frozen=True):
     """The backend accepts the request and sends nothing until the client leaves or the backend closes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A valid answer starts, then the connection is closed in the middle of it."""
 
 
 Reply: TypeAlias = Text | ToolCall | Refuse | Hang | Cut
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A reply and its requests: those that meet every given condition.
 
     Attributes:

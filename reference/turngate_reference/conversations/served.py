@@ -6,11 +6,10 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
@@ -36,8 +35,7 @@ WATCH_SECONDS = 0.5
 _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
 
-@dataclass(frozen=True, slots=True)
-class ServedRun:
+class ServedRun(Struct, frozen=True):
     """A run that can be continued; the caller holds the lock of its handle."""
 
     store: Store

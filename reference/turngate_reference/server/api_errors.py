@@ -1,20 +1,18 @@
 """The error for a rejected request, which has changed nothing."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 
-@dataclass
 class ApiError(Exception):
     """A refused request: a code of the table `problems` in `openapi.yaml`, why, and what to do about it.
 
     `members` are further members of the problem document.
     """
 
-    code: str
-    detail: str
-    hint: str = ""
-    members: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, code: str, detail: str, hint: str = "", members: Mapping[str, Any] | None = None) -> None:
+        super().__init__(code, detail, hint)
+        self.code, self.detail, self.hint, self.members = code, detail, hint, dict(members or {})
 
     def __str__(self) -> str:
         """Render as `CODE: detail (hint)`."""

@@ -4,9 +4,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
+
+from msgspec import Struct, field
 
 from turngate import EngineContract, MachineError, Stop, UsageError, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
@@ -32,8 +33,7 @@ SCHEMA_PLACES, SCHEMA_PATIENCE = 8, 10.0
 ROOM = 64 * 2**10  # bytes that must fit into the data directory
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
     `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `reached`

@@ -7,10 +7,10 @@ import os
 import signal
 import socket
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from turngate import engine_names, load_contract
 from turngate.process.sessions import adopting_orphans, reaping_adopted

@@ -1,9 +1,9 @@
 """Checks of resuming, on hand-made turns."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.verdict import Finding

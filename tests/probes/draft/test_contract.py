@@ -1,10 +1,10 @@
 """The draft that is written from a trial."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from turngate import Ended, ProcessOutcome
 from turngate.contract import lint, load

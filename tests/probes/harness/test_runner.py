@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from tests.probes import engines
 from turngate.contract import load

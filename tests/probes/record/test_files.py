@@ -1,10 +1,10 @@
 """Turns become files of a recording, without running anything."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from tests.probes import turns
 from tests.probes.turns import ANOTHER, CODEX, SESSION

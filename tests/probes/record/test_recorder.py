@@ -1,11 +1,11 @@
 """Recording on the fake engine: what is written, and that it is the same each time."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from turngate import EngineContract

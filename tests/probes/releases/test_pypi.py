@@ -2,10 +2,10 @@
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import wheels
 from turngate import load_contract

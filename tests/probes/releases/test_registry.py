@@ -1,19 +1,18 @@
 """What every kind of registry guarantees."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from msgspec import field
 
 from turngate.errors import MachineError
 from turngate_probes.releases.cache import MARKER, evict, home_of, in_use
 from turngate_probes.releases.registry import Installed, Registry
 
 
-@dataclass(frozen=True)
-class PlainRegistry(Registry):
+class PlainRegistry(Registry, frozen=True):
     """A registry that installs an executable and claims the given integrity."""
 
     name, title = "npm", "npm"

@@ -57,6 +57,8 @@ def test_an_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
         body=json.dumps(document).encode(),
         reply="text",
         size=len(json.dumps(document)),
+        peer=exchange.peer,
+        headers=exchange.headers,
     )
 
 

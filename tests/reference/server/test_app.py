@@ -3,9 +3,9 @@
 import os
 import resource
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv

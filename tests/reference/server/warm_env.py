@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
+from msgspec.structs import replace
 
 from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release, install_quick

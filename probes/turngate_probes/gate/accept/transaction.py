@@ -4,8 +4,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from turngate import EngineContract, MachineError
 from turngate.files import write_atomically

@@ -1,8 +1,9 @@
 """The commands of callers: create a run, reply to its question, cancel it. Each is one transaction."""
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from turngate import MachineError
 from turngate_reference.engine.lookup import InstalledEngine
@@ -24,8 +25,7 @@ from turngate_reference.states import ENDED, Cause, State
 BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(Struct, frozen=True):
     """Everything that changes runs from outside."""
 
     store: Store

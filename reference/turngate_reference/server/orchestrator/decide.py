@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
@@ -20,8 +21,7 @@ _AFTER_REFUSAL = Interaction(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What moves a run after a turn, or ends it outside of one, with the details (`error`: {code, detail})."""
 
     cause: Cause
@@ -35,8 +35,7 @@ class Decision:
         return TARGETS[self.cause]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True):
     """The result of a turn, apart from the state of its run (`exit_code` None: the engine has none).
 
     `session_seen` says whether the engine's session store held the session right after the turn that made it. `process`

@@ -5,13 +5,12 @@ A warm process uses a slot only while it is free; a sticky one holds the slot of
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import psutil
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """Whether the first queued run may start now, and the runs whose processes must end so that others can start."""
 
     may_start: bool

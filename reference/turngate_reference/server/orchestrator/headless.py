@@ -8,12 +8,12 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from turngate import (
     EngineContract,
@@ -88,8 +88,7 @@ class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
     """The run of a turn has ended, and its turn with it, while it waited for the user's permission."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadlessTurn:
+class HeadlessTurn(Struct, frozen=True):
     """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts.
 
     `data_flaw` applies an output schema. What is written while the engine runs goes through `outbox`.

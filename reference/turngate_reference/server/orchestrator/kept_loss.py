@@ -7,8 +7,9 @@ same moment: the compare-and-set on the state of the run decides, so one of the 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
@@ -32,8 +33,7 @@ def at_once(action: Action) -> None:
     action()
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Why a process is kept. If the run `resumes`, it goes on without it; otherwise it fails with it.
 
     A process that can't be replaced holds its run's slot and asks the user for permission; one that can gives way to
@@ -73,8 +73,7 @@ def loss_in_turn(policy: Policy, lost: Lost | None, *, has_asked: bool) -> Decis
     return failed(policy.lost_later if has_asked else RunErrorCode.ENGINE_FAILED, lost.detail)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLosses:
+class KeptLosses(Struct, frozen=True):
     """Settles in the store what happens to the process of a run; sqlite3.Error if that must be tried again."""
 
     store: Store

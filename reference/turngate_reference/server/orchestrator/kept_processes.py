@@ -13,8 +13,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from turngate import Ended
 from turngate_reference.engine.lookup import InstalledEngine
@@ -32,16 +33,14 @@ _MEMORY = ""  # stands for all runs, as the key of that deadline
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Replied:
+class Replied(Struct, frozen=True):
     """The user has answered a request for permission."""
 
     request_id: str
     option: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TooLate:
+class TooLate(Struct, frozen=True, eq=False):
     """A deadline of a turn has passed; void unless it is the `limit` of the process."""
 
 
@@ -49,8 +48,7 @@ class TooLate:
 TurnEvent: TypeAlias = StickyEvent | Replied | TooLate | Ended
 
 
-@dataclass(slots=True, eq=False)
-class KeptProcess:
+class KeptProcess(Struct, eq=False):
     """A process of a run. `in_turn`: a turn uses it; `is_ending`: it is lost, or is being ended.
 
     `is_unwanted`: it must not wait for another turn. `since` is the clock's time when its turn or its wait began.
@@ -60,8 +58,8 @@ class KeptProcess:
     run_id: str
     tag: str
     policy: Policy
-    engine: InstalledEngine = field(repr=False)
-    events: queue.SimpleQueue[TurnEvent] = field(default_factory=queue.SimpleQueue, repr=False)
+    engine: InstalledEngine
+    events: queue.SimpleQueue[TurnEvent] = field(default_factory=queue.SimpleQueue)
     opened: Opened | None = None
     session_id: str | None = None
     since: float = 0.0

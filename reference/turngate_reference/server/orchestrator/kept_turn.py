@@ -9,10 +9,10 @@ import queue
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from turngate import Ended, Interaction, Stop
 from turngate.contract.session_ids import unsafe
@@ -52,7 +52,6 @@ class NotDelivered(Exception):  # noqa: N818 - the turn can still run headless
     """No process has got anything of the prompt, and none is left."""
 
 
-@dataclass(slots=True)
 class KeptTurn:
     """A turn in a kept process; `wait` waits some seconds if the store can't be written, and says whether to give up.
 
@@ -60,17 +59,16 @@ class KeptTurn:
     for the user's permission; `has_asked` says that it did in this turn. `began` is the clock's time.
     """
 
-    turn: HeadlessTurn
-    processes: KeptProcesses
-    policy: Policy
-    wait: Callable[[float], bool]
-    process: KeptProcess = field(init=False)
-    delivery: Delivery = field(init=False)
-    text: str = field(init=False)
-    began: float = field(init=False)
-    is_made: bool = False
-    is_asking: bool = False
-    has_asked: bool = False
+    process: KeptProcess
+    delivery: Delivery
+    text: str
+    began: float
+
+    def __init__(
+        self, turn: HeadlessTurn, processes: KeptProcesses, policy: Policy, wait: Callable[[float], bool]
+    ) -> None:
+        self.turn, self.processes, self.policy, self.wait = turn, processes, policy, wait
+        self.is_made = self.is_asking = self.has_asked = False
 
     def play(self, reply: str | None, stop: Stop) -> Ending:
         """Run the turn in the process that the run has kept, else in a new one; `reply` is None for turn 1.

@@ -9,10 +9,11 @@ Caches facts about executables that are slow to obtain, such as what their help 
 import os
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from turngate import EngineContract, MachineError, Mode, RefusedError, Stop, UsageError
 from turngate.argv import build
@@ -54,8 +55,7 @@ class Memo(Generic[T]):
         return self._values[key][0] if key in self._values else None
 
 
-@dataclass(frozen=True, slots=True)
-class HelpSurvey:
+class HelpSurvey(Struct, frozen=True):
     """The names that the help pages lack, and why that rules out a resume (empty: it doesn't)."""
 
     missing: tuple[str, ...]

@@ -7,10 +7,10 @@ import logging
 import shutil
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import MachineError, UsageError
@@ -26,8 +26,7 @@ from turngate_reference.states import State
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Writes the records of served runs into a data directory."""
 
     data: DataDir

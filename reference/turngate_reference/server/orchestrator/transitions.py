@@ -9,10 +9,10 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from turngate import Interaction, Mode
 from turngate_reference.handle_record import after, now

@@ -4,10 +4,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
@@ -29,8 +28,7 @@ from turngate_reference.states import ENDED, RunErrorCode
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRunner:
+class TurnRunner(Struct, frozen=True):
     """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
 
     `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn. A resumable run keeps

@@ -1,15 +1,15 @@
 """Requests to a sticky process, and the events that it reports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from turngate import EngineContract, Mode
 
 
-@dataclass(frozen=True, slots=True)
-class StickyRequest:
+class StickyRequest(Struct, frozen=True):
     """A sticky process to start: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
@@ -31,8 +31,7 @@ class StickyRequest:
     session: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The process is ready for a prompt; in mode interactive, asking is on. `session_id` None: not known yet.
 
     `started_at` is the start time of the process in seconds since the epoch, as reported by psutil; `argv` are the
@@ -45,20 +44,17 @@ class Opened:
     argv: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prompted:
+class Prompted(Struct, frozen=True):
     """The prompt is being sent: until this event, the engine has got nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentText:
+class AgentText(Struct, frozen=True):
     """The agent said something; texts of a turn come in order, whole or in pieces."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(Struct, frozen=True):
     """A turn ended: with the agent's last text (None: there was none), or with a `failure` that it reported.
 
     `declined` says that the user declined an action in this turn: some engines then end it without a text.
@@ -70,8 +66,7 @@ class TurnEnded:
     declined: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAsked:
+class PermissionAsked(Struct, frozen=True):
     """The engine asks for permission; `options` are its one-time choices, `context` is the action.
 
     Requests are reported one at a time, each after the last decision. A request is void when its turn ends. One that
@@ -84,8 +79,7 @@ class PermissionAsked:
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """The process can't continue, and why. Only `Gone` follows, since the whole process tree is being ended.
 
     `ours` says that the engine is not to blame: turngate refused to pass something on, or failed itself.
@@ -95,8 +89,7 @@ class Lost:
     ours: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """No process is left; `exit_code` is None if it was never started or not reaped. This is the last event."""
 
     exit_code: int | None

@@ -1,7 +1,5 @@
 """Checks of version and help output, on hand-made output."""
 
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -37,7 +35,7 @@ def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ende
 
 
 def _moved(page: CommandOutput) -> CommandOutput:
-    return dataclasses.replace(page, stdout=b" \n", stderr=page.stdout)
+    return replace(page, stdout=b" \n", stderr=page.stdout)
 
 
 def test_a_version_on_the_other_stream_says_what_to_change() -> None:
@@ -83,7 +81,7 @@ def test_help_that_names_everything_passes() -> None:
 @pytest.mark.parametrize("instead", ["", "--jsonl", "--json-lines", "x--json"])
 def test_help_must_name_whole_words(instead: str) -> None:
     """A flag that only contains the required name does not count; the missing name and page are reported."""
-    poor = dataclasses.replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
+    poor = replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
     finding = t.check("help.surface", poor, *HELP[1:])
     assert (finding.ok, finding.detail) == (False, "missing: --json (exec --help)")
 

@@ -4,9 +4,10 @@ import queue
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import field
 
 from tests.patience import PATIENCE
 from turngate.contract import load
@@ -71,8 +72,7 @@ class Host:
             self.end(run_id)
 
 
-@dataclass(frozen=True)
-class ModelledTurns(TurnRunner):
+class ModelledTurns(TurnRunner, frozen=True):
     """Turns that end as a test says: those of sticky runs in a process of `Host`, all others without a process."""
 
     ends: dict[str, queue.SimpleQueue[Decision]] = field(default_factory=dict)

@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -32,7 +30,7 @@ def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Heard:
     heard, known = Heard(), at_known_release(engine)
     known = replace(known, sticky=replace(known.sticky, model="session"))
     request = stage.request(known, faults=faults)
-    stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
+    stage.host.open("run", replace(request, model="m-1"), heard)
     return heard
 
 

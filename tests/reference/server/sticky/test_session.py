@@ -1,6 +1,5 @@
-import dataclasses
-
 import psutil
+from msgspec.structs import replace
 
 from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
@@ -43,12 +42,12 @@ def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     heard = Heard()
     known = contract("acp", permission_mode=PermissionMode(mode="default"))
     request = stage.request(known)
-    stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
+    stage.host.open("run", replace(request, model="m-1"), heard)
     opened = heard.until(Opened)
     assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
     assert opened.argv == ("--acp", "--model", "m-1")
     refused = Heard()
-    stage.host.open("other", dataclasses.replace(request, options=("--debug",)), refused)
+    stage.host.open("other", replace(request, options=("--debug",)), refused)
     lost = refused.until(Lost)
     assert "--debug" in lost.detail
     assert lost.ours
