@@ -1,8 +1,37 @@
 """The process tree of a run: find it, wait for it, end it, measure its CPU time.
 
-A process belongs to the tree if it is in the session of the main process, carries the tag of the run in its
-environment, or descends from such a process. A process that leaves the session, drops the environment *and* loses its
-parent before the tree is scanned is found only inside `adopting_orphans`, by its mark.
+Theory of operation
+===================
+
+An engine starts processes of its own, and some outlive it. Each run therefore has one owner of all that it starts: a
+`ProcessTree`. It is made before the main process starts, to note the processes that are there already. Then come, in
+this order, `start`; `settle` if the main process has exited on its own, otherwise `end`; and `reap`. After `reap`,
+nothing of the tree may be signalled any more.
+
+*Who belongs to it.* The main process leads a new session. A process belongs to the tree if it is in that session, if it
+carries the tag of the run in its environment, or if it descends from such a process. A tag is added to those of
+enclosing runs, whose owners therefore still find the process. One that leaves the session, drops the environment *and*
+loses its parent before a scan is found only inside `adopting_orphans`: on Linux, this program then becomes its parent,
+and recognizes it by its mark, a resource limit that descendants inherit. A scan doesn't look into the sessions of other
+trees (`LEADERS`), since reading every environment would take too long.
+
+*Who may reap.* The main process stays a zombie after its exit until `reap`, so no other process gets its id or its
+group while they are signalled. Nothing else may reap it: not `wait`, `poll` or `communicate` of its `Popen`, nor the
+`wait` of psutil. Look with `waitid` and `WNOWAIT`, as `ProcessTree.wait` does. Nobody waits for an adopted process, so
+`reap_adopted` reaps it: after each tree, and in `reaping_adopted` whenever a child ends. It spares `LEADERS`. A main
+process that has started and isn't in there yet would look like an orphan; the lock `STARTING` prevents that.
+
+*Which thread may touch what.* A tree has no lock: one thread at a time uses it. `execution.run` does so on the thread
+that calls it. That thread waits for one queue of events, and all others at most put something into it. One waits for
+the exit. One for each pipe writes or reads it, so that neither side blocks the other; those of the two outputs call
+`on_output`, one call at a time. They are daemons and may be left behind, since a process that can't be ended may keep a
+pipe open for ever. `Stop.set` takes no lock: a signal handler that calls it may have interrupted whoever holds one.
+
+*What can go wrong.* `settle` and `end` need file descriptors, and wait if none is free; a start fails then. A start
+takes time, and so does `end_orphans`: a `critical` section, such as a write transaction, refuses both. If this program
+dies, nobody ends the tree. Whoever wants it ended all the same saves its tag before the start, and the id and the start
+time of the main process once they are known. `end_orphans` ends all that carry the tag, and the saved process if the
+start time shows that it is the same one.
 """
 
 import os
@@ -38,11 +67,7 @@ SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by
 
 
 class ProcessTree:
-    """The tree of a real process, created before its start with its future tag.
-
-    The main process stays a zombie until `reap`, so that no other process can reuse its process id and group while they
-    are signalled.
-    """
+    """The tree of a real process, created before its start with its future tag."""
 
     def __init__(self, tag: str) -> None:
         """Note the processes that are there before; MachineError if they can't be listed."""
