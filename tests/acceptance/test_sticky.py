@@ -17,12 +17,19 @@ from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
-from turngate_reference.server.sticky.events import Gone, Opened, PermissionAsked, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.session import StickyHost
+from turngate_reference.server.transports.events import (
+    Gone,
+    Opened,
+    OpenRequest,
+    PermissionAsked,
+    ProcessEvent,
+    TurnEnded,
+)
+from turngate_reference.server.transports.host import ProcessHost
 
 pytestmark = pytest.mark.engines
 
-Kind = TypeVar("Kind", bound=StickyEvent)
+Kind = TypeVar("Kind", bound=ProcessEvent)
 
 
 @dataclass
@@ -32,12 +39,12 @@ class Kept:
     contract: EngineContract
     executable: Path
     box: Sandbox
-    host: StickyHost
-    told: "queue.SimpleQueue[StickyEvent]" = field(default_factory=queue.SimpleQueue)
+    host: ProcessHost
+    told: "queue.SimpleQueue[ProcessEvent]" = field(default_factory=queue.SimpleQueue)
 
     def open(self, mode: Mode) -> Opened:
         """Start the process, and wait until it is ready."""
-        request = StickyRequest(
+        request = OpenRequest(
             executable=self.executable,
             contract=self.contract,
             cwd=self.box.work,
@@ -90,7 +97,7 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Install the pinned release, and start a host for it."""
     engine = str(request.param)
     contract, executable = engines.pinned_release(engine)
-    host = StickyHost()
+    host = ProcessHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         try:
             yield Kept(contract, executable, box, host)

@@ -24,8 +24,8 @@ from turngate.turn.read import read_turn
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Rule
-from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.session import StickyHost
+from turngate_reference.server.transports.events import Opened, OpenRequest, ProcessEvent, TurnEnded
+from turngate_reference.server.transports.host import ProcessHost
 
 ENGINES = ("codex", "gemini", "opencode")
 ROWS = tuple(
@@ -80,8 +80,8 @@ def _row(costs: list[Cost]) -> str:
 
 
 def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
-    told: queue.SimpleQueue[StickyEvent] = queue.SimpleQueue()
-    request = StickyRequest(
+    told: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
+    request = OpenRequest(
         executable=executable,
         contract=contract,
         cwd=box.work,
@@ -91,7 +91,7 @@ def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
         traces=box.root / "traces",
         model=contract.hermetic.model,
     )
-    with closing(StickyHost()) as host:
+    with closing(ProcessHost()) as host:
         start = time.perf_counter()
         host.open("run", request, told.put)
         opened = _until(told, Opened)
@@ -103,7 +103,7 @@ def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
         return Cost(end - start, end - replied, _cpu(opened.pid) - before, held)
 
 
-def _turn(host: StickyHost, told: "queue.SimpleQueue[StickyEvent]", box: Sandbox, number: int) -> None:
+def _turn(host: ProcessHost, told: "queue.SimpleQueue[ProcessEvent]", box: Sandbox, number: int) -> None:
     box.backend.script(Rule((ASK, FINAL)[number]))
     host.prompt("run", PROMPTS[number])
     ended = _until(told, TurnEnded)
@@ -111,7 +111,7 @@ def _turn(host: StickyHost, told: "queue.SimpleQueue[StickyEvent]", box: Sandbox
         raise RuntimeError(f"turn {number + 1} came to {ended}")
 
 
-def _until(told: "queue.SimpleQueue[StickyEvent]", kind: type[Any]) -> Any:
+def _until(told: "queue.SimpleQueue[ProcessEvent]", kind: type[Any]) -> Any:
     while not isinstance(event := told.get(timeout=PATIENCE), kind):
         pass
     return event

@@ -24,8 +24,8 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
-from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.transports.host import ProcessHost
 
 SLOTS = 4
 # limits for schema checks: how many requests may wait (far fewer than there are threads), and for how many seconds
@@ -91,7 +91,7 @@ class Server:
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
         self.results = SchemaChecker(DATA_SECONDS)
         losses, slots = KeptLosses(self.store, self._records), self.dispatcher
-        self.kept = KeptProcesses(StickyHost(), losses, slots.release, slots.kick, settings.warm_memory)
+        self.kept = KeptProcesses(ProcessHost(), losses, slots.release, slots.kick, settings.warm_memory)
         self._runner = TurnRunner(
             self.store,
             self._records,

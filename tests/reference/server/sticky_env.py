@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,8 @@ from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 from turngate_reference.server.orchestrator.kept_processes import KeptProcess
-from turngate_reference.server.sticky.events import AgentText
 from turngate_reference.server.store import runs
+from turngate_reference.server.transports.events import AgentText
 
 
 def put_engine(server_env: ServerEnv) -> None:
@@ -49,9 +50,10 @@ def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
                 assert kept._changed.wait_for(partial(_waits, process), PATIENCE)
         else:
             # the turn has set its deadline once it handles a later event
-            process.events.put(AgentText("the clock moves"))
+            marker = f"{uuid.uuid4()}"
+            process.events.put(AgentText(marker))
             with store._changed:
-                assert store._changed.wait_for(partial(_has_text, server_env, run.run_id), PATIENCE)
+                assert store._changed.wait_for(partial(_has_text, server_env, run.run_id, marker), PATIENCE)
     for timefunc in (kept._inbox._due.timefunc, lambda: time.monotonic() + seconds):
         done = threading.Event()
         kept._inbox._due.timefunc = timefunc
@@ -63,8 +65,9 @@ def _waits(process: KeptProcess) -> bool:
     return process.waits or process.is_gone
 
 
-def _has_text(server_env: ServerEnv, run_id: str) -> bool:
-    return any(event.type == "text" for event in runs.events(server_env.server.store, run_id, 0, 1000))
+def _has_text(server_env: ServerEnv, run_id: str, text: str) -> bool:
+    told = runs.events(server_env.server.store, run_id, 0, 1000)
+    return any(event.type == "text" and event.data["text"] == text for event in told)
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

@@ -17,9 +17,9 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Rule, Text
-from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
+from turngate_reference.server.transports.host import ProcessHost
 from turngate_reference.states import Delivery
 
 ANSWER = final(done=True)
@@ -78,7 +78,7 @@ class WarmEnv:
 class HeldEnd:
     """Ends no process of a host before the end of the block; `asked` is set once one should end."""
 
-    def __init__(self, host: StickyHost) -> None:
+    def __init__(self, host: ProcessHost) -> None:
         self._end, self._held, self._lock = host.end, list[str](), threading.Lock()
         self.asked, self._goes = threading.Event(), False
         host.end = self.end  # type: ignore[method-assign]

@@ -15,9 +15,9 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.run_inbox import Action
-from turngate_reference.server.sticky.events import Lost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.transports.events import Lost
 from turngate_reference.states import RunErrorCode, State
 
 log = logging.getLogger(__name__)

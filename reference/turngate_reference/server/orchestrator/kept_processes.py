@@ -5,7 +5,8 @@ Who may touch what: a process belongs either to the thread of a turn (`in_turn`)
 which only notes them here and passes them on to the owner: to the turn through the queue `events`, or to the inbox.
 Deadlines are all kept by the inbox; that of a turn only puts a `TooLate` into `events`. Whoever owns a process when it
 is gone settles that with `KeptLosses`, and drops it; until then it stays here, so that the next turn of a run that has
-got a reply in the meantime still finds out why its process is gone. Fields of a process are changed under the lock.
+got a reply in the meantime still finds out why its process is gone. Fields of a process are changed under the lock,
+but for `limit`, which is the turn's.
 """
 
 import logging
@@ -22,9 +23,9 @@ from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.giving_way import beyond_memory, make_room, resident_memory
 from turngate_reference.server.orchestrator.kept_loss import KeptLosses, Later, Policy, at_once
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.session import StickyHost
 from turngate_reference.server.store.runs import ProcessNote
+from turngate_reference.server.transports.events import Gone, Lost, Opened, OpenRequest, ProcessEvent, TurnEnded
+from turngate_reference.server.transports.host import ProcessHost
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class TooLate(Struct, frozen=True, eq=False):
 
 
 # what a turn waits for: events of its process, a decision of the user, its deadline, and a stop
-TurnEvent: TypeAlias = StickyEvent | Replied | TooLate | Ended
+TurnEvent: TypeAlias = ProcessEvent | Replied | TooLate | Ended
 
 
 class KeptProcess(Struct, eq=False):
@@ -95,7 +96,7 @@ class KeptProcesses:
 
     def __init__(
         self,
-        host: StickyHost,
+        host: ProcessHost,
         losses: KeptLosses,
         release: Callable[[str], None],
         freed: Callable[[], None],
@@ -109,7 +110,7 @@ class KeptProcesses:
         self._inbox = RunInbox(clock, lambda run_id, _error: self.end(run_id))
         self._is_closing = self._has_warned = False
 
-    def open(self, run_id: str, policy: Policy, engine: InstalledEngine, request: StickyRequest) -> KeptProcess:
+    def open(self, run_id: str, policy: Policy, engine: InstalledEngine, request: OpenRequest) -> KeptProcess:
         """Start a process for a turn of a run that has none; ValueError if the server is closing."""
         process = KeptProcess(run_id, request.tag, policy, engine, since=self.clock())
         with self._changed:
@@ -265,7 +266,7 @@ class KeptProcesses:
         self.host.close()
         self._inbox.close()
 
-    def _receive(self, process: KeptProcess, event: StickyEvent) -> None:
+    def _receive(self, process: KeptProcess, event: ProcessEvent) -> None:
         """Handle an event of a process, on the thread of the host."""
         if isinstance(event, Gone):
             # first, since the run's next process may set a deadline

@@ -36,8 +36,8 @@ from turngate_reference.server.orchestrator.kept_processes import (
     TooLate,
     TurnEvent,
 )
-from turngate_reference.server.sticky import events
 from turngate_reference.server.store import runs
+from turngate_reference.server.transports import events
 from turngate_reference.states import Delivery, RunErrorCode, State
 
 log = logging.getLogger(__name__)
@@ -96,9 +96,9 @@ class KeptTurn:
             return INTERRUPTED, TurnResult()
         return self._follow(process, Delivery.NEW_PROCESS, stop)
 
-    def _request(self) -> events.StickyRequest:
+    def _request(self) -> events.OpenRequest:
         run, engine, env = self.turn.run, self.turn.engine, self.turn.env
-        return events.StickyRequest(
+        return events.OpenRequest(
             engine.executable,
             engine.contract,
             run.cwd,

@@ -28,7 +28,7 @@ class RunInbox:
         self._due = sched.scheduler(clock)
         self._behind: dict[str, deque[Action]] = {}
         self._deadlines: dict[str, sched.Event] = {}
-        self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="turngate-inbox", daemon=True)
         self._thread.start()
 
     def put(self, run_id: str, action: Action) -> None:

@@ -28,10 +28,10 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.output_schema.worker import data_flaw
-from turngate_reference.server.sticky.events import AgentText, Gone, Opened, Prompted, StickyEvent
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
+from turngate_reference.server.transports.events import AgentText, Gone, Opened, ProcessEvent, Prompted
 from turngate_reference.states import State
 
 SLOTS, TIMEOUT = 2, 100
@@ -43,10 +43,10 @@ class Host:
     """Sticky processes that do what a test says."""
 
     def __init__(self) -> None:
-        self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
+        self.listeners: dict[str, Callable[[ProcessEvent], None]] = {}
         self.prompts: list[str] = []
 
-    def open(self, run_id: str, _request: object, listener: Callable[[StickyEvent], None]) -> None:
+    def open(self, run_id: str, _request: object, listener: Callable[[ProcessEvent], None]) -> None:
         """Start a process."""
         self.listeners[run_id] = listener
         listener(Opened(1, 1.0, "t", ("app-server",)))

@@ -3,7 +3,7 @@
 import pytest
 
 from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy, loss_in_turn
-from turngate_reference.server.sticky.events import Lost
+from turngate_reference.server.transports.events import Lost
 
 DIED = Lost("it has exited")
 OURS = Lost("turngate failed", ours=True)

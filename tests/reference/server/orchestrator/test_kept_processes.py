@@ -16,22 +16,22 @@ from turngate.model import Mode
 from turngate_reference.server.orchestrator import kept_processes
 from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy
 from turngate_reference.server.orchestrator.kept_processes import MEMORY_SECONDS, KeptProcess, KeptProcesses
-from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened, StickyEvent, StickyRequest
 from turngate_reference.server.store.runs import ProcessNote
+from turngate_reference.server.transports.events import AgentText, Gone, Lost, Opened, OpenRequest, ProcessEvent
 from turngate_reference.states import State
 
-REQUEST = StickyRequest(Path("codex"), load.contract("codex").at(), Path("/"), {}, Mode.INTERACTIVE, "tag", Path("/"))
+REQUEST = OpenRequest(Path("codex"), load.contract("codex").at(), Path("/"), {}, Mode.INTERACTIVE, "tag", Path("/"))
 
 
 class Host:
     """Processes that are ready at once; each is gone when it is ended, or later if the host is `slow`."""
 
     def __init__(self) -> None:
-        self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
+        self.listeners: dict[str, Callable[[ProcessEvent], None]] = {}
         self.ended: list[str] = []
         self.slow = False
 
-    def open(self, run_id: str, _request: object, listener: Callable[[StickyEvent], None]) -> None:
+    def open(self, run_id: str, _request: object, listener: Callable[[ProcessEvent], None]) -> None:
         """Start a process, whose id is the number of its run."""
         self.listeners[run_id] = listener
         listener(Opened(int(run_id), 1.0, "session", ("app-server",)))

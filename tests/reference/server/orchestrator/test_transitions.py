@@ -20,9 +20,9 @@ from turngate.model import Interaction
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
-from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run
+from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunErrorCode, State
 
 QUESTION = Interaction("open_text", "?")

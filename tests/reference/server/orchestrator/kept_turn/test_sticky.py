@@ -358,7 +358,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
     program = (
         f"run = create('do: ' + {do!r}, execution_mode='interactive', interactive_profile='sticky_process')\n"
         f"{wait}\n"
-        "pid = runs.find(server.store, run).process.pid\n"
+        "pid = server.kept.note(run).pid\n"
         "(server.engines.find('codex').executable.parent / 'pid').write_text(str(pid))\ndie()"
     )
     kill_server(server_env, program)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from turngate.contract.launch import OneTime
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
+from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 PROTOCOL_VERSION = 1
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
@@ -39,7 +39,7 @@ class Texts:
 class AcpTransport(RpcTransport):
     """Speaks ACP version 1."""
 
-    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         super().__init__(process, ask, say)
         self._texts: Texts | None = None
         self._other_session = ""

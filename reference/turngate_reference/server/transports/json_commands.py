@@ -8,14 +8,14 @@ from turngate import Mode, TurnReader
 from turngate.contract.json_commands import EngineQuestion
 from turngate.contract.launch import OneTime
 from turngate.turn.records import matches, value_at
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, Transport
+from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.transport import Ask, Message, Transport
 
 
 class JsonCommandsTransport(Transport):
     """Speaks `json_commands`."""
 
-    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         super().__init__(process, ask, say)
         if self.sticky.commands is None:
             raise TransportError("the contract defines no commands")

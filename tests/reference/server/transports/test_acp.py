@@ -2,9 +2,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server.sticky.stage import Heard, Stage, contract
+from tests.reference.server.transports.stage import Heard, Stage, contract
 from turngate.contract.launch import PermissionMode
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
+from turngate_reference.server.transports.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
 PASSED_OVER = "mode {} was requested, but it uses "
 

@@ -1,9 +1,9 @@
 import psutil
 from msgspec.structs import replace
 
-from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
+from tests.reference.server.transports.stage import Heard, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
-from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened
+from turngate_reference.server.transports.events import AgentText, Gone, Lost, Opened
 
 
 @all_of_them

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from turngate.contract.launch import OneTime
 from turngate.turn.records import obstacle_at, value_at
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
+from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
@@ -17,7 +17,7 @@ MAX_OTHER_THREADS = 1000
 class AppServerTransport(RpcTransport):
     """Speaks the app server's protocol."""
 
-    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         super().__init__(process, ask, say)
         self._text: str | None = None
         self._items: dict[object, Message] = {}

@@ -18,15 +18,15 @@ from tests.probes.simulate.played import at_known_release
 from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, StickyRequest, TurnEnded
-from turngate_reference.server.sticky.session import StickyHost
+from turngate_reference.server.transports.events import Gone, Opened, OpenRequest, ProcessEvent, TurnEnded
+from turngate_reference.server.transports.host import ProcessHost
 
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "json_commands": "pi"}
 all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
 ASKING = Mode.INTERACTIVE
 _KIND = {"method", "request"}
 _ANSWERS = ("control_response", "extension_ui_response")
-Kind = TypeVar("Kind", bound=StickyEvent)
+Kind = TypeVar("Kind", bound=ProcessEvent)
 
 
 def contract(transport: str, permission_mode: PermissionMode | None = None) -> EngineContract:
@@ -39,11 +39,11 @@ def contract(transport: str, permission_mode: PermissionMode | None = None) -> E
 class Heard:
     """The events that a run's listener received, in order, with their times."""
 
-    events: "queue.SimpleQueue[tuple[float, StickyEvent]]" = field(default_factory=queue.SimpleQueue)
-    past: list[StickyEvent] = field(default_factory=list)
+    events: "queue.SimpleQueue[tuple[float, ProcessEvent]]" = field(default_factory=queue.SimpleQueue)
+    past: list[ProcessEvent] = field(default_factory=list)
     at: float = 0.0
 
-    def __call__(self, event: StickyEvent) -> None:
+    def __call__(self, event: ProcessEvent) -> None:
         """Record an event."""
         self.events.put((time.monotonic(), event))
 
@@ -61,7 +61,7 @@ class Heard:
 class Stage:
     """Runs fake engines: a host, and a folder with the traces of each run."""
 
-    host: StickyHost
+    host: ProcessHost
     folder: Path
 
     def executable(self, known: EngineContract) -> Path:
@@ -69,10 +69,10 @@ class Stage:
         path = self.folder / "bin" / known.executable
         return path if path.exists() else simulated(known, path)
 
-    def request(self, known: EngineContract, run: str = "run", mode: Mode = ASKING, faults: str = "") -> StickyRequest:
+    def request(self, known: EngineContract, run: str = "run", mode: Mode = ASKING, faults: str = "") -> OpenRequest:
         """Return a request for a process with faults in every turn."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "FAULTS": faults}
-        return StickyRequest(self.executable(known), known, self.folder, env, mode, uuid.uuid4().hex, self.folder / run)
+        return OpenRequest(self.executable(known), known, self.folder, env, mode, uuid.uuid4().hex, self.folder / run)
 
     def open(self, known: EngineContract, mode: Mode = ASKING, faults: str = "", run: str = "run") -> Heard:
         """Open a process and record its events."""

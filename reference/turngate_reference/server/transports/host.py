@@ -1,6 +1,22 @@
-"""One sticky process: opens it, runs its turns, asks for permission, and reports its end.
+"""The processes that a server keeps: opens each, runs its turns, asks for permission, and reports its end.
 
-The facade: every sticky process of a server, on one event loop in one thread.
+Theory of operation
+===================
+
+A `ProcessHost` has one event loop in one thread, and talks there with all processes. A blocked loop would hold up every
+engine, so nothing that blocks may run on it: the start of a process and its end run on a few worker threads
+(`_off_loop`), to their end even if the task is cancelled.
+
+Each process has a `HostedProcess`, whose task `run` owns it: it makes an `EngineProcess`, which holds the
+`turngate.process.ProcessTree`, has a worker start it, and talks through a `Transport` until the process is lost or must
+end. Then it closes the pipes on the loop, and a worker ends and reaps the whole tree, whatever has failed before. Only
+then `run` reports `Gone`, its last event. An exit is noticed without a thread that waits for it and without reaping:
+the loop looks from time to time.
+
+Callers are on other threads. A method of the host only passes the call on to the loop and returns; `close` alone waits.
+Answers come as events, through the listener that was given to `open`, on the loop's thread: a listener must not block
+but pass them on. The threads share the table of the processes, under a lock. A call for a run that has no process, or
+none any more, does nothing, so no caller needs to know whether it is still there.
 """
 
 import asyncio
@@ -13,23 +29,23 @@ from typing import Any
 
 from turngate import ContractError, Mode, RefusedError, TurngateError
 from turngate.model import MAX_NAME, MAX_NAMES
-from turngate_reference.server.sticky.acp import AcpTransport
-from turngate_reference.server.sticky.app_server import AppServerTransport
-from turngate_reference.server.sticky.events import (
+from turngate_reference.server.transports.acp import AcpTransport
+from turngate_reference.server.transports.app_server import AppServerTransport
+from turngate_reference.server.transports.events import (
     AgentText,
     Gone,
     Lost,
     Opened,
+    OpenRequest,
     PermissionAsked,
+    ProcessEvent,
     Prompted,
-    StickyEvent,
-    StickyRequest,
     TurnEnded,
 )
-from turngate_reference.server.sticky.json_commands import JsonCommandsTransport
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.stream_json import StreamJsonTransport
-from turngate_reference.server.sticky.transport import Message, Transport
+from turngate_reference.server.transports.json_commands import JsonCommandsTransport
+from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.stream_json import StreamJsonTransport
+from turngate_reference.server.transports.transport import Message, Transport
 
 _TRANSPORTS: dict[str, type[Transport]] = {
     "acp": AcpTransport,
@@ -37,14 +53,16 @@ _TRANSPORTS: dict[str, type[Transport]] = {
     "json_commands": JsonCommandsTransport,
     "stream_json": StreamJsonTransport,
 }
-_logger = logging.getLogger(__name__)
-Tell = Callable[[StickyEvent], None]
+Listener = Callable[[ProcessEvent], None]
+# threads that start and end processes; more threads would slow the others down
+WORKERS = 2
+log = logging.getLogger(__name__)
 
 
-class StickySession:
+class HostedProcess:
     """One process; everything but `run` is called on its loop and returns at once."""
 
-    def __init__(self, request: StickyRequest, tell: Tell, executor: Executor) -> None:
+    def __init__(self, request: OpenRequest, tell: Listener, executor: Executor) -> None:
         self._request, self._tell, self._executor = request, tell, executor
         self._prompts: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._ended = asyncio.Event()
@@ -74,7 +92,7 @@ class StickySession:
         """Run the process until it is ended or lost, and clean up everything it leaves."""
         exit_code = None
         try:
-            process = StickyProcess(self._request)
+            process = EngineProcess(self._request)
             await self._off_loop(process.start)
             try:
                 await self._talk_to(process)
@@ -86,11 +104,11 @@ class StickySession:
         except (TurngateError, TransportError) as failed:
             self._tell(Lost(str(failed)))
         except Exception as failed:
-            _logger.exception("a sticky process failed because of an error in turngate")
+            log.exception("a kept process failed because of an error in turngate")
             self._tell(Lost(f"turngate failed: {failed!r}", ours=True))
         self._tell(Gone(exit_code))
 
-    async def _talk_to(self, process: StickyProcess) -> None:
+    async def _talk_to(self, process: EngineProcess) -> None:
         """Talk until the process is lost, or must end; unfinished exchanges are dropped then."""
         with closing(process):
             await process.connect()
@@ -109,7 +127,7 @@ class StickySession:
                     task.cancel()
                 await asyncio.gather(talk, ended, return_exceptions=True)
 
-    async def _talk(self, process: StickyProcess) -> None:
+    async def _talk(self, process: EngineProcess) -> None:
         make = _TRANSPORTS.get(self._request.contract.sticky.transport)
         if make is None:
             raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract defines no transport")
@@ -179,15 +197,8 @@ class StickySession:
         return await asyncio.shield(future)
 
 
-# threads that start and end processes; more threads would slow the others down
-WORKERS = 2
-
-Listener = Callable[[StickyEvent], None]
-_host_logger = logging.getLogger(__name__)
-
-
-class StickyHost:
-    """Holds sticky processes by run id. Every method may be called from any thread; only `close` blocks.
+class ProcessHost:
+    """Holds processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
     of a run are in order: `Opened`, then for each prompt `Prompted`, texts, permission requests and `TurnEnded`; `Lost`
@@ -196,17 +207,17 @@ class StickyHost:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._executor = ThreadPoolExecutor(WORKERS, "turngate-sticky-worker")
+        self._executor = ThreadPoolExecutor(WORKERS, "turngate-kept-worker")
         self._lock = threading.Lock()
-        self._sessions: dict[str, StickySession] = {}
+        self._sessions: dict[str, HostedProcess] = {}
         self._runs: set[Future[None]] = set()
         self._closed = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-sticky", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-kept", daemon=True)
         self._thread.start()
 
-    def open(self, run_id: str, request: StickyRequest, listener: Listener) -> None:
+    def open(self, run_id: str, request: OpenRequest, listener: Listener) -> None:
         """Start a process for a run; ValueError if the run has one already, or the host is closed."""
-        session = StickySession(request, lambda event: self._tell(run_id, event, listener), self._executor)
+        session = HostedProcess(request, lambda event: self._tell(run_id, event, listener), self._executor)
         with self._lock:
             if self._closed or run_id in self._sessions:
                 raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
@@ -225,7 +236,7 @@ class StickyHost:
 
     def end(self, run_id: str) -> None:
         """End the whole tree of a run's process; `Gone` reports that it has ended."""
-        self._call(run_id, StickySession.end)
+        self._call(run_id, HostedProcess.end)
 
     def close(self) -> None:
         """End every process, and return when all are gone; not to be called on the thread of the loop."""
@@ -240,16 +251,16 @@ class StickyHost:
             self._executor.shutdown()
             self._loop.close()
 
-    def _call(self, run_id: str, what: Callable[[StickySession], None]) -> None:
+    def _call(self, run_id: str, what: Callable[[HostedProcess], None]) -> None:
         with self._lock:
             if session := self._sessions.get(run_id):
                 self._loop.call_soon_threadsafe(what, session)
 
-    def _tell(self, run_id: str, event: StickyEvent, listener: Listener) -> None:
+    def _tell(self, run_id: str, event: ProcessEvent, listener: Listener) -> None:
         if isinstance(event, Gone):
             with self._lock:
                 del self._sessions[run_id]
         try:
             listener(event)
         except Exception:
-            _host_logger.exception("the listener of %s failed", run_id)
+            log.exception("the listener of %s failed", run_id)

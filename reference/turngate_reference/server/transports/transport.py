@@ -12,7 +12,7 @@ import orjson
 
 from turngate import strict_json
 from turngate.contract.launch import OneTime
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
+from turngate_reference.server.transports.process import EngineProcess, TransportError
 
 Message: TypeAlias = dict[str, Any]
 _logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Transport(ABC):
     contract, and never return once the process is lost.
     """
 
-    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         self.session_id: str | None = None
         self.process, self.request, self.permission_mode = process, process.request, process.permission_mode
         self.sticky, self._ask, self.say = process.request.contract.sticky, ask, say

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
+from tests.reference.server.transports.stage import Heard, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
 from turngate.process import is_alive
-from turngate_reference.server.sticky.events import Gone, Lost, Opened
+from turngate_reference.server.transports.events import Gone, Lost, Opened
 
 AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
 
@@ -110,7 +110,7 @@ def test_the_traces_hold_both_directions(stage: Stage) -> None:
 
 def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The command and release are saved with the traces; the log shows the command quoted for a shell."""
-    caplog.set_level(logging.DEBUG, "turngate_reference.server.sticky")
+    caplog.set_level(logging.DEBUG, "turngate_reference.server.transports")
     known = contract("acp")
     executable = str(stage.executable(known))
     interactive = PermissionMode(options=("--include-directories", "two words"), mode="default")

@@ -1,6 +1,6 @@
-from tests.reference.server.sticky.stage import Stage, contract
+from tests.reference.server.transports.stage import Stage, contract
 from turngate.contract.launch import PermissionMode
-from turngate_reference.server.sticky.events import Lost
+from turngate_reference.server.transports.events import Lost
 
 
 def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:

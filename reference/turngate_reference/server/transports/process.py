@@ -1,4 +1,4 @@
-"""One sticky process: its start, the lines to and from it with their traces, watching for its exit, and ending it."""
+"""One kept process: its start, the lines to and from it with their traces, watching for its exit, and ending it."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.process.supplied_files import guarded, supplied_folder
 from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
-from turngate_reference.server.sticky.events import StickyRequest
+from turngate_reference.server.transports.events import OpenRequest
 
 MAX_TRACE = 16 * 2**20
 TAIL = 2**12
@@ -40,7 +40,7 @@ class TransportError(Exception):
     """The engine violated its contract; the text says how."""
 
 
-class StickyProcess:
+class EngineProcess:
     """A process, created on the loop; `start` and `end` block, and belong on separate threads.
 
     `lost` is done, with the reason, once communication has ended: when the started process exits, even if
@@ -56,7 +56,7 @@ class StickyProcess:
     _protocol: FileIO
     _stderr: FileIO
 
-    def __init__(self, request: StickyRequest) -> None:
+    def __init__(self, request: OpenRequest) -> None:
         """Take the request; TransportError if the contract does not say how asking is switched on."""
         self.request, self.permission_mode = request, _permission_mode(request)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ class StickyProcess:
         self._tree = ProcessTree(request.tag)
         command = (str(request.executable), *self.argv)
         write_command(request.traces, command, request.contract.version)
-        _logger.debug("sticky in %s: %s", request.cwd, shlex.join(command))
+        _logger.debug("kept process in %s: %s", request.cwd, shlex.join(command))
         self._process = self._tree.start(command, request.cwd, env, stdin=True)
         self.pid = self._process.pid
         self.started_at = start_time(self.pid)
@@ -205,7 +205,7 @@ def _trace(trace: FileIO, data: bytes) -> None:
         append_trace(trace, data, MAX_TRACE)
 
 
-def _permission_mode(request: StickyRequest) -> PermissionMode:
+def _permission_mode(request: OpenRequest) -> PermissionMode:
     sticky = request.contract.sticky
     if request.mode is Mode.AUTO:
         return sticky.auto or PermissionMode()
@@ -215,7 +215,7 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
     return asking
 
 
-def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:
+def _query(request: OpenRequest, query: ModeQuery, env: dict[str, str]) -> None:
     """Run the engine's configuration command, and check that every value below the key is allowed."""
     command = (str(request.executable), *query.argv)
     printed = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag)).stdout

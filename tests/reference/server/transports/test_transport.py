@@ -6,12 +6,12 @@ import time
 import pytest
 
 from tests.patience import PATIENCE
-from tests.reference.server.sticky.stage import Stage, all_of_them, contract, is_answer
+from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
 from turngate.contract.lint import WARM_TRANSPORTS
 from turngate.model import Mode
-from turngate_reference.server.sticky import session
-from turngate_reference.server.sticky.events import Lost, PermissionAsked, TurnEnded
-from turngate_reference.server.sticky.transport import Transport
+from turngate_reference.server.transports import host
+from turngate_reference.server.transports.events import Lost, PermissionAsked, TurnEnded
+from turngate_reference.server.transports.transport import Transport
 
 # what the user sees, and what the engine gets
 CHOICES = {
@@ -146,5 +146,5 @@ def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: s
 
 def test_contracts_allow_a_kept_process_where_the_server_can_check_it() -> None:
     """`turngate contracts check` accepts `warm` for exactly the transports that have such a request."""
-    checked = {name for name, kind in session._TRANSPORTS.items() if kind.check is not Transport.check}
+    checked = {name for name, kind in host._TRANSPORTS.items() if kind.check is not Transport.check}
     assert checked == set(WARM_TRANSPORTS)

@@ -19,8 +19,8 @@ from turngate.model import Mode
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Rule, Text
-from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
-from turngate_reference.server.sticky.session import StickyHost
+from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
+from turngate_reference.server.transports.host import ProcessHost
 
 __all__ = [
     "test_a_refused_key_is_a_failure_of_the_turn",
@@ -38,7 +38,7 @@ ONE_EACH = ("codex", "gemini", "claude")
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Install the best-known release as a simulated engine, and open a host for it."""
     engine = str(request.param)
-    contract, host = at_known_release(engine), StickyHost()
+    contract, host = at_known_release(engine), ProcessHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         try:
             yield Kept(contract, install(contract, tmp_path / "bin"), box, host)

@@ -1,5 +1,5 @@
-from tests.reference.server.sticky.stage import Stage, contract
-from turngate_reference.server.sticky.events import Lost
+from tests.reference.server.transports.stage import Stage, contract
+from turngate_reference.server.transports.events import Lost
 
 
 def test_a_mode_that_is_not_confirmed_is_a_loss(stage: Stage) -> None:

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from tests.reference.server.sticky.stage import Stage, contract
-from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked
-from turngate_reference.server.sticky.json_commands import filled
+from tests.reference.server.transports.stage import Stage, contract
+from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked
+from turngate_reference.server.transports.json_commands import filled
 
 
 def test_the_session_is_asked_for(stage: Stage) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.reference.server.sticky.stage import Heard, Stage, contract
+from tests.reference.server.transports.stage import Heard, Stage, contract
 from turngate.model import Mode
 from turngate.process import is_alive
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, TurnEnded
-from turngate_reference.server.sticky.session import WORKERS, StickyHost
+from turngate_reference.server.transports.events import Gone, Lost, Opened, TurnEnded
+from turngate_reference.server.transports.host import WORKERS, ProcessHost
 
 MANY = 100
 ANSWER = """#!/bin/sh
@@ -27,7 +27,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     """All answer two turns; the number of threads doesn't grow, and no process or file is left."""
     us = psutil.Process()
     threads, files = set(threading.enumerate()), us.num_fds()
-    stage = Stage(StickyHost(), tmp_path)
+    stage = Stage(ProcessHost(), tmp_path)
     known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]
     stage.executable(known).write_text(ANSWER)
     heard: dict[str, Heard] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}

@@ -1,4 +1,4 @@
-"""Requests to a sticky process, and the events that it reports."""
+"""The request to open a kept process, and the events that it reports."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +9,11 @@ from msgspec import Struct
 from turngate import EngineContract, Mode
 
 
-class StickyRequest(Struct, frozen=True):
-    """A sticky process to start: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
+class OpenRequest(Struct, frozen=True):
+    """A process to start: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
-    as for a headless turn; those that the contract does not name for a sticky process are refused. `traces` gets
+    as for a headless turn; those that the contract does not name for a kept process are refused. `traces` gets
     `stderr`, and in `protocol` all lines in both directions, both within limits. `warm` makes it act like a headless
     turn, so it declines what it would ask for. `session` is the session to continue (None: a new one).
     """
@@ -95,4 +95,4 @@ class Gone(Struct, frozen=True):
     exit_code: int | None
 
 
-StickyEvent: TypeAlias = Opened | Prompted | AgentText | TurnEnded | PermissionAsked | Lost | Gone
+ProcessEvent: TypeAlias = Opened | Prompted | AgentText | TurnEnded | PermissionAsked | Lost | Gone

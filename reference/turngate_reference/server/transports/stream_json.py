@@ -10,8 +10,8 @@ from turngate.contract.launch import OneTime
 from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
 from turngate.turn.records import matches
-from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, Transport, confirm, mapping
+from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.transport import Ask, Message, Transport, confirm, mapping
 
 _SHOWN = ("tool_name", "description", "input")
 
@@ -19,7 +19,7 @@ _SHOWN = ("tool_name", "description", "input")
 class StreamJsonTransport(Transport):
     """Speaks `stream_json`."""
 
-    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         super().__init__(process, ask, say)
         self._contract = _as_events(self.request.contract)
         self._records = framer(self._contract.streams.stdout)
