@@ -1,6 +1,43 @@
 """Judges observations: one function per clause, from turns to a finding.
 
-A check reads turns by name and never runs anything, so that it works on recordings as well as real runs.
+Theory of operation
+===================
+
+A check is a function from observations to a finding. It reads turns, pages and calls by name and never runs anything,
+so it works on recordings as well as on real runs. It knows nothing of other clauses and of deviations: `judge` adds
+both. Each clause gets one result, and keeps it.
+
+*When.* `judge_all` runs each time a case has ended. It judges a clause once the cases of its check are done, and of the
+clauses that are to be judged at all, those have a result that it needs, that it blames, and that report for its level
+that no turn works (`REPORTS`).
+
+*Needs* stand in the catalogue: clauses without which this one means nothing. If one has failed, was not run or is
+unsupported, this one is `not_run` and names it, whatever was observed. A need that deviates counts as held.
+
+*Healthy turns.* A turn that fails like every other turn says nothing about the clause that it was made for. A turn went
+well (`went_well`) if it ended in time with exit code 0, or with its terminal event if the process had to be ended after
+it, reported no failure, and printed something. If a check of the hermetic level fails, not all turns in its evidence
+went well, and `turn.terminal-event` doesn't hold, then the clause doesn't fail: it is `not_run` and names that one. So
+a check must name every turn that it has judged as evidence, and none that it hasn't.
+
+*Blames* stand at the check: clauses that report the failures of the engine which keep its case from running. They are
+asked only if an observation is missing, so that one failure is reported once:
+
+1. If the engine is the reason, at the hermetic level or in the first turn of all, and the report of the level doesn't
+   hold, the clause is `not_run` and names that.
+2. If one of the blamed clauses that were judged doesn't hold, the clause is `not_run` and names it.
+3. If the engine is the reason all the same, the clause fails, since nobody else has reported that.
+4. If only a recording is missing, and the contract declares deviations from the clause, they count as observed.
+5. Otherwise the clause is `not_run` for a reason in the environment. One that has neither a clause nor a reason to name
+   is a bug in turngate.
+
+*Symptoms and deviations.* A failure may have symptoms, words that the catalogue lists for the clause. It `deviates`
+instead of failing if it has at least one and the contract declares them all for this release, with what an orchestrator
+must do about each. A failure without a symptom is never excused, nor is any failure of a baseline clause. A pass or a
+deviation is `stale` if another declared symptom didn't occur, unless that one is declared as flaky.
+
+A check that finds that the release lacks the feature raises SkippedError; the clause is `unsupported`. What all results
+together mean for the release is up to `turngate.contract.verdict`.
 """
 
 from collections.abc import Iterable
