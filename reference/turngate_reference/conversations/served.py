@@ -6,10 +6,10 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace as changed
 from pathlib import Path
 
 from msgspec import Struct, structs
+from msgspec.structs import replace as changed
 
 from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
