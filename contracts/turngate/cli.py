@@ -134,9 +134,9 @@ def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | N
     if ctx.resilient_parsing:  # a shell completes a word
         use_overlay(folder)
         return
-    from turngate.contract.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
+    from turngate.contract.lint import override  # noqa: PLC0415 - slow to import, and asked for by few
 
-    for message in lay_over(folder):
+    for message in override(folder):
         click.echo(click.style("Warning:", fg="yellow", bold=True) + " " + visible(message, keep="\n\t"), err=True)
 
 

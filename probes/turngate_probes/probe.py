@@ -25,13 +25,13 @@ from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
-from turngate_probes.harness.observations import Call, CaseEnd, Observation, Observations
+from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams
 from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal
-from turngate_probes.journal.seen import seen_event
+from turngate_probes.journal.observed import seen_event
 from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.record import replay
 from turngate_probes.releases.source import Release, ReleaseSource, UnfitWrapperError
@@ -89,7 +89,7 @@ class Probe:
 
         with ExitStack() as holding:
             try:
-                with self.interrupt.covering() as stop:
+                with self.interrupt.scope() as stop:
                     release = holding.enter_context(self._source.held(target, say, stop))
             except CaseStoppedError as stopped:
                 self._unanswered(target, Reason.INTERRUPTED, str(stopped), "")
@@ -133,7 +133,7 @@ class ReleaseProbe:
 
     def __init__(self, probe: Probe, release: Release, key: str) -> None:
         self.probe, self.release, self.key = probe, release, key
-        self.seen = Observations(release.contract)
+        self.observed = Observations(release.contract)
         self.results: dict[str, ClauseResult] = {}
         self._done = set[str]()
         self._lock = threading.Lock()
@@ -163,14 +163,14 @@ class ReleaseProbe:
             self._replay()
         else:
             before = fingerprint(executable)
-            self.seen.hosts = set()
+            self.observed.hosts = set()
             self._runner().play(self.release.contract, executable, cases, self)
-            if failed := next((why for why in self.seen.stopped.values() if why.reason is Reason.WRAPPER), None):
+            if failed := next((why for why in self.observed.stopped.values() if why.reason is Reason.WRAPPER), None):
                 self.probe.journal.add(
                     events.ReleaseFailed(release=self.key, reason=Reason.WRAPPER, what=failed.text, hint=failed.hint)
                 )
                 return self._cpu
-            self.seen.changed = difference(before, executable)
+            self.observed.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
         finished = self._finished(time.monotonic() - started)
         self._save(finished, known)
@@ -185,8 +185,8 @@ class ReleaseProbe:
     def saw(self, item: Observation, box: Sandbox) -> None:
         """Save and journal an observation."""
         with self._lock:
-            self._cpu += 0.0 if isinstance(item, Call) else item.cpu_seconds
-            self.seen.saw(item)
+            self._cpu += 0.0 if isinstance(item, ServerCall) else item.cpu_seconds
+            self.observed.saw(item)
         if self.probe.settings.keep:
             save_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
@@ -195,7 +195,7 @@ class ReleaseProbe:
     def ended(self, end: CaseEnd) -> None:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
-            self.seen.ended(end)
+            self.observed.ended(end)
             if end.why_early and end.why_early.reason is Reason.WRAPPER:
                 return
             self._done.add(end.case)
@@ -228,16 +228,16 @@ class ReleaseProbe:
 
     def _replay(self) -> None:
         if "server" in LEVELS[self.probe.settings.level]:
-            self.seen.absent = Obstacle("no executable to run", Reason.NO_EXECUTABLE)
+            self.observed.absent = Obstacle("no executable to run", Reason.NO_EXECUTABLE)
             return
-        self.seen = replay.replay(self.release.contract)
-        seen: list[Observation] = [*self.seen.pages.values(), *self.seen.turns.values()]
-        for item in seen:
+        self.observed = replay.replay(self.release.contract)
+        observed: list[Observation] = [*self.observed.pages.values(), *self.observed.turns.values()]
+        for item in observed:
             self.probe.journal.add(seen_event(self.key, item, {}))
 
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]
-        for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
+        for result in judge_all(self.observed, self.results, levels, done, self.probe.settings.asked()):
             self.probe.journal.add(events.ClauseEvent.about(self.key, result))
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
@@ -246,7 +246,7 @@ class ReleaseProbe:
         # selected clauses say nothing about the whole release
         able = None if selected else capability(results)
         weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
-        session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
+        session = next((t.reading.session for t in self.observed.turns.values() if t.reading.session), None)
         return events.ReleaseFinished(
             release=self.key,
             profile=profile(able) if able else None,
@@ -255,6 +255,6 @@ class ReleaseProbe:
             handle=session,
             seconds=round(seconds, 3),
             engine_seconds=round(self._cpu, 3),
-            turns=len(self.seen.turns),
+            turns=len(self.observed.turns),
             unverified=tuple(self.release.contract.unverified),
         )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from turngate.contract.clauses import Level
 from turngate.contract.verdict import FailOn
 from turngate.files import default_cache
-from turngate_probes.clauses import CHECKS, with_needs
+from turngate_probes.clauses import CHECKS, with_prerequisites
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES, Case
@@ -34,7 +34,7 @@ class ProbeSettings(Struct, frozen=True):
 
     def asked(self) -> frozenset[str] | None:
         """Return the clauses that are judged, None for all."""
-        return with_needs(self.clauses) if self.clauses else None
+        return with_prerequisites(self.clauses) if self.clauses else None
 
     def cases(self) -> list[Case]:
         """List the cases to run."""

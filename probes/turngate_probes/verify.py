@@ -85,7 +85,7 @@ def _identity(executable: Path) -> str | None:
 
 def _observed(release: Release, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
     """Run the turns, until the deadline at most."""
-    seen = Observations(release.contract)
+    observed = Observations(release.contract)
     late = threading.Event()
 
     def give_up() -> None:
@@ -96,14 +96,14 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Verif
     timer.start()
     try:
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
-        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2, opens=True)], seen)
+        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2, opens=True)], observed)
     finally:
         timer.cancel()
     if late.is_set():
         return VerificationOutcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
     if interrupt.is_set():
         raise InterruptedCaseError
-    return _ruling(seen)
+    return _decision(observed)
 
 
 def _two_turns(driver: EngineDriver) -> None:
@@ -115,15 +115,15 @@ def _two_turns(driver: EngineDriver) -> None:
     driver.resume("again", first.session, ask(FINAL, turn_index=2))
 
 
-def _ruling(seen: Observations) -> VerificationOutcome:
-    first = seen.turns.get(f"{_CASE}/first")
-    stopped = seen.stopped.get(_CASE, Obstacle(""))
+def _decision(observed: Observations) -> VerificationOutcome:
+    first = observed.turns.get(f"{_CASE}/first")
+    stopped = observed.stopped.get(_CASE, Obstacle(""))
     why_early = f"{stopped.text} ({stopped.hint})" if stopped.hint else stopped.text
     # an engine that doesn't work in a sandbox says nothing about resuming
     if first is None or not went_well(first) or not first.sent():
         return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}
-    judge_all(seen, results, ("hermetic",), _READ, DECIDING)
+    judge_all(observed, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
     failed = any(result.result is Result.FAIL for result in results.values())
     if able and (able.supported or failed):

@@ -203,8 +203,8 @@ def locked(path: Path, handle: str, *, also: Path | None = None, server: Running
 def running_server(data: DataDir) -> RunningServer | None:
     """Return the server that runs on a data directory; None if none is running, also if one was killed."""
     try:
-        told = json.loads(files.read_own(data.server_lock, _LONGEST_LOCK))
-        server = RunningServer(str(told["url"]), Path(told["token_file"]) if told["token_file"] else None)
+        reported = json.loads(files.read_own(data.server_lock, _LONGEST_LOCK))
+        server = RunningServer(str(reported["url"]), Path(reported["token_file"]) if reported["token_file"] else None)
         # a killed server leaves its URL, where somebody else may wait for our token by now
         with files.locked(data.server_lock, shared=True, wait=False):
             return None

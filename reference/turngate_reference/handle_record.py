@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from turngate import MachineError, Mode, NotFoundError, UsageError
-from turngate.contract.values import Rule
+from turngate.contract.values import SchemaRule
 from turngate.decoding import convert
 from turngate.files import read_regular, write_atomically
 from turngate.formats import NewerFormatError, version_of
@@ -34,7 +34,7 @@ class SessionReference(Struct, frozen=True):
     field: The engine's own name of the id.
     """
 
-    RULE: ClassVar[Rule] = {
+    RULE: ClassVar[SchemaRule] = {
         "oneOf": [
             {"properties": {"field": {"type": "string"}, "value": {"type": "string", "minLength": 1}}},
             {"properties": {"field": {"type": "null"}, "value": {"type": "null"}}},
@@ -59,7 +59,7 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
     unsafe_allowed: Whether the operator allowed the engine on turn 1, whatever its contract says about its safety.
     """
 
-    RULE: ClassVar[Rule] = {"additionalProperties": True}
+    RULE: ClassVar[SchemaRule] = {"additionalProperties": True}
 
     args: tuple[str, ...]
     mode: Mode
@@ -84,7 +84,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     served: Whether turngate serve made the run; its database then decides who may continue it.
     """
 
-    RULE: ClassVar[Rule] = {
+    RULE: ClassVar[SchemaRule] = {
         "required": [
             "schema",
             "handle",

@@ -15,7 +15,7 @@ from tests.probes import engines
 from turngate.files import default_cache
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install as install_simulated
-from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall
+from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall
 
 pytestmark = pytest.mark.engines
 PROGRAMS = Path(__file__).parent / "clients"
@@ -29,8 +29,8 @@ def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[s
     with sandbox(contract.hermetic, default_cache() / "sandboxes", "client", keep=False) as box:
         simulated = executable or install_simulated(contract, box.root / "bin")
         arguments = {name: str(value).removeprefix("sleep 1; ") for name, value in call.arguments.items()}
-        written = Rule(ToolCall(call.name, arguments), contains="Write.", times=1)
-        box.backend.script(written, Rule(Refuse(401), contains="kumquat"), Rule(Text("ok")))
+        written = StubRule(ToolCall(call.name, arguments), contains="Write.", times=1)
+        box.backend.script(written, StubRule(Refuse(401), contains="kumquat"), StubRule(Text("ok")))
         env = box.env(contract.hermetic, box.work) | more
         ran = subprocess.run(
             (*command, simulated, box.work),

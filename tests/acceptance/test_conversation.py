@@ -20,7 +20,7 @@ from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate_probes.harness.questions import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule, Text, new_nonce
+from turngate_probes.stub_model import StubRule, Text, new_nonce
 
 pytestmark = pytest.mark.engines
 
@@ -108,12 +108,12 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
     """The third turn's model request holds the marks of all three messages."""
     marks = [new_nonce() for _ in range(3)]
     backend = table.box.backend
-    backend.script(Rule(Text(QUESTION)))
+    backend.script(StubRule(Text(QUESTION)))
     begun = table.type("start", table.contract.engine, "--model", table.contract.hermetic.model, f"Ask me {marks[0]}")
     assert begun.stdout.endswith("? Which colour?\n  - red\n  - blue\n")
     handle = begun.stderr.rpartition("handle ")[2][:8]
     table.type("resume", handle[:6], f"--yolo {marks[1]}")
-    backend.script(Rule(Text("It is blue.")))
+    backend.script(StubRule(Text("It is blue.")))
     before = len(backend.exchanges())
     assert table.type("resume", handle, f"blue\n{marks[2]}").stdout == "It is blue.\n"
     assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
@@ -122,16 +122,16 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
     assert "succeeded" in line
 
 
-def final(**data: str) -> Rule:
+def final(**data: str) -> StubRule:
     """Make the model's next answer final."""
-    return Rule(Text(json.dumps({"outcome": "final", "final_data": data})))
+    return StubRule(Text(json.dumps({"outcome": "final", "final_data": data})))
 
 
 def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) -> None:
     """A reply at the terminal ends a server's run in its session; a further message has the whole conversation."""
     marks = [new_nonce() for _ in range(3)]
     backend = table.box.backend
-    backend.script(Rule(Text(QUESTION)))
+    backend.script(StubRule(Text(QUESTION)))
     with table.served() as url:
         path = table.ask(url, f"Ask me {marks[0]}")
         handle = path[-8:]
@@ -143,38 +143,38 @@ def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) ->
         run = call(url + path)
         assert (run["state"], run["turn_index"], run["final_data"]) == ("succeeded", 2, {"colour": "blue"})
         assert run["engine_session_handle"] == session
-        backend.script(Rule(Text("It dries.")))
+        backend.script(StubRule(Text("It dries.")))
         before = len(backend.exchanges())
         assert table.type("resume", handle, "--", "--dry?", marks[2]).stdout == "It dries.\n"
         assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
         assert call(url + path) == run
 
 
-def _waits(told: threading.Event) -> None:
-    told.wait(PATIENCE)
+def _waits(reported: threading.Event) -> None:
+    reported.wait(PATIENCE)
 
 
 def test_one_of_http_and_the_terminal_replies(table: Table) -> None:
     """Of two replies at once one is accepted and the other rejected before the turn ends; the model gets one."""
     backend = table.box.backend
-    backend.script(Rule(Text(QUESTION)))
-    marks, told = {"terminal": new_nonce(), "http": new_nonce()}, threading.Event()
+    backend.script(StubRule(Text(QUESTION)))
+    marks, reported = {"terminal": new_nonce(), "http": new_nonce()}, threading.Event()
     with table.served() as url, ThreadPoolExecutor(2) as pool:
         path = table.ask(url, "Ask me")
         pending = call(f"{url}{path}/interaction")["pending"]["interaction_id"]
         before = len(backend.exchanges())
-        backend.on_exchange(lambda _: _waits(told))
+        backend.on_exchange(lambda _: _waits(reported))
         backend.script(final(colour="blue"))
         typed = pool.submit(table.try_to, "resume", path[-8:], marks["terminal"])
         reply = {"interaction_id": pending, "response": marks["http"]}
         code = pool.submit(call, f"{url}{path}/interaction/reply", reply).result().get("code")
         if code is None:
             assert typed.result().returncode == 2
-        told.set()
+        reported.set()
         if code is not None:
             assert (code, typed.result().returncode) == ("NOT_WAITING", 0)
         with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
             assert sum(b"event: turn.started" in line for line in events) == 2
         assert call(url + path)["state"] == "succeeded"
-    heard = {nonce for exchange in backend.exchanges()[before:] for nonce in exchange.nonces}
-    assert heard & set(marks.values()) == {marks["http" if code is None else "terminal"]}
+    received = {nonce for exchange in backend.exchanges()[before:] for nonce in exchange.nonces}
+    assert received & set(marks.values()) == {marks["http" if code is None else "terminal"]}

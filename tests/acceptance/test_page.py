@@ -12,7 +12,7 @@ from tests.browser.server import PageServer, page_server
 from tests.probes import engines
 from turngate_probes.harness.questions import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule, Text, new_nonce
+from turngate_probes.stub_model import StubRule, Text, new_nonce
 
 pytestmark = pytest.mark.engines
 
@@ -36,7 +36,7 @@ def test_a_person_answers_codex_after_a_crash_of_the_server(tmp_path: Path) -> N
     """A question of a run survives a kill of the server; after a restart a click on an option completes the run."""
     mark = new_nonce()
     with codex_server(tmp_path) as (server, box, model), browser(tmp_path / "profile") as tab:
-        box.backend.script(Rule(Text(QUESTION)))
+        box.backend.script(StubRule(Text(QUESTION)))
         tab.open(f"{server.url}/new")
         tab.click("[name=prompt]")
         tab.type(f"Ask me {mark}")
@@ -48,7 +48,7 @@ def test_a_person_answers_codex_after_a_crash_of_the_server(tmp_path: Path) -> N
         run_id = tab.ask("location.pathname").rpartition("/")[2]
         server.kill()
         server.start()
-        box.backend.script(Rule(Text(json.dumps({"outcome": "final", "final_data": {"colour": "blue"}}))))
+        box.backend.script(StubRule(Text(json.dumps({"outcome": "final", "final_data": {"colour": "blue"}}))))
         before = len(box.backend.exchanges())
         tab.until("document.getElementById('status').textContent === 'Live'")
         tab.follow(".options button:nth-of-type(2)")
@@ -56,4 +56,4 @@ def test_a_person_answers_codex_after_a_crash_of_the_server(tmp_path: Path) -> N
         assert (run["turn_index"], run["final_data"]) == (2, {"colour": "blue"})
         tab.until("document.querySelector('h1').innerText.includes('succeeded')")
         assert any(mark in exchange.nonces for exchange in box.backend.exchanges()[before:])
-        assert all("ERR_" in told for told in tab.complaints())
+        assert all("ERR_" in reported for reported in tab.complaints())

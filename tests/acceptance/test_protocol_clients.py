@@ -21,7 +21,7 @@ from turngate.contract.structs import EngineContract
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.process import install
-from turngate_probes.stub_model import Rule, Text, ToolCall
+from turngate_probes.stub_model import StubRule, Text, ToolCall
 
 pytestmark = pytest.mark.engines
 
@@ -120,12 +120,12 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     call = contract.hermetic.tool_call
     assert call
     arguments = {key: box.fill(str(value)) for key, value in call.arguments.items()}
-    writes = (Rule(ToolCall(call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
-    titled = Rule(Text("A title"), contains="Generate a title for this conversation")
-    box.backend.script(titled, *writes, Rule(Text("hello there")))
-    stance = contract.sticky.interactive or PermissionMode()
-    files = str(supplied_folder({**contract.guards.files, **stance.files}))
-    asking = {name: value.replace(SLOT, files) for name, value in stance.env.items()}
+    writes = (StubRule(ToolCall(call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
+    titled = StubRule(Text("A title"), contains="Generate a title for this conversation")
+    box.backend.script(titled, *writes, StubRule(Text("hello there")))
+    approval = contract.sticky.interactive or PermissionMode()
+    files = str(supplied_folder({**contract.guards.files, **approval.files}))
+    asking = {name: value.replace(SLOT, files) for name, value in approval.env.items()}
     env = box.env(contract.hermetic, box.work) | asking | dict(run.env)
     env |= {"EXECUTABLE": str(executable), "MODEL": contract.hermetic.model, "PATH": os.environ["PATH"]}
     command = [word.replace("{executable}", str(executable)) for word in run.command]

@@ -10,7 +10,7 @@ from tests.packaging.test_python_api import EXAMPLES
 from tests.probes import engines
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.stub_model import Rule
+from turngate_probes.stub_model import StubRule
 
 pytestmark = pytest.mark.engines
 
@@ -26,7 +26,7 @@ def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
         config.write_text(config.read_text().replace("TURNGATE_STUB_KEY", "OPENAI_API_KEY"))
         env = box.env(contract.hermetic, box.work) | {"OPENAI_API_KEY": "stub"}
         env["PATH"] = f"{tmp_path / 'path'}:{env['PATH']}"
-        box.backend.script(Rule(FINAL, contains="The user's reply:\n\nblue"), Rule(ASK))
+        box.backend.script(StubRule(FINAL, contains="The user's reply:\n\nblue"), StubRule(ASK))
         ran = subprocess.run(
             (sys.executable, "-c", example),
             cwd=box.work,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.real import ORCHESTRATORS, Orchestrator
-from turngate_probes.conform.report import Result
+from turngate_probes.conform.report import ScenarioResult
 
 pytestmark = pytest.mark.engines
 COMMON = ("two-turns", "two-conversations", "text-imitates-records", "prompt-with-newlines", "no-answer")
@@ -19,6 +19,6 @@ def test_an_orchestrator_breaks_only_what_is_known(orchestrator: Orchestrator, t
     unexpected = [
         (row.scenario, row.result, row.detail, row.breaches)
         for row in report.results
-        if row.result not in (Result.PASS, Result.EXCUSED)
+        if row.result not in (ScenarioResult.PASS, ScenarioResult.EXCUSED)
     ]
     assert (unexpected, report.stale) == ([], ())

@@ -8,8 +8,8 @@ import pytest
 from tests.acceptance.clients import install
 from turngate import load_contract
 from turngate_probes.conform.catalogue import scenarios
-from turngate_probes.conform.report import Result
-from turngate_probes.conform.session import Session
+from turngate_probes.conform.report import ScenarioResult
+from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
 pytestmark = pytest.mark.engines
@@ -24,7 +24,9 @@ def test_the_driver_for_an_sdk_works(tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(install.from_npm("@openai/codex-sdk@0.163.0"))
     chosen = tuple(scenarios()[name] for name in ("two-turns", "three-turns", "lost-session"))
     command = ("node", str(tmp_path / "driver.mjs"))
-    report = Session(command, (load_contract("codex", "0.169.0"),), chosen, tmp_path / "runs", 2).run(
+    report = ConformSession(command, (load_contract("codex", "0.169.0"),), chosen, tmp_path / "runs", 2).run(
         Interrupt(), lambda _: None
     )
-    assert [(row.result, row.breaches, row.detail) for row in report.results] == [(Result.PASS, (), "")] * len(chosen)
+    assert [(row.result, row.breaches, row.detail) for row in report.results] == [(ScenarioResult.PASS, (), "")] * len(
+        chosen
+    )

@@ -16,7 +16,7 @@ from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
+from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall, new_nonce
 from turngate_reference.server.transports.events import (
     Gone,
     Opened,
@@ -40,7 +40,7 @@ class Kept:
     executable: Path
     box: Sandbox
     host: ProcessHost
-    told: "queue.SimpleQueue[ProcessEvent]" = field(default_factory=queue.SimpleQueue)
+    reported: "queue.SimpleQueue[ProcessEvent]" = field(default_factory=queue.SimpleQueue)
 
     def open(self, mode: Mode) -> Opened:
         """Start the process, and wait until it is ready."""
@@ -54,13 +54,13 @@ class Kept:
             traces=self.box.root / "traces",
             model=self.contract.hermetic.model,
         )
-        self.host.open("run", request, self.told.put)
+        self.host.open("run", request, self.reported.put)
         return self.until(Opened)
 
     def until(self, *kinds: type[Kind]) -> Kind:
         """Wait for the next event of these kinds; fail if the process ends first."""
         while True:
-            event = self.told.get(timeout=PATIENCE)
+            event = self.reported.get(timeout=PATIENCE)
             if isinstance(event, kinds):
                 return event
             assert not isinstance(event, Gone)
@@ -76,8 +76,8 @@ class Kept:
         assert call
         # some engines respond while a slow command still runs
         arguments = {k: self.box.fill(str(value)).removeprefix("sleep 1; ") for k, value in call.arguments.items()}
-        rule = Rule(ToolCall(call.name, arguments), contains=word, times=1)
-        self.box.backend.script(rule, Rule(Text("done")))
+        rule = StubRule(ToolCall(call.name, arguments), contains=word, times=1)
+        self.box.backend.script(rule, StubRule(Text("done")))
 
     @property
     def written(self) -> Path:
@@ -110,7 +110,7 @@ def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> N
     backend, mark = kept.box.backend, new_nonce()
     opened = kept.open(Mode.INTERACTIVE)
     for number, prompt in enumerate((f"Remember {mark}", "And now?", "--yolo")):
-        backend.script(Rule(Text(f"answer {number}")))
+        backend.script(StubRule(Text(f"answer {number}")))
         before = len(backend.exchanges())
         ended = kept.turn(prompt)
         assert (ended.final_text, ended.failure) == (f"answer {number}", None)
@@ -130,7 +130,7 @@ def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
     """A denied action isn't done, an allowed one is, and the engine asks each time."""
     assert kept.contract.sticky.one_time
     kept.open(Mode.INTERACTIVE)
-    kept.box.backend.script(Rule(Text("hello")))
+    kept.box.backend.script(StubRule(Text("hello")))
     kept.turn("hello")
     for word, allowed in (("apple", False), ("banana", True), ("cherry", False)):
         kept.written.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
 def test_in_auto_nobody_is_asked(kept: Kept) -> None:
     """In mode auto the same action is done without a permission request."""
     kept.open(Mode.AUTO)
-    kept.box.backend.script(Rule(Text("hello")))
+    kept.box.backend.script(StubRule(Text("hello")))
     kept.turn("hello")
     kept.script_a_write("apple")
     kept.host.prompt("run", "Write apple.")
@@ -158,7 +158,7 @@ def test_in_auto_nobody_is_asked(kept: Kept) -> None:
 def test_a_refused_key_is_a_failure_of_the_turn(kept: Kept) -> None:
     """The turn fails with the backend's message, and the process keeps running."""
     kept.open(Mode.INTERACTIVE)
-    kept.box.backend.script(Rule(Refuse(401)))
+    kept.box.backend.script(StubRule(Refuse(401)))
     assert "refused as scripted" in (kept.turn("hello").failure or "")
-    kept.box.backend.script(Rule(Text("better")))
+    kept.box.backend.script(StubRule(Text("better")))
     assert kept.turn("hello again").final_text == "better"

@@ -15,9 +15,9 @@ from turngate.files import default_cache
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.server_level.client import ServerClient
+from turngate_probes.server_level.client import CaseClient
 from turngate_probes.server_level.server import ServerProcess, read_token, request
-from turngate_probes.stub_model import Rule, new_nonce
+from turngate_probes.stub_model import StubRule, new_nonce
 
 pytestmark = pytest.mark.engines
 
@@ -33,7 +33,7 @@ sys.exit(subprocess.run((REAL, *argv)).returncode)
 class VerifiedServer:
     """A server with one engine on its PATH, and its stub model backend."""
 
-    def __init__(self, client: ServerClient, box: Sandbox, contract: EngineContract) -> None:
+    def __init__(self, client: CaseClient, box: Sandbox, contract: EngineContract) -> None:
         self.client, self.box, self.contract = client, box, contract
 
     def engine(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class VerifiedServer:
 
     def create(self, mark: str) -> str:
         """Create an interactive run whose first turn asks; return its path."""
-        self.box.backend.script(Rule(ASK))
+        self.box.backend.script(StubRule(ASK))
         body = {
             "engine": self.contract.engine,
             "prompt": f"Ask me {mark}",
@@ -84,7 +84,7 @@ def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[VerifiedSer
         passed = {*contract.environment.passed, *contract.environment.locations}
         asked = request(box.root / "data", box.root, env, {*contract.hermetic.env} - passed, verify="background")
         with ServerProcess(asked, Interrupt(), "serve") as server:
-            client = ServerClient(server.url, read_token(box.root / "data"), lambda _call: None)
+            client = CaseClient(server.url, read_token(box.root / "data"), lambda _call: None)
             yield VerifiedServer(client, box, contract)
 
 
@@ -97,10 +97,10 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
         profile = asked["interactive_profile"]
         assert profile["kind"] == "sticky_process"
         assert profile["reason"].startswith("verified on the wire: sessions are not resumed: resume.")
-        told = world.engine()
-        assert (told["verified"], told["profile"]["kind"]) == ("refuted", "sticky_process")
-        assert told["last_probe"] is None
-        world.box.backend.script(Rule(FINAL))
+        reported = world.engine()
+        assert (reported["verified"], reported["profile"]["kind"]) == ("refuted", "sticky_process")
+        assert reported["last_probe"] is None
+        world.box.backend.script(StubRule(FINAL))
         before = len(world.box.backend.exchanges())
         question = world.client.get(f"{path}/interaction").document["pending"]["interaction_id"]
         world.client.post(f"{path}/interaction/reply", {"interaction_id": question, "response": "blue"}, "reply")

@@ -40,7 +40,7 @@ def test_every_turn_has_the_conversation_however_it_was_delivered(
             with suppress(psutil.NoSuchProcess):  # some end with their children
                 process.kill()
         env.turn(run_id, "killed")
-        again = LIVING if real[0].sticky.loads_headless else NEW
+        again = LIVING if real[0].sticky.loads_headless_sessions else NEW
         env.turn(run_id, "again")
         env.server_env.server.kept.finish(run_id)
         for name, value in env.server_env.settings.env.items():

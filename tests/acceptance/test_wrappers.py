@@ -123,8 +123,8 @@ def scripted(folder: Path, text: str) -> Path:
 def stopped(executable: Path) -> Obstacle:
     """Run the main case, which a wrapper stops, and return why."""
     played = engines.play(executable, default_cache(), "main")
-    assert played.seen.turns == {}
-    return played.seen.stopped["main"]
+    assert played.observed.turns == {}
+    return played.observed.stopped["main"]
 
 
 def test_a_codex_without_its_environment_is_not_judged(codex: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule
+from turngate_probes.stub_model import StubRule
 
 ROUNDS = Tally(full=5, short=1)
 BARE, TURNS = "the bare CLI", "Two turns of codex"
@@ -59,7 +59,7 @@ def _sdk(contract: EngineContract, executable: Path, box: Sandbox) -> float:
     script = str(shutil.copy(Path(__file__).with_name("two_turns.mjs"), box.root))
     if not (packages := box.root / "node_modules").exists():
         packages.symlink_to(install.from_npm(SDK))
-    box.backend.script(Rule(FINAL))
+    box.backend.script(StubRule(FINAL))
     start = time.perf_counter()
     done = _run(contract, box, "node", script, str(executable), contract.hermetic.model, str(box.work), *PROMPTS)
     seconds = time.perf_counter() - start
@@ -71,10 +71,10 @@ def _server(contract: EngineContract, executable: Path, box: Sandbox) -> float:
     with serving_release(contract, executable, box) as served:
         for _ in range(2):  # the first run of a server reads the contract
             start = time.perf_counter()
-            box.backend.script(Rule(ASK))
+            box.backend.script(StubRule(ASK))
             _, run = served.ask("POST", "/v1/runs", CREATE | {"model": contract.hermetic.model})
             served.until(run["run_id"], "waiting_user")
-            box.backend.script(Rule(FINAL))
+            box.backend.script(StubRule(FINAL))
             reply(served, run["run_id"])
             served.until(run["run_id"], "succeeded")
         return time.perf_counter() - start
@@ -84,10 +84,10 @@ def _commands(contract: EngineContract, executable: Path, box: Sandbox) -> float
     path = box.env(contract.hermetic, box.work)["PATH"]
     env = {"PATH": f"{executable.parent}:{path}"}
     model = ("--model", contract.hermetic.model)
-    box.backend.script(Rule(ASK))
+    box.backend.script(StubRule(ASK))
     start = time.perf_counter()
     begun = _run(contract, box, TURNGATE, "start", "codex", "--json", *model, PROMPTS[0], env=env)
-    box.backend.script(Rule(FINAL))
+    box.backend.script(StubRule(FINAL))
     done = _run(contract, box, TURNGATE, "resume", json.loads(begun)["handle"], PROMPTS[1], env=env)
     seconds = time.perf_counter() - start
     _check(done)

@@ -64,10 +64,10 @@ def _measured(rows: Sequence[Row], measurement: Measurement | None) -> str:
     days = sorted({row.day for row in measurement.rows})
     when = days[0] if len(days) == 1 else f"from {days[0]} to {days[-1]}"
     busiest = max(row.busy for row in measurement.rows)
-    told = f"Measured {when} on {measurement.host.text}.\nBefore the first bench, {busiest:.1f} cores were busy."
+    reported = f"Measured {when} on {measurement.host.text}.\nBefore the first bench, {busiest:.1f} cores were busy."
     others: dict[str, list[str]] = {}
     what = {row.name: row.what for row in rows}
     for row in measurement.rows:
         if row.host is not None and row.measured.name in what:
             others.setdefault(row.host.text, []).append(what[row.measured.name])
-    return told + "".join(f"\n\nOn another machine, {host}: {'; '.join(those)}." for host, those in others.items())
+    return reported + "".join(f"\n\nOn another machine, {host}: {'; '.join(those)}." for host, those in others.items())

@@ -23,7 +23,7 @@ from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import read_turn
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule
+from turngate_probes.stub_model import StubRule
 from turngate_reference.server.transports.events import Opened, OpenRequest, ProcessEvent, TurnEnded
 from turngate_reference.server.transports.host import ProcessHost
 
@@ -80,7 +80,7 @@ def _row(costs: list[Cost]) -> str:
 
 
 def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
-    told: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
+    reported: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     request = OpenRequest(
         executable=executable,
         contract=contract,
@@ -93,26 +93,26 @@ def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
     )
     with closing(ProcessHost()) as host:
         start = time.perf_counter()
-        host.open("run", request, told.put)
-        opened = _until(told, Opened)
-        _turn(host, told, box, 0)
+        host.open("run", request, reported.put)
+        opened = _until(reported, Opened)
+        _turn(host, reported, box, 0)
         before, held = _cpu(opened.pid), _rss(opened.pid)
         replied = time.perf_counter()
-        _turn(host, told, box, 1)
+        _turn(host, reported, box, 1)
         end = time.perf_counter()
         return Cost(end - start, end - replied, _cpu(opened.pid) - before, held)
 
 
-def _turn(host: ProcessHost, told: "queue.SimpleQueue[ProcessEvent]", box: Sandbox, number: int) -> None:
-    box.backend.script(Rule((ASK, FINAL)[number]))
+def _turn(host: ProcessHost, reported: "queue.SimpleQueue[ProcessEvent]", box: Sandbox, number: int) -> None:
+    box.backend.script(StubRule((ASK, FINAL)[number]))
     host.prompt("run", PROMPTS[number])
-    ended = _until(told, TurnEnded)
+    ended = _until(reported, TurnEnded)
     if ended.failure is not None or ended.final_text != (ASK, FINAL)[number].text:
         raise RuntimeError(f"turn {number + 1} came to {ended}")
 
 
-def _until(told: "queue.SimpleQueue[ProcessEvent]", kind: type[Any]) -> Any:
-    while not isinstance(event := told.get(timeout=PATIENCE), kind):
+def _until(reported: "queue.SimpleQueue[ProcessEvent]", kind: type[Any]) -> Any:
+    while not isinstance(event := reported.get(timeout=PATIENCE), kind):
         pass
     return event
 
@@ -124,12 +124,12 @@ def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
         "model": contract.hermetic.model,
         "workspace": box.root,
     }
-    box.backend.script(Rule(ASK))
+    box.backend.script(StubRule(ASK))
     first = _run(executable, build.first_turn(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
     read = read_turn(contract, Mode.INTERACTIVE, first.stdout, first.stderr, first.exit_code)
     if read.session is None:
         raise RuntimeError(f"turn 1 printed no session id: {first.stderr!r}")
-    box.backend.script(Rule(FINAL))
+    box.backend.script(StubRule(FINAL))
     session = read.session.handle_value
     again = _run(
         executable, build.resumed_turn(contract, PROMPTS[1], Mode.INTERACTIVE, session, **given), contract, box

@@ -185,9 +185,9 @@ def test_figures_of_another_machine_stay_and_are_named(figures: Figures, monkeyp
     for benches, elsewhere in ((["one"], ["The third"]), (["two"], [])):
         assert command.main(["--publish", *benches]) == 0
         assert len(published()) == 3
-        told = Path("speed.md").read_text("utf-8")
-        assert f"on {machines[0].text}." in told
-        assert re.findall(r"On another machine, .*Fast 9000.*: (.*)\.", told) == elsewhere
+        reported = Path("speed.md").read_text("utf-8")
+        assert f"on {machines[0].text}." in reported
+        assert re.findall(r"On another machine, .*Fast 9000.*: (.*)\.", reported) == elsewhere
 
 
 def test_every_bench_is_run_by_ci() -> None:

@@ -94,9 +94,11 @@ def chunks(written: Iterable[bytes]) -> Iterator[bytes]:
 
 def _step(chance: random.Random, lines: list[bytes], output: str) -> Iterator[bytes]:
     """Return the lines of one step: texts get an ordinary length, the tool any output, and deltas many lines."""
-    told = _json("\n".join(_words(chance, 9) for _ in range(chance.choice(OUTPUT_LINES))))
+    reported = _json("\n".join(_words(chance, 9) for _ in range(chance.choice(OUTPUT_LINES))))
     for recorded in lines:
-        line = recorded.replace(_json(output), told).replace(_json(SAID), _json(_words(chance, chance.randint(5, 40))))
+        line = recorded.replace(_json(output), reported).replace(
+            _json(SAID), _json(_words(chance, chance.randint(5, 40)))
+        )
         delta = next((delta for delta in map(_json, DELTAS) if delta in line), b"")
         for _ in range(DELTAS_PER_ANSWER if delta else 1):
             yield line.replace(delta, _json(_words(chance, 3))) if delta else line

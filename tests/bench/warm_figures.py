@@ -13,7 +13,7 @@ from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.stub_model import Rule
+from turngate_probes.stub_model import StubRule
 
 ENGINES = ("codex", "gemini", "opencode")
 PEER = "the same reply in a new process"
@@ -36,7 +36,7 @@ def bench(*, short: bool) -> Iterator[Measured]:
             sandbox(contract.hermetic, Path(folder), f"warm-{engine}", keep=False) as box,
             serving_release(contract, executable, box, "--warm-wait", str(WAIT)) as served,
         ):
-            box.backend.script(Rule(FINAL, contains=ENDS), Rule(ASK))
+            box.backend.script(StubRule(FINAL, contains=ENDS), StubRule(ASK))
             runs = [_Run(served, contract, LIVING), _Run(served, contract, NEW, warm_wait_sec=0)]
             for _ in range(REPLIES.of(short=short)):
                 for run in runs:
@@ -70,8 +70,8 @@ class _Run:
         """Let the run end; RuntimeError if a reply went to another kind of process."""
         reply(self.served, self.id, ENDS)
         self.served.until(self.id, "succeeded", after=self._asked)
-        told = self.served.text(f"/v1/runs/{self.id}/events").splitlines()
-        events = [json.loads(line.removeprefix("data: ")) for line in told if line.startswith("data: ")]
+        reported = self.served.text(f"/v1/runs/{self.id}/events").splitlines()
+        events = [json.loads(line.removeprefix("data: ")) for line in reported if line.startswith("data: ")]
         went = [event["delivery"] for event in events if "delivery" in event]
         if went != [NEW, *[self.delivery] * (len(self.seconds) + 1)]:
             raise RuntimeError(f"replies for a {self.delivery} went to {went}")

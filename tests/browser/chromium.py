@@ -40,13 +40,13 @@ def executable() -> str:
 
 
 class Browser:
-    """One page of a running browser. `told` are the events it sent."""
+    """One page of a running browser. `reported` are the events it sent."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
         self._number, self._session = 0, ""
         self._buffer = b""
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -62,7 +62,7 @@ class Browser:
         self._commands.write(json.dumps(message).encode() + b"\0")
         self._commands.flush()
         while (answer := self._next()).get("id") != self._number:
-            self.told.append(answer)
+            self.reported.append(answer)
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
@@ -72,7 +72,7 @@ class Browser:
     ) -> None:
         """Load a file or a URL in a window of this size."""
         width, height = size
-        self.told.clear()
+        self.reported.clear()
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
@@ -89,13 +89,13 @@ class Browser:
 
     def follow(self, selector: str) -> None:
         """Click an element that leads to another page, and wait until that is loaded."""
-        self.told.clear()
+        self.reported.clear()
         self.click(selector)
         self._wait_for_load()
 
     def enter(self) -> None:
         """Press Enter on an element that leads to another page, and wait until that is loaded."""
-        self.told.clear()
+        self.reported.clear()
         self.press("Enter")
         self._wait_for_load()
 
@@ -141,8 +141,8 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def _wait_for_load(self) -> None:
-        while not any(message.get("method") == "Page.loadEventFired" for message in self.told):
-            self.told.append(self._next())
+        while not any(message.get("method") == "Page.loadEventFired" for message in self.reported):
+            self.reported.append(self._next())
 
     def screenshot(self, to: Path) -> None:
         """Save the visible part as a PNG."""
@@ -151,16 +151,16 @@ class Browser:
     def complaints(self) -> list[str]:
         """Return what the page logged: script errors, and whatever its policy blocked."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-        return [json.dumps(message["params"]) for message in self.told if message.get("method") in kinds]
+        return [json.dumps(message["params"]) for message in self.reported if message.get("method") in kinds]
 
     def requested(self) -> list[str]:
         """Return every address that the page requested."""
-        sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
+        sent = [message["params"] for message in self.reported if message.get("method") == "Network.requestWillBeSent"]
         return [message["request"]["url"] for message in sent]
 
     def referrers(self) -> list[str]:
         """Return the Referer of every request that had one."""
-        sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
+        sent = [message["params"] for message in self.reported if message.get("method") == "Network.requestWillBeSent"]
         headers = [message["request"]["headers"] for message in sent]
         return [header["Referer"] for header in headers if "Referer" in header]
 

@@ -12,7 +12,7 @@ from tests.probes.conform.reports import MILD, REPORT, row
 from tests.probes.gate import views
 from tests.probes.report import samples
 from turngate_probes.conform import view as conform
-from turngate_probes.conform.report import ConformReport, Result
+from turngate_probes.conform.report import ConformReport, ScenarioResult
 from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import GateReport, ProbeReport
@@ -38,7 +38,7 @@ Opened = Callable[..., Browser]
 def orchestrator() -> ConformReport:
     """Return a report with every result, for two engines, of an orchestrator whose output is hostile."""
     mild = replace(MILD, detail=samples.HOSTILE)
-    other = replace(row("banner", Result.FAIL, mild), engine="gemini", version="0.61.0")
+    other = replace(row("banner", ScenarioResult.FAIL, mild), engine="gemini", version="0.61.0")
     return replace(REPORT, results=(*REPORT.results, other))
 
 

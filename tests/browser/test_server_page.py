@@ -82,8 +82,8 @@ def test_a_run_keeps_its_process_for_a_quick_answer(
     tab.open(f"{server.url}/new", script=script)
     tab.click("summary")
     field = "document.querySelector('[name=warm_wait_sec]')"
-    told = tab.ask(f"{field}.closest('label').innerText")
-    assert all(engine["title"] in told for engine in server.call("/v1/engines")["engines"] if engine["executable"])
+    reported = tab.ask(f"{field}.closest('label').innerText")
+    assert all(engine["title"] in reported for engine in server.call("/v1/engines")["engines"] if engine["executable"])
     tab.ask("document.querySelector('[name=engine]').value = 'codex'")
     tab.click("[name=prompt]")
     tab.type("Paint the door.")

@@ -83,7 +83,9 @@ def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
     unusable = not asked and release["verdict"] in UNUSABLE
     why = {"why": _lasting(_reason(release))} if unusable else {}
     results = {
-        clause["id"]: _clause(release, clause, told=not why) for clause in release["clauses"] if _worth_keeping(clause)
+        clause["id"]: _clause(release, clause, reported=not why)
+        for clause in release["clauses"]
+        if _worth_keeping(clause)
     }
     if asked:
         return {"asked": sorted(asked)} | lost | {"found": results}
@@ -112,8 +114,8 @@ def _worth_keeping(clause: Mapping[str, Any]) -> bool:
     return clause["result"] != "pass" and not needed
 
 
-def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool) -> Kept:
-    detail = {"detail": _lasting(clause["detail"])} if told and clause["result"] != "deviates" else {}
+def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, reported: bool) -> Kept:
+    detail = {"detail": _lasting(clause["detail"])} if reported and clause["result"] != "deviates" else {}
     symptoms = _symptoms(release, clause)
     return {"result": clause["result"]} | ({"symptoms": symptoms} if symptoms else {}) | detail
 
@@ -128,9 +130,7 @@ def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str
     of_clause = [deviation for deviation in contract.deviations if deviation.clause == clause["id"]]
     # a flaky deviation that was not observed is not reported; one that was is, with its action
     declared = {
-        deviation.symptom
-        for deviation in of_clause
-        if not deviation.flaky or deviation.compensation in clause["action"]
+        deviation.symptom for deviation in of_clause if not deviation.flaky or deviation.action in clause["action"]
     }
     return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 

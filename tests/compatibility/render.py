@@ -112,8 +112,8 @@ def _replayed(release: RecordedRelease) -> Iterator[str]:
 
 def _recorded_part(release: RecordedRelease) -> str:
     contract = load.contract(release.engine).at(release.version)
-    told = "; ".join(_told(clause, result) for clause, result in _worst_first(release.notable)) or "none"
-    row = (release.version, "from recordings", release.verdict, release.profile, told)
+    reported = "; ".join(_told(clause, result) for clause, result in _worst_first(release.notable)) or "none"
+    row = (release.version, "from recordings", release.verdict, release.profile, reported)
     outcome = table(("release", "tested", "verdict", "profile", "clauses that did not pass"), [row])
     deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(release.engine))
     return (
@@ -131,11 +131,11 @@ def _stretch(versions: list[str], release: Kept, published: list[str]) -> Iterat
     yield release["verdict"]
     yield release["profile"]
     why = release.get("why", "")
-    told = [
+    reported = [
         _told(clause, result) for clause, result in _worst_first(release["found"]) if not why.startswith(f"{clause}: ")
     ]
-    told += [f"declared but not observed: {symptom}" for symptom in release["unseen"]]
-    yield "; ".join([why, *told] if why else told) or "none"
+    reported += [f"declared but not observed: {symptom}" for symptom in release["unseen"]]
+    yield "; ".join([why, *reported] if why else reported) or "none"
 
 
 def _between(version: str, first: str, last: str, published: list[str]) -> bool:
@@ -165,7 +165,7 @@ def _told(clause: str, result: Kept) -> str:
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:
     for claim in load.contract(name).document.claims("deviations"):
         symptom = f"{claim.data['symptom']}, now and then" if "flaky" in claim.data else claim.data["symptom"]
-        yield f"`{claim.data['clause']}`", symptom, str(claim.range), claim.data["compensation"]
+        yield f"`{claim.data['clause']}`", symptom, str(claim.range), claim.data["action"]
 
 
 def _edge(boundary: Boundary) -> tuple[str, ...]:

@@ -177,10 +177,10 @@ def test_release_that_could_not_be_had_says_why() -> None:
         failed={"reason": "no_executable", "what": "no build for this platform", "hint": ""},
     )
     engine = after(report(release("0.9.0"), lost))
-    told = {"schema": kept.SCHEMA, "engines": {"codex": engine}}
-    assert "| Codex CLI | 1 of 3 | 0 | 1 | 0 | 1 | 0.9.0 | 0.118.0: unanswered |" in summary(told)
-    assert "no build for this platform" in page(told)
-    assert "1 of 3 published releases were tested completely, on" in page(told)
+    reported = {"schema": kept.SCHEMA, "engines": {"codex": engine}}
+    assert "| Codex CLI | 1 of 3 | 0 | 1 | 0 | 1 | 0.9.0 | 0.118.0: unanswered |" in summary(reported)
+    assert "no build for this platform" in page(reported)
+    assert "1 of 3 published releases were tested completely, on" in page(reported)
 
 
 def test_readme_without_marks_is_refused() -> None:

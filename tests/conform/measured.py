@@ -9,9 +9,9 @@ from msgspec import Struct
 from tests.conform.real import Orchestrator
 from turngate.decoding import decode
 from turngate.files import write_atomically
-from turngate_probes.conform.report import ConformReport, Result
+from turngate_probes.conform.report import ConformReport, ScenarioResult
 
-FAILED = (Result.FAIL, Result.EXCUSED, Result.UNANSWERED)
+FAILED = (ScenarioResult.FAIL, ScenarioResult.EXCUSED, ScenarioResult.UNANSWERED)
 
 
 class Breach(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,9 +45,9 @@ def measured(one: Orchestrator, report: ConformReport) -> Measured:
         one.engine,
         one.release,
         report.started_at[:10],
-        results.count(Result.PASS),
+        results.count(ScenarioResult.PASS),
         sum(result in FAILED for result in results),
-        results.count(Result.SKIPPED),
+        results.count(ScenarioResult.SKIPPED),
         tuple(
             Breach(row.scenario, breach.rule, breach.excused or breach.detail)
             for row in report.results

@@ -10,7 +10,7 @@ from tests.acceptance.clients import install
 from turngate import load_contract
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.report import ConformReport, expected_breaches
-from turngate_probes.conform.session import Session
+from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
@@ -55,7 +55,7 @@ class Orchestrator(Struct, frozen=True):
         folder.mkdir(parents=True, exist_ok=True)
         chosen = tuple(scenarios()[name] for name in names)
         contract = load_contract(self.engine, self.release)
-        session = Session(self.command(folder), (contract,), chosen, folder / "runs", jobs, self.expected())
+        session = ConformSession(self.command(folder), (contract,), chosen, folder / "runs", jobs, self.expected())
         return session.run(Interrupt(), lambda _: None)
 
 

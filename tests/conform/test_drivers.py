@@ -11,8 +11,8 @@ from tests.conform.orchestrators.catalogue import CORRECT
 from tests.conform.real import ORCHESTRATORS
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.report import Conformance, Result, expected_breaches
-from turngate_probes.conform.session import Session
+from turngate_probes.conform.report import Conformance, ScenarioResult, expected_breaches
+from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
 PAGE = Path(__file__).parents[2] / "docs/test-your-orchestrator.md"
@@ -64,9 +64,9 @@ def test_a_driver_works(title: str, orchestrator: Path) -> None:
     (orchestrator / "driver.py").write_text(code, "utf-8")
     chosen = tuple(scenarios()[name] for name in ("two-turns", "two-conversations", "lost-session", "fresh-session"))
     command = (sys.executable, "driver.py")
-    session = Session(command, (load_contract("codex", "0.169.0"),), chosen, orchestrator / "runs", 2)
+    session = ConformSession(command, (load_contract("codex", "0.169.0"),), chosen, orchestrator / "runs", 2)
     report = session.run(Interrupt(), lambda _: None)
-    assert [(row.breaches, row.detail) for row in report.results if row.result is not Result.PASS] == []
+    assert [(row.breaches, row.detail) for row in report.results if row.result is not ScenarioResult.PASS] == []
     assert (report.verdict, len(report.results)) == (Conformance.CONFORMS, len(chosen))
 
 

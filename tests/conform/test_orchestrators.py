@@ -11,8 +11,8 @@ import pytest
 from tests.conform.orchestrators.catalogue import CORRECT, Wrong, wrong
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.report import Conformance, ConformReport, Result
-from turngate_probes.conform.session import Session
+from turngate_probes.conform.report import Conformance, ConformReport, ScenarioResult
+from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
 pytestmark = pytest.mark.long
@@ -30,7 +30,7 @@ Reports = dict[str, Future[ConformReport]]
 def conform(folder: Path, command: tuple[str, ...], chosen: tuple[str, ...]) -> ConformReport:
     """Return the report on an orchestrator."""
     played = tuple(scenarios()[name] for name in dict.fromkeys(chosen))
-    session = Session(command, (load_contract("codex", CODEX),), played, folder / "runs", JOBS)
+    session = ConformSession(command, (load_contract("codex", CODEX),), played, folder / "runs", JOBS)
     return session.run(Interrupt(), lambda _: None)
 
 
@@ -71,7 +71,9 @@ def _asks_for_report(item: pytest.Item) -> TypeGuard[pytest.Function]:
 def test_a_correct_orchestrator_keeps_every_rule(reports: Reports, name: str) -> None:
     """It passes all scenarios."""
     report = reports[name].result()
-    assert [(row.scenario, row.breaches, row.detail) for row in report.results if row.result is not Result.PASS] == []
+    assert [
+        (row.scenario, row.breaches, row.detail) for row in report.results if row.result is not ScenarioResult.PASS
+    ] == []
     assert (len(report.results), report.verdict, report.exit_code) == (len(scenarios()), Conformance.CONFORMS, 0)
 
 
@@ -83,7 +85,7 @@ def test_a_wrong_orchestrator_breaks_its_rule(reports: Reports, mistake: Wrong) 
     for scenario in mistake.scenarios:
         assert mistake.breaks in broken[scenario], (scenario, broken[scenario])
     assert {rule for row in broken.values() for rule in row} - {mistake.breaks, *mistake.also} == set(), broken
-    assert [row.detail for row in report.results if row.result is Result.UNANSWERED] == []
+    assert [row.detail for row in report.results if row.result is ScenarioResult.UNANSWERED] == []
 
 
 def test_every_rule_has_a_wrong_orchestrator() -> None:

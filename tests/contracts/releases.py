@@ -30,7 +30,7 @@ def stretches() -> Iterator[EngineContract]:
     """Resolve each contract before its first boundary, at each boundary, and for the newest release, if covered."""
     for engine in load.engine_names():
         for version in ("0.0.1", *boundaries(engine), None):
-            if contract := load.covering(engine, version):
+            if contract := load.find_contract(engine, version):
                 yield contract
 
 

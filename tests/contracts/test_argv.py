@@ -138,9 +138,9 @@ def test_every_release_can_be_kept(contract: EngineContract) -> None:
 def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) -> None:
     """No argument widens approval in interactive, and the contract says how asking is switched on and detected."""
     assert not auto_flags_in(sticky(contract, Mode.INTERACTIVE, model="m-1"), contract)
-    stance = contract.sticky.interactive
-    assert stance
-    assert stance.mode or stance.expect or stance.query or stance.files or stance.files
+    approval = contract.sticky.interactive
+    assert approval
+    assert approval.mode or approval.expect or approval.query or approval.files or approval.files
 
 
 @every_sticky_release

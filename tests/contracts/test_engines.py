@@ -25,7 +25,7 @@ def test_the_four_engines_are_there() -> None:
 def test_deviation_declares_what_an_orchestrator_must_do(engine: str) -> None:
     """Every deviation has evidence and says what an orchestrator must do."""
     for deviation in load.contract(engine).document.data.get("deviations", ()):
-        assert deviation["compensation"], deviation
+        assert deviation["action"], deviation
         assert "evidence" in deviation, deviation
 
 
@@ -136,7 +136,7 @@ def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> No
         with subtests.test(release=f"{engine}@{version}"):
             interactive, auto = (offered(engine, version, turn) for turn in ("main-first", "auto-first"))
             assert interactive
-            for lost in load.contract(engine).at(version).tools_lost:
+            for lost in load.contract(engine).at(version).unavailable_tools:
                 assert ({*lost.tools} <= auto - interactive) == (lost.why == "it is not offered to the model"), lost
                 assert {*lost.tools} <= auto
 
@@ -145,7 +145,7 @@ def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> No
 def test_nothing_else_is_lost(engine: str) -> None:
     """The contract names every tool that the newest recorded release offers only in mode auto."""
     version = max((v for e, v in OFFERING if e == engine), key=lambda v: [int(part) for part in v.split(".")])
-    named = {tool for lost in load.contract(engine).at(version).tools_lost for tool in lost.tools}
+    named = {tool for lost in load.contract(engine).at(version).unavailable_tools for tool in lost.tools}
     assert offered(engine, version, "auto-first") - offered(engine, version, "main-first") <= named
 
 

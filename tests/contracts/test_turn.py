@@ -235,7 +235,7 @@ def test_block_on_the_wrong_stream_is_reported_by_both() -> None:
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(IFLOW, INTERACTIVE, stderr, b"", 0).handle
     assert handle.detail == "session-id is on stdout, not on stderr"
-    assert [(seen.stream, seen.index, seen.value) for seen in handle.sightings] == [("stdout", 0, IDS["iflow"])]
+    assert [(seen.stream, seen.index, seen.value) for seen in handle.occurrences] == [("stdout", 0, IDS["iflow"])]
 
 
 def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
@@ -245,7 +245,7 @@ def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
     handle = read_turn(only, INTERACTIVE, stderr, b"", 0).handle
     assert (handle.value, handle.problem) == (None, HandleProblem.PLACE)
     assert handle.detail == "session-id is on stdout, not on stderr"
-    assert [(seen.stream, seen.index) for seen in handle.sightings] == [("stdout", 0)]
+    assert [(seen.stream, seen.index) for seen in handle.occurrences] == [("stdout", 0)]
     assert read_turn(only, INTERACTIVE, b"", stderr, 0).handle.value == IDS["iflow"]
 
 
@@ -255,10 +255,10 @@ def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> No
     imitated = stdout.rstrip(b"\n") + b"\n"
     assert imitated.endswith(b"</Execution Info>\n")
     good = read_turn(IFLOW, INTERACTIVE, imitated, stderr, 0).handle
-    assert (good.value, [seen.stream for seen in good.sightings]) == (IDS["iflow"], ["stderr"])
+    assert (good.value, [seen.stream for seen in good.occurrences]) == (IDS["iflow"], ["stderr"])
     misshapen = stderr.replace(IDS["iflow"].encode(), b"other")
     other = read_turn(IFLOW, INTERACTIVE, imitated, misshapen, 0).handle
-    assert (other.value, [seen.value for seen in other.sightings]) == ("other", ["other"])
+    assert (other.value, [seen.value for seen in other.occurrences]) == ("other", ["other"])
 
 
 def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
@@ -329,7 +329,7 @@ def test_any_records_are_read_as_by_a_plain_reading(name: str, data: st.DataObje
     stdout = b"".join(data.draw(st.lists(st.sampled_from([*LINES[name], *ODD]), max_size=30)))
     size = data.draw(st.integers(1, 2000))
     reading = read_parts(contract, [stdout[start : start + size] for start in range(0, len(stdout), size)])
-    ids = [(sighting.index, sighting.value) for sighting in reading.handle.sightings]
+    ids = [(occurrence.index, occurrence.value) for occurrence in reading.handle.occurrences]
     seen = (reading.census, reading.ended, len(reading.failures), reading.final_text, ids)
     assert seen == plain(contract, stdout)
 

@@ -49,10 +49,10 @@ def judge_drift(drift: Drift) -> Judged:
     return Judged(drift, judge(play(drift)))
 
 
-def judge(seen: Observations) -> dict[str, ClauseResult]:
+def judge(observed: Observations) -> dict[str, ClauseResult]:
     """Judge all observations, as if every case had ended."""
     results: dict[str, ClauseResult] = {}
-    judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+    judge_all(observed, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
     return results
 
 

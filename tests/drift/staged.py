@@ -39,8 +39,8 @@ def play(drift: Drift) -> Observations:
         CaseRunner.of(Path(name) / "sandboxes", PLAYED_AT_ONCE, Interrupt()).play(
             contract, executable, [case for case in CASES if case.name in drift.cases], spectator
         )
-        spectator.seen.changed = difference(before, executable)
-    return spectator.seen
+        spectator.observed.changed = difference(before, executable)
+    return spectator.observed
 
 
 def play_sticky(drift: Drift) -> dict[str, ClauseResult]:
@@ -59,12 +59,12 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
     if drift.fault:
         return process.install(contract, folder, (drift.fault,))
     inner = folder / "engine"
-    told = {
+    reported = {
         "engine": str(process.install(contract, inner) if drift.simulated else engines.install(inner)),
         "changes": drift.changes,
         "resume_word": contract.launch.resume[contract.launch.resume.index("{handle}") - 1],
     }
-    (folder / "behaviour.json").write_text(json.dumps(told))
+    (folder / "behaviour.json").write_text(json.dumps(reported))
     executable = folder / contract.executable
     executable.write_text(f"#!{sys.executable} -IS\n{SOURCE.read_text()}")
     executable.chmod(0o755)

@@ -84,7 +84,7 @@ def spill(
 
 @word
 def rename_field(
-    turn: Turn, seen: Observations, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, observed: Observations, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Rename a field of the matching records."""
 
@@ -94,12 +94,12 @@ def rename_field(
             for record in stream_records.records
         ]
 
-    return edit_records(turn, seen, stream, edit)
+    return edit_records(turn, observed, stream, edit)
 
 
 @word
 def set_fields(
-    turn: Turn, seen: Observations, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, observed: Observations, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Set top-level fields of the matching records."""
 
@@ -108,12 +108,12 @@ def set_fields(
             {**record, **fields} if matches(record, match) else record for record in stream_records.records
         ]
 
-    return edit_records(turn, seen, stream, edit)
+    return edit_records(turn, observed, stream, edit)
 
 
 @word
 def drop_fields(
-    turn: Turn, seen: Observations, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, observed: Observations, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Remove top-level fields from the matching records."""
 
@@ -123,22 +123,22 @@ def drop_fields(
             for record in stream_records.records
         ]
 
-    return edit_records(turn, seen, stream, edit)
+    return edit_records(turn, observed, stream, edit)
 
 
 @word
-def drop_records(turn: Turn, seen: Observations, *, match: Match, stream: Stream = "stdout") -> Turn:
+def drop_records(turn: Turn, observed: Observations, *, match: Match, stream: Stream = "stdout") -> Turn:
     """Remove the matching records."""
 
     def edit(stream_records: Printed) -> None:
         stream_records.records = [record for record in stream_records.records if not matches(record, match)]
 
-    return edit_records(turn, seen, stream, edit)
+    return edit_records(turn, observed, stream, edit)
 
 
 @word
 def move_records(
-    turn: Turn, seen: Observations, *, match: Match, to: Literal["end", "other"], stream: Stream = "stdout"
+    turn: Turn, observed: Observations, *, match: Match, to: Literal["end", "other"], stream: Stream = "stdout"
 ) -> Turn:
     """Print the matching records last, or on the other stream."""
     moved: list[dict[str, Any]] = []
@@ -149,17 +149,17 @@ def move_records(
             moved if to == "end" else []
         )
 
-    turn = edit_records(turn, seen, stream, edit)
+    turn = edit_records(turn, observed, stream, edit)
     if to == "end":
         return turn
     lines = "".join(json.dumps(record) + "\n" for record in moved)
-    return put(turn, seen, text=lines, at="end", stream="stderr" if stream == "stdout" else "stdout")
+    return put(turn, observed, text=lines, at="end", stream="stderr" if stream == "stdout" else "stdout")
 
 
 @word
-def pretty(turn: Turn, seen: Observations, *, stream: Stream = "stdout") -> Turn:
+def pretty(turn: Turn, observed: Observations, *, stream: Stream = "stdout") -> Turn:
     """Print each record on several lines."""
-    records = printed(seen.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
+    records = printed(observed.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
     return edit_stream(
         turn, stream, lambda _: "".join(json.dumps(record, indent=2) + "\n" for record in records).encode()
     )

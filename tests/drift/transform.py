@@ -15,19 +15,19 @@ from turngate_probes.harness.observations import Observations, Turn
 __all__ = ["WORDS", "drifted", "stream_transforms", "turn_transforms"]
 
 
-def drifted(seen: Observations, changes: Sequence[Change]) -> Observations:
+def drifted(observed: Observations, changes: Sequence[Change]) -> Observations:
     """Apply each change to the turns that it names; raise ValueError if a change has no effect."""
-    turns = dict(seen.turns)
+    turns = dict(observed.turns)
     for change in changes:
-        told = {key: value for key, value in change.items() if key not in ("turns", "do")}
+        reported = {key: value for key, value in change.items() if key not in ("turns", "do")}
         names = [name for name in turns if fnmatchcase(name, change["turns"])]
         if not names:
             raise ValueError(f"no turn is named {change['turns']}")
-        after = {name: WORDS[change["do"]](turns[name], seen, **told) for name in names}
+        after = {name: WORDS[change["do"]](turns[name], observed, **reported) for name in names}
         if all(after[name] == turns[name] for name in names):
             raise ValueError(f"{change['do']} changes nothing")
-        turns |= {name: _reread(turn, seen.contract) for name, turn in after.items()}
-    return replace(seen, turns=turns)
+        turns |= {name: _reread(turn, observed.contract) for name, turn in after.items()}
+    return replace(observed, turns=turns)
 
 
 def _reread(turn: Turn, contract: EngineContract) -> Turn:

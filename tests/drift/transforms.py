@@ -25,11 +25,11 @@ def edit_stream(turn: Turn, stream: Stream, edit: Callable[[bytes], bytes]) -> T
     return replace(turn, stderr=edit(turn.stderr))
 
 
-def edit_records(turn: Turn, seen: Observations, stream: Stream, edit: Callable[[Printed], None]) -> Turn:
+def edit_records(turn: Turn, observed: Observations, stream: Stream, edit: Callable[[Printed], None]) -> Turn:
     """Edit the records of one stream in place."""
 
     def rewrite(data: bytes) -> bytes:
-        records = printed(seen.contract.stream(stream), data)
+        records = printed(observed.contract.stream(stream), data)
         edit(records)
         return records.data()
 

@@ -36,7 +36,7 @@ def leave_running(turn: Turn, _seen: Observations, *, argv: list[str]) -> Turn:
 
 
 @word
-def be_session(turn: Turn, seen: Observations, *, id: str) -> Turn:  # noqa: A002 - the corpus's word
+def be_session(turn: Turn, observed: Observations, *, id: str) -> Turn:  # noqa: A002 - the corpus's word
     """Print another session id instead of the turn's own."""
     own = (turn.session or turn.resumed or "").encode()
 
@@ -47,9 +47,9 @@ def be_session(turn: Turn, seen: Observations, *, id: str) -> Turn:  # noqa: A00
 
 
 @word
-def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
+def run_like(turn: Turn, observed: Observations, *, turn_named: str) -> Turn:
     """Use another turn's output, ending and requests, with this turn's own nonce."""
-    other = seen.turns[turn_named]
+    other = observed.turns[turn_named]
     requests = other.requests and tuple(
         replace(request, nonces=tuple(turn.nonce if n == other.nonce else n for n in request.nonces))
         for request in other.requests
@@ -102,9 +102,9 @@ def tell_model(turn: Turn, _seen: Observations, *, text: str) -> Turn:
 
 
 @word
-def mix_in(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
+def mix_in(turn: Turn, observed: Observations, *, turn_named: str) -> Turn:
     """Send another turn's nonce as well, as if both turns shared a session."""
-    foreign = seen.turns[turn_named].nonce
+    foreign = observed.turns[turn_named].nonce
     return replace(
         turn, requests=tuple(replace(request, nonces=(foreign, *request.nonces)) for request in turn.watched)
     )

@@ -191,9 +191,9 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
         return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
     try:
-        told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`{instructions(options)}"
+        reported = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`{instructions(options)}"
         tools = [{"type": "function", "name": name} for name in offered(options)]
-        document = {"model": options.get("--model"), "instructions": told, "input": content, "tools": tools}
+        document = {"model": options.get("--model"), "instructions": reported, "input": content, "tools": tools}
         status, body = send("POST", "/responses", document)
         said = json.loads(body)["output"][0] if status == 200 else None
         if said and said["type"] == "function_call":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from turngate.contract.structs import EngineContract
 from turngate_probes.conform.executable import install_as
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
 
 # isolated and without site packages, since they start often
 _SOURCE = f"""#!{sys.executable} -IS
@@ -54,7 +54,7 @@ def simulated(contract: EngineContract, executable: Path) -> Path:
     """Install a simulated engine that follows the lines of its prompts, as an executable of any name."""
     folder = executable.parent
     folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(str(folder), contract.engine, str(contract.version), ())
+    plan = ConformPlan(str(folder), contract.engine, str(contract.version), ())
     return install_as("tests.fakes.scripted", plan).replace(executable)
 
 

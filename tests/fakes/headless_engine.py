@@ -32,8 +32,8 @@ def main(version: str, meeting: str) -> int:
         return codex_turn.main(sys.argv[1:], version, meeting)
     for word in ("version", "help"):
         if f"--{word}" in sys.argv[1:]:
-            with open(f"{me}.{word}") as told:
-                sys.stdout.write(told.read())
+            with open(f"{me}.{word}") as reported:
+                sys.stdout.write(reported.read())
             return 0
     plays = literal_in(f"{me}.plays")
     call = {"argv": sys.argv[1:], "cwd": os.getcwd(), "pwd": os.environ.get("PWD"), "stdin": sys.stdin.read()}

@@ -49,7 +49,7 @@ class Spectator:
     """Collects observations as a probe does, and can judge them."""
 
     def __init__(self, contract: EngineContract) -> None:
-        self.seen = Observations(contract, hosts=set())
+        self.observed = Observations(contract, hosts=set())
         self.done: set[str] = set()
         self.kept: dict[str, Path] = {}
         self._lock = threading.Lock()
@@ -58,13 +58,13 @@ class Spectator:
         """Add an observation."""
         with self._lock:
             self.kept[item.name] = box.root
-            self.seen.saw(item)
+            self.observed.saw(item)
 
     def ended(self, end: CaseEnd) -> None:
         """Add the end of a case."""
         with self._lock:
             self.done.add(end.case)
-            self.seen.ended(end)
+            self.observed.ended(end)
 
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were run; the cases in `more` count as run too."""
@@ -72,7 +72,7 @@ class Spectator:
         levels, done = ("static", "hermetic", "server"), self.done | set(more)
         asked = (clause.id for clause in load.catalogue().at_level(*levels))
         judge_all(
-            self.seen, results, levels, done, frozenset(name for name in asked if done >= set(CHECKS[name].cases))
+            self.observed, results, levels, done, frozenset(name for name in asked if done >= set(CHECKS[name].cases))
         )
         return results
 
@@ -88,7 +88,7 @@ def play(
     spectator = Spectator(contract or load.contract("codex").at("0.169.0"))
     chosen = [case for entry in cases for case in (named(entry) if isinstance(entry, str) else [entry])]
     stage = CaseRunner.of(folder / "sandboxes", 2, interrupt or Interrupt())
-    stage.play(spectator.seen.contract, executable, chosen, spectator)
+    stage.play(spectator.observed.contract, executable, chosen, spectator)
     return spectator
 
 

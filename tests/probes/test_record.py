@@ -82,7 +82,7 @@ class FixtureScript:
 
 
 @cache
-def seen(release: str) -> Observations:
+def observed(release: str) -> Observations:
     """Replay all recordings of a release."""
     engine, _, version = release.partition("@")
     return replay.replay(load.contract(engine).at(version))
@@ -91,7 +91,7 @@ def seen(release: str) -> Observations:
 def judged(release: str) -> dict[str, ClauseResult]:
     """Judge all clauses by the recordings of a release."""
     results: dict[str, ClauseResult] = {}
-    judge_all(seen(release), results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
+    judge_all(observed(release), results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     return results
 
 
@@ -112,16 +112,16 @@ def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
 @pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_every_step_was_recorded(release: str) -> None:
     """Each step of each case has a recorded turn with its requests, as far as the release has sessions to resume."""
-    turns = seen(release).turns.values()
-    assert sorted(turn.name for turn in turns) == sorted(FixtureScript(seen(release)).steps())
+    turns = observed(release).turns.values()
+    assert sorted(turn.name for turn in turns) == sorted(FixtureScript(observed(release)).steps())
     assert all(turn.requests is not None for turn in turns)
 
 
 @pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_nothing_volatile_is_left(release: str) -> None:
     """Replacing volatile text in a recording again changes nothing."""
-    contract = seen(release).contract
-    turns = list(seen(release).turns.values())
+    contract = observed(release).contract
+    turns = list(observed(release).turns.values())
     for case, of_case in groupby(turns, key=lambda turn: turn.name.partition("/")[0]):
         for turn in of_case:
             replacer = Replacer(contract, case, {}, fixed_ids(turn.scripted))

@@ -209,7 +209,7 @@ def _shape(
         "kinds": {
             stream: _kinds(contract, stream, data) for stream, data in zip(STREAMS, (stdout, stderr), strict=True)
         },
-        "id stands": sorted({(seen.stream, min(seen.index, 1)) for seen in reading.handle.sightings}),
+        "id stands": sorted({(observed.stream, min(observed.index, 1)) for observed in reading.handle.occurrences}),
         "id problem": reading.handle.problem,
         "end seen": reading.ended,
         "answer": reading.final_text is not None and bool(reading.final_text.strip()),

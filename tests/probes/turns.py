@@ -116,7 +116,7 @@ def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) 
     return CommandOutput(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
 
 
-def seen(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> Observations:
+def observed(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> Observations:
     """Return turns, pages and calls as the observations of a probe."""
     made = Observations(contract, **rest)
     for item in items:
@@ -126,7 +126,7 @@ def seen(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> 
 
 def check(clause: str, *items: Observation, **rest: Any) -> Finding:
     """Run the check of a clause on these observations."""
-    return CHECKS[clause].run(seen(*items, **rest))
+    return CHECKS[clause].run(observed(*items, **rest))
 
 
 def leftover(*argv: str) -> Leftover:

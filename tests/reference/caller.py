@@ -17,7 +17,7 @@ from turngate_reference.server.web import openapi
 from turngate_reference.server.web.app import create_app
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.openapi import Operation
-from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 
 OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "TOO_MANY_CONNECTIONS"}  # belong to no operation
@@ -51,7 +51,7 @@ class Caller:
     """Sends requests to an app over a server; `seen` may be shared by several callers."""
 
     core: Server
-    guard: Guard = field(default_factory=Guard)
+    guard: RequestCheck = field(default_factory=RequestCheck)
     streams: EventStreams = field(default_factory=EventStreams)
     metrics: Metrics = field(default_factory=Metrics)
     seen: set[Occurrence] = field(default_factory=set)
@@ -104,14 +104,16 @@ def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
 
 def problem_flaws(answer: Answer) -> list[str]:
     """Return what is wrong with a problem document."""
-    told = answer.json
-    entry = openapi.problems().get(told["code"])
+    reported = answer.json
+    entry = openapi.problems().get(reported["code"])
     if entry is None:
-        return [f"{told['code']} is not in the table"]
-    flaws = [error.message for error in schema("Problem").iter_errors(told)]
-    if (told["status"], told["title"]) != (answer.status, entry["title"]) or int(entry["status"]) != answer.status:
+        return [f"{reported['code']} is not in the table"]
+    flaws = [error.message for error in schema("Problem").iter_errors(reported)]
+    if (reported["status"], reported["title"]) != (answer.status, entry["title"]) or int(
+        entry["status"]
+    ) != answer.status:
         flaws.append("status and title are not those of the table")
-    if told["status"] == 503 and "Retry-After" not in answer.headers:
+    if reported["status"] == 503 and "Retry-After" not in answer.headers:
         flaws.append("no Retry-After")
     return flaws
 

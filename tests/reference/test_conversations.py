@@ -243,9 +243,9 @@ def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, 
     first = cli_env.spawn("resume", handle, "one")
     cli_env.meet()
     second = cli_env.spawn("resume", handle, "two")
-    _, told = second.communicate(timeout=PATIENCE)
+    _, reported = second.communicate(timeout=PATIENCE)
     assert second.returncode == 2
-    assert f"{handle} is in use by process {first.pid}, since 20" in told
+    assert f"{handle} is in use by process {first.pid}, since 20" in reported
     assert [call["stdin"] for call in cli_env.calls()] == ["hello", "one"]
     cli_env.release()
     assert first.communicate(timeout=PATIENCE)[0] == "Slow.\n"
@@ -332,12 +332,14 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv,
         signal.signal(number, before)
     engine = psutil.Process(cli_env.meet())
     process.send_signal(number)
-    _, told = process.communicate(timeout=PATIENCE)
+    _, reported = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert not engine.is_running()
     record = cli_env.only_record()
     assert (record["state"], record["session"]["value"]) == ("failed", d.SESSION)
-    assert told == f"interrupted\nhandle {record['handle']}; to continue: turngate resume {record['handle']} MESSAGE\n"
+    assert (
+        reported == f"interrupted\nhandle {record['handle']}; to continue: turngate resume {record['handle']} MESSAGE\n"
+    )
 
 
 def test_when_the_reader_of_the_answer_goes_away_the_record_is_written(cli_env: CliEnv) -> None:

@@ -42,7 +42,7 @@ def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) ->
     """The argv of each range and mode, with a caller's model; the snapshot shows every change."""
     shapes = {}
     for span in ranges(engine):
-        contract = load.covering(engine, span.since or ("0.0.1" if span.until else None))
+        contract = load.find_contract(engine, span.since or ("0.0.1" if span.until else None))
         if contract is None:
             continue
         handle, model = contract.handle.nonexistent_id, a_model(contract)

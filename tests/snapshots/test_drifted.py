@@ -18,12 +18,14 @@ sources = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.e
 
 def shown(reading: TurnReading) -> Shown:
     """Return everything that was read, with long texts cut."""
-    session, sightings = reading.session, reading.handle.sightings
+    session, occurrences = reading.session, reading.handle.occurrences
     return {
         "session": session and f"{session.handle_type} {session.handle_value}",
         "where": reading.handle.detail,
         "unfamiliar": reading.handle.unfamiliar,
-        "seen": [f"{sighting.stream} {sighting.index}: {str(sighting.value)[:80]}" for sighting in sightings[:3]],
+        "seen": [
+            f"{occurrence.stream} {occurrence.index}: {str(occurrence.value)[:80]}" for occurrence in occurrences[:3]
+        ],
         "ended": reading.ended,
         "failures": list(reading.failures),
         "final_text": reading.final_text and reading.final_text[:200],

@@ -1,6 +1,6 @@
 """Builds the arguments and standard input of an engine for a first turn or a resume.
 
-`unguarded` takes the guards from a contract, for runs that show what an engine does where nothing holds it back.
+`without_guards` takes the guards from a contract, for runs that show what an engine does where nothing holds it back.
 """
 
 import re
@@ -21,7 +21,7 @@ from turngate.errors import ContractError, RefusedError
 from turngate.model import EngineSessionHandle, Mode, ModeName
 
 
-def unguarded(contract: EngineContract) -> EngineContract:
+def without_guards(contract: EngineContract) -> EngineContract:
     """Return the contract with every option of its canaries and redirects declared, and without guards or modes."""
     declared = {name for option in contract.options for name in (option.flag, *option.aliases)}
     more = dict[str, Option]()
@@ -172,9 +172,9 @@ def sticky_options(
         if placed.option.flag not in sticky.options:
             hint = "remove it, or use the profile `resumable`"
             raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
-    asking = sticky.warm if warm else sticky.interactive
-    permission_mode = asking if mode is Mode.INTERACTIVE else sticky.auto
-    ours = permission_mode.options if permission_mode else ()
+    approval = sticky.warm if warm else sticky.interactive
+    approval = approval if mode is Mode.INTERACTIVE else sticky.auto
+    ours = approval.options if approval else ()
     if files:
         ours = tuple(token.replace("{files}", str(files)) for token in ours)
     return (*ours, *(token for placed in (*chosen, *callers) for token in placed.tokens))

@@ -114,8 +114,8 @@ def check_interactive(contract: EngineContract, callers: Sequence[PlacedOption],
     paths = [placed.value for placed in callers if placed.option.interactive and placed.option.interactive.path]
     for placed in callers:
         if why := _why_not(placed, paths, workspace):
-            told = " ".join(placed.tokens)
-            raise RefusedError(f"{told[:_LONGEST]!r} {why}", allowed_hint(contract, Mode.INTERACTIVE), told)
+            reported = " ".join(placed.tokens)
+            raise RefusedError(f"{reported[:_LONGEST]!r} {why}", allowed_hint(contract, Mode.INTERACTIVE), reported)
 
 
 def _why_not(placed: PlacedOption, paths: Sequence[str], workspace: Path | None) -> str | None:

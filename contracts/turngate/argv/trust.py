@@ -75,7 +75,7 @@ class Trust(Struct, frozen=True):
         allow = f"--allow-unsafe {contract.engine}"
         what = f"{contract.engine} {contract.version or ''}".strip()
         if unsafe := _declared(contract, mode, _KEPT_FROM_USER if kept else _FROM_USER):
-            hint = f"{unsafe.compensation}; to run it all the same, pass {allow}"
+            hint = f"{unsafe.action}; to run it all the same, pass {allow}"
             raise RefusedError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
         if found := _unsafe_setting(contract, mode, env, kept=kept):
             setting, file = found
@@ -86,7 +86,7 @@ class Trust(Struct, frozen=True):
             return
         if unsafe := _declared(contract, mode, _KEPT_FROM_WORKSPACE if kept else _FROM_WORKSPACE):
             trust = f"--trust-workspace {workspace}"
-            hint = f"{unsafe.compensation}; if you know every file in it, pass {trust}, or {allow}"
+            hint = f"{unsafe.action}; if you know every file in it, pass {trust}, or {allow}"
             raise RefusedError(f"files in the workspace can reconfigure {what}", hint, unsafe.clause)
 
 

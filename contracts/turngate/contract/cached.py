@@ -41,8 +41,8 @@ def cached_contract(engine: str, version: str | None = None) -> EngineContract:
     contract = load.Contract(load.parse(source, name_of(file), ours=True))
     resolved = contract.at(version)
     with suppress(*_UNUSABLE):
-        told = {"code": _code(), "source": source, "contract": contract.claims_at(version)}
-        _write(_place(file, version), json.encode(told))
+        reported = {"code": _code(), "source": source, "contract": contract.claims_at(version)}
+        _write(_place(file, version), json.encode(reported))
     return resolved
 
 

@@ -17,7 +17,7 @@ from turngate.contract.values import (
     Flag,
     RecordPath,
     Regex,
-    Rule,
+    SchemaRule,
     Strings,
     Text,
     Texts,
@@ -49,7 +49,7 @@ class AllowedKey(AllowedValues, frozen=True, kw_only=True):
     pattern: Matches the whole value without its quotes.
     """
 
-    RULE: ClassVar[Rule] = either(has("pattern"), ("pattern",), ("values",))
+    RULE: ClassVar[SchemaRule] = either(has("pattern"), ("pattern",), ("values",))
 
     key: Annotated[str, matching(r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
@@ -84,10 +84,15 @@ class ModeQuery(Struct, frozen=True):
 
 
 # what a sticky process must have
-_VERIFIED: Rule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}
-_WHOLE: Rule = {"required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]}
+_VERIFIED: SchemaRule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}
+_WHOLE: SchemaRule = {
+    "required": ["argv", "interactive", "permission_requests", "one_time", "keeps_session_id", "private_store"]
+}
 _COMMANDS = either(has("transport", "json_commands"), ("commands",), ())
-_SAME_ID: Rule = {"if": has("warm"), "then": {"properties": {"same_id": {"const": True}}, "required": ["same_id"]}}
+_SAME_ID: SchemaRule = {
+    "if": has("warm"),
+    "then": {"properties": {"keeps_session_id": {"const": True}}, "required": ["keeps_session_id"]},
+}
 Stream = Literal["stdout", "stderr"]
 Template = Annotated[tuple[Annotated[str, matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$")], ...], NOT_EMPTY]
 
@@ -151,8 +156,8 @@ class Launch(Struct, frozen=True):
     interactive: Options passed in mode interactive, to engines that otherwise act without asking or start programs that
         the workspace names.
     interactive_env: Variables set in mode interactive, for the same reasons.
-    latest: Options that resume the latest session, whichever that is -> the tokens that resume a known one instead.
-        turngate never passes them. The simulator accepts them, and `turngate conform` reports them.
+    newest_session_options: Options that resume the newest session, whichever that is -> the tokens that resume a
+        known one instead. turngate never passes them. The simulator accepts them, and `turngate conform` reports them.
     """
 
     start: Template
@@ -162,7 +167,7 @@ class Launch(Struct, frozen=True):
     model: Strings
     interactive: Annotated[Strings, NOT_EMPTY] = ()
     interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
-    latest: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
+    newest_session_options: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
 
     def accepts(self, size: int) -> bool:
         """Whether a prompt of `size` bytes can be passed in one of the ways."""
@@ -247,7 +252,7 @@ class ApprovalSign(Struct, frozen=True):
     safe_values: Values of the group with which the engine asks or doesn't act.
     """
 
-    RULE: ClassVar[Rule] = either(has("pattern"), ("pattern", "safe_values"), ("tools",))
+    RULE: ClassVar[SchemaRule] = either(has("pattern"), ("pattern", "safe_values"), ("tools",))
 
     tools: Annotated[Texts, NOT_EMPTY] = ()
     pattern: Annotated[Regex, matching(r"\(\?P<value>")] | None = None
@@ -272,7 +277,7 @@ class StoreCheck(Struct, frozen=True):
     query: Takes one parameter, the session id. A row means that the session exists.
     """
 
-    RULE: ClassVar[Rule] = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
+    RULE: ClassVar[SchemaRule] = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
 
     kind: Literal["glob", "sqlite"]
     pattern: Text = ""
@@ -310,7 +315,7 @@ class ResumeProbe(Struct, frozen=True):
     directory: A directory that must be writable, or possible to create. Slots are {HOME} and the variables of `store`.
     """
 
-    RULE: ClassVar[Rule] = {"if": has("unsupported"), "then": {"properties": {"directory": ABSENT}}}
+    RULE: ClassVar[SchemaRule] = {"if": has("unsupported"), "then": {"properties": {"directory": ABSENT}}}
 
     unsupported: Text | None = None
     directory: Text | None = None
@@ -328,7 +333,7 @@ class PermissionMode(Struct, frozen=True):
     mode: The session mode to set, which the engine must confirm.
     """
 
-    RULE: ClassVar[Rule] = {"minProperties": 1}
+    RULE: ClassVar[SchemaRule] = {"minProperties": 1}
 
     env: Mapping[str, str] = field(default_factory=dict)
     files: Annotated[Mapping[FileName, str], NOT_EMPTY] = field(default_factory=dict)
@@ -356,15 +361,15 @@ class Sticky(Struct, frozen=True):
     interactive: How to switch asking on, and how to confirm that it is on.
     auto: Additional settings for mode auto. Each permission request is granted once.
     permission_requests: The requests by which the engine asks for permission. Any other gets an error response.
-    same_id: Whether a headless resume accepts the session id of the transport.
-    own_store: Whether the process stores its sessions elsewhere than headless turns do.
+    keeps_session_id: Whether a headless resume accepts the session id of the transport.
+    private_store: Whether the process stores its sessions elsewhere than headless turns do.
     warm: What makes the process act like a headless turn in mode interactive, and how to confirm it. Permission
         requests are declined. Absent: a resumable run can't keep a process between its turns.
-    loads_headless: Whether the transport continues a session of a headless turn.
+    loads_headless_sessions: Whether the transport continues a session of a headless turn.
     commands: The protocol, if the transport is json_commands.
     """
 
-    RULE: ClassVar[Rule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS, _SAME_ID]}
+    RULE: ClassVar[SchemaRule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS, _SAME_ID]}
 
     transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"]
     argv: Strings = ()
@@ -374,8 +379,8 @@ class Sticky(Struct, frozen=True):
     auto: PermissionMode | None = None
     permission_requests: Annotated[Texts, NOT_EMPTY] = ()
     one_time: OneTime | None = None
-    same_id: bool = False
-    own_store: bool = False
+    keeps_session_id: bool = False
+    private_store: bool = False
     warm: PermissionMode | None = None
-    loads_headless: bool = False
+    loads_headless_sessions: bool = False
     commands: JsonCommands | None = None

@@ -95,14 +95,14 @@ def _file_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
     """Find files that nothing uses, and options and variables that use none, though `guards` may have some."""
     guarded = any("files" in guards.data for guards in document.meeting("guards", sticky))
     for mode in ("interactive", "auto"):
-        stance = sticky.data.get(mode, {})
-        texts = {"options": stance.get("options", ()), "env": stance.get("env", {}).values()}
+        approval = sticky.data.get(mode, {})
+        texts = {"options": approval.get("options", ()), "env": approval.get("env", {}).values()}
         using = [key for key, values in texts.items() if any("{files}" in text for text in values)]
-        if using and not stance.get("files") and not guarded:
+        if using and not approval.get("files") and not guarded:
             yield document.error(
                 sticky.at(mode, using[0]), "{files} is empty", "list the files under `files`, here or in `guards`"
             )
-        if stance.get("files") and not using:
+        if approval.get("files") and not using:
             hint = "name their folder as {files} in `options` or `env`"
             yield document.error(sticky.at(mode, "files"), "nothing uses these files", hint)
 
@@ -149,7 +149,16 @@ _MODE_KEYS = {
     "mode": ("acp", "stream_json"),
 }
 # the keys that nothing reads without a transport
-_OF_A_PROCESS = ("argv", "options", "interactive", "auto", "warm", "loads_headless", "permission_requests", "one_time")
+_OF_A_PROCESS = (
+    "argv",
+    "options",
+    "interactive",
+    "auto",
+    "warm",
+    "loads_headless_sessions",
+    "permission_requests",
+    "one_time",
+)
 # the transports that can check whether a process still answers, and can load a session
 WARM_TRANSPORTS = ("acp", "app_server")
 
@@ -191,18 +200,20 @@ def _warm_errors(document: Document, sticky: Claim, transport: str) -> Iterator[
     """Find a kept process whose death could go unnoticed, and one whose sessions headless turns may not find."""
     data = sticky.data
     if "warm" not in data:
-        if data.get("loads_headless"):
-            hint = "describe the process under `warm`, or remove `loads_headless`"
-            yield document.error(sticky.at("loads_headless"), "is never used without `warm`", hint, of_key=True)
+        if data.get("loads_headless_sessions"):
+            hint = "describe the process under `warm`, or remove `loads_headless_sessions`"
+            yield document.error(
+                sticky.at("loads_headless_sessions"), "is never used without `warm`", hint, of_key=True
+            )
         return
     if transport not in WARM_TRANSPORTS:
         message = f"{transport} can't check whether a kept process still answers"
         yield document.error(
             sticky.at("warm"), message, f"only {' and '.join(WARM_TRANSPORTS)} can: remove `warm`", of_key=True
         )
-    if data.get("own_store"):
+    if data.get("private_store"):
         message = "can't work if the process stores its sessions elsewhere"
-        yield document.error(sticky.at("warm"), message, "correct `own_store`, or remove `warm`", of_key=True)
+        yield document.error(sticky.at("warm"), message, "correct `private_store`, or remove `warm`", of_key=True)
     if "unverified" in data:
         hint = "give it a change with evidence, or remove `warm`"
         yield document.error(sticky.at("warm"), "is claimed without proof", hint, of_key=True)
@@ -234,15 +245,15 @@ def problems(document: Document) -> _Errors:
     ]
     refused = {path[2:].partition(".")[0].partition("[")[0] for path in (*open_paths, *(e.path for e in wrong))}
     sound = {key: value for key, value in document.data.items() if key not in refused}
-    told = set[str]()
+    reported = set[str]()
     for error in (*wrong, *_meaning_errors(replace(document, data=sound), refused, is_simulation=is_simulation)):
         # a change is checked together with the values that it keeps
-        if str(error) not in told:
-            told.add(str(error))
+        if str(error) not in reported:
+            reported.add(str(error))
             yield error
 
 
-def lay_over(folder: Path) -> list[str]:
+def override(folder: Path) -> list[str]:
     """Make the contracts in a folder override the packaged ones from now on, without those that have mistakes or gaps.
 
     The engine of such a file is left out. Return a message for each.

@@ -45,7 +45,7 @@ ALL_OF = (
     "deviations",
     "volatile",
     "approval_signs",
-    "tools_lost",
+    "unavailable_tools",
     "canaries",
     "file_marks",
     "widening_settings",
@@ -194,7 +194,7 @@ def unusable(engine: str) -> ContractError | None:
     return ContractError(f"the contract of {engine} can't be used yet", str(file), hint=hint) if file else None
 
 
-def covering(engine: str, version: str | None) -> EngineContract | None:
+def find_contract(engine: str, version: str | None) -> EngineContract | None:
     """Resolve the packaged contract of an engine for one release (None: the newest); None if it does not cover it."""
     try:
         return load_contract(engine, version)

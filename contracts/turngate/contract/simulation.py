@@ -11,7 +11,7 @@ from turngate.contract.values import (
     Flag,
     Match,
     Regex,
-    Rule,
+    SchemaRule,
     Text,
     Texts,
     Variable,
@@ -55,7 +55,7 @@ class Line(Struct, frozen=True):
     unless: Printed only if none of these matches.
     """
 
-    RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
+    RULE: ClassVar[SchemaRule] = either(has("stdout"), ("stdout",), ("stderr",))
 
     stdout: str | Mapping[str, Any] | None = None
     stderr: str | Mapping[str, Any] | None = None

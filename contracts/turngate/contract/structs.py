@@ -35,7 +35,7 @@ from turngate.contract.values import (
     RecordPath,
     Regex,
     RelativePath,
-    Rule,
+    SchemaRule,
     Strings,
     Text,
     Texts,
@@ -108,7 +108,7 @@ class Framed(Struct, frozen=True):
     noise: Patterns of whole lines that are known and carry no information.
     """
 
-    RULE: ClassVar[Rule] = either(has("framing", "tagged_block"), ("tag",), ())
+    RULE: ClassVar[SchemaRule] = either(has("framing", "tagged_block"), ("tag",), ())
 
     framing: Literal["ndjson", "json_document", "tagged_block", "text"]
     tag: Text = ""
@@ -206,13 +206,13 @@ class Deviation(Struct, frozen=True):
     """A clause that a release is known to violate, with the symptom that is excused.
 
     symptom: What the release does, in a word of the clause.
-    compensation: What an orchestrator must do.
+    action: What an orchestrator must do.
     flaky: It occurs only sometimes, so a run without it proves nothing.
     """
 
     clause: Text
     symptom: Name
-    compensation: Text
+    action: Text
     flaky: OnlyTrue = False
 
 
@@ -257,7 +257,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     deviations: tuple[Deviation, ...] = ()
     volatile: tuple[Volatile, ...] = ()
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
-    tools_lost: Annotated[tuple[LostTools, ...], SOME] = ()
+    unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()

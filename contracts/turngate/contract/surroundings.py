@@ -14,8 +14,8 @@ from turngate.contract.values import (
     Name,
     OnlyTrue,
     Regex,
-    Rule,
     SandboxPath,
+    SchemaRule,
     Strings,
     Text,
     Variable,
@@ -51,7 +51,7 @@ class Canary(Struct, frozen=True):
     files: Files in the workspace. Several canaries may share a file with the same content.
     """
 
-    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["options"]}, {"required": ["files"]}]}
+    RULE: ClassVar[SchemaRule] = {"anyOf": [{"required": ["options"]}, {"required": ["files"]}]}
 
     name: Name
     kind: Literal["mcp", "notify", "hook", "agent", "plugin", "tool", "helper"]
@@ -70,7 +70,7 @@ class WideningSetting(Struct, frozen=True):
     alone: It is tried without the others, because another one would hide it.
     """
 
-    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["env"]}, {"required": ["files"]}]}
+    RULE: ClassVar[SchemaRule] = {"anyOf": [{"required": ["env"]}, {"required": ["files"]}]}
 
     name: Name
     files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()

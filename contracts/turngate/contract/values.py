@@ -52,12 +52,12 @@ RecordPath = Annotated[str, PATH]
 Match = Mapping[RecordPath, str | int | float | bool | None]
 OnlyTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
 Unique = Meta(extra_json_schema={"uniqueItems": True})
-Rule = Mapping[str, Any]
+SchemaRule = Mapping[str, Any]
 """What a JSON Schema requires of a mapping beyond valid keys and values; a struct has it as its `RULE`."""
-ABSENT: Rule = {"not": {}}
+ABSENT: SchemaRule = {"not": {}}
 
 
-def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
+def either(condition: SchemaRule, needed: Strings, refused: Strings) -> SchemaRule:
     """Require the `needed` keys and forbid the `refused` ones if a condition holds; otherwise the reverse."""
     then, otherwise = (
         {"required": list(these), "properties": dict.fromkeys(those, ABSENT)}
@@ -66,6 +66,6 @@ def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
     return {"if": condition, "then": then, "else": otherwise}
 
 
-def has(key: str, *values: str) -> Rule:
+def has(key: str, *values: str) -> SchemaRule:
     """Return the condition that a key exists, and has one of the values if any are given."""
     return {"required": [key]} | ({"properties": {key: {"enum": list(values)}}} if values else {})

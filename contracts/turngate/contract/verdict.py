@@ -177,7 +177,7 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
     if finding.ok:
         return ClauseResult.of(clause, Result.PASS, finding.detail + stale, finding.evidence, stale=bool(gone))
     if finding.symptoms and declared.keys() >= set(finding.symptoms):
-        action = "; ".join(dict.fromkeys(declared[symptom].compensation for symptom in finding.symptoms))
+        action = "; ".join(dict.fromkeys(declared[symptom].action for symptom in finding.symptoms))
         detail = finding.detail + stale
         return ClauseResult.of(clause, Result.DEVIATES, detail, finding.evidence, stale=bool(gone), action=action)
     unexcused = ", ".join(symptom for symptom in finding.symptoms if symptom not in declared)

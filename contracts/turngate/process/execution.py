@@ -290,13 +290,13 @@ def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
     """Put an event into `events` when `on_output` changes its answer on whether the work is done."""
     done = False
 
-    def heard(stream: str, chunk: bytes) -> None:
+    def received(stream: str, chunk: bytes) -> None:
         nonlocal done
         before, done = done, bool(on_output and on_output(stream, chunk))
         if done is not before:
             events.put(done)
 
-    return heard
+    return received
 
 
 def _watch(
@@ -402,7 +402,7 @@ def run_turn(
     'Which colour?'
     """
 
-    def heard(stream: str, chunk: bytes) -> bool:
+    def received(stream: str, chunk: bytes) -> bool:
         name: Stream = "stdout" if stream == "stdout" else "stderr"
         try:
             reader.feed(name, chunk)
@@ -411,7 +411,7 @@ def run_turn(
                 on_output(name, chunk)
         return reader.over
 
-    outcome = run(request, stop=stop, on_output=heard, on_start=on_start)
+    outcome = run(request, stop=stop, on_output=received, on_start=on_start)
     return TurnRun(reader.finish(outcome.exit_code, ended=outcome.ended), outcome)
 
 

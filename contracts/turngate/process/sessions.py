@@ -20,7 +20,7 @@ import signal
 
 from msgspec import Struct
 
-from turngate.process.signals import heard
+from turngate.process.signals import handling_signals
 
 TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
 POLL = 0.005
@@ -183,7 +183,7 @@ def reaping_adopted() -> Iterator[None]:
     The main processes of trees, and children in this program's own session, stay for those who wait for them. Call it
     on the main thread.
     """
-    with heard((signal.SIGCHLD,), lambda _: _reap()):
+    with handling_signals((signal.SIGCHLD,), lambda _: _reap()):
         _reap()  # what has ended before
         yield
 

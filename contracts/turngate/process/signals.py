@@ -14,7 +14,7 @@ def ending() -> tuple[signal.Signals, ...]:
 
 
 @contextmanager
-def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> Iterator[None]:
+def handling_signals(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `tell` with each of these signals that arrives during the block, in a separate thread, one at a time.
 
     Call it on the main thread. It replaces the handlers of these signals and the wakeup descriptor.

@@ -301,7 +301,7 @@ class TurnReader:
         place = self._contract.handle
         reading = self._handle.reading(self._watches[place.stream].seen, unmatched)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
-        if reading.sightings or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
+        if reading.occurrences or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
             return reading
         strayed = framer(self._contract.stream(place.stream))
         for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):

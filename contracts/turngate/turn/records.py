@@ -143,14 +143,14 @@ def shown(value: object) -> str:
 MAX_KINDS = 1000
 MAX_KIND = 100
 NO_VALUE: object = object()
-Call = Callable[[Record, int], bool | None]
+RecordCallback = Callable[[Record, int], bool | None]
 
 
 class RecordHandler(Struct, frozen=True):
     """A function to call with each matching record and its index in the stream, until it returns True."""
 
     match: Match | None
-    call: Call
+    call: RecordCallback
 
 
 class Repeated:
@@ -158,7 +158,7 @@ class Repeated:
 
     __slots__ = ("call", "key", "value")
 
-    def __init__(self, key: str, call: Call) -> None:
+    def __init__(self, key: str, call: RecordCallback) -> None:
         """Expect no value, so that every record is passed on, until `value` is set."""
         self.key, self.call, self.value = key, call, NO_VALUE
 
@@ -168,7 +168,7 @@ class _Kind:
 
     __slots__ = ("calls", "count")
 
-    def __init__(self, calls: list[Call]) -> None:
+    def __init__(self, calls: list[RecordCallback]) -> None:
         self.calls, self.count = calls, 0
 
 
@@ -249,7 +249,7 @@ class RecordDispatch:
         self._counts[counted] = self._counts.get(counted, 0) + number
         return counted
 
-    def _for_kind(self, look: RecordHandler, kind: str) -> Call | None:
+    def _for_kind(self, look: RecordHandler, kind: str) -> RecordCallback | None:
         match = dict(look.match or {})
         if self._field in match and match.pop(self._field) != kind:
             return None
@@ -268,14 +268,14 @@ class RecordDispatch:
         self.seen = index + 1
 
 
-def _guarded(call: Call, match: Match) -> Call:
+def _guarded(call: RecordCallback, match: Match) -> RecordCallback:
     """Return the function that calls another one with the records that have every value of `match`."""
     for path, value in reversed(list(match.items())):
         call = _where(getter(path), value, call)
     return call
 
 
-def _where(get: Callable[[Record], object], value: object, call: Call) -> Call:
+def _where(get: Callable[[Record], object], value: object, call: RecordCallback) -> RecordCallback:
     return lambda record, index: call(record, index) if get(record) == value else None
 
 
@@ -345,7 +345,7 @@ class RuleWatch:
         self._conditions = [_Condition(path, wanted) for path, wanted in (*values.items(), *fields.items())]
         self._seen, self._applied = False, False
 
-    def observer(self) -> Call:
+    def observer(self) -> RecordCallback:
         """Return an observer of records, which does as `see`."""
         if not self._conditions:
             return self.see

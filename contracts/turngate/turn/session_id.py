@@ -11,7 +11,7 @@ from turngate.contract.session_ids import MAX_BYTES, unsafe
 from turngate.contract.structs import HandlePlace
 from turngate.turn.records import NO_VALUE, Record, Repeated, getter, matches, shown
 
-MAX_SIGHTINGS = 50
+MAX_OCCURRENCES = 50
 _WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}
 
 
@@ -23,7 +23,7 @@ class HandleProblem(StrEnum):
     PLACE = "place"
 
 
-class Sighting(Struct, frozen=True):
+class Occurrence(Struct, frozen=True):
     """A value of the id's field: the stream, the record's index in it, and the value."""
 
     stream: Stream
@@ -41,7 +41,7 @@ class HandleReading(Struct, frozen=True):
     value: str | None
     problem: HandleProblem | None
     detail: str
-    sightings: tuple[Sighting, ...]
+    occurrences: tuple[Occurrence, ...]
     unfamiliar: str = ""
 
 
@@ -51,7 +51,7 @@ class HandleFinder:
     def __init__(self, place: HandlePlace) -> None:
         """Look where the contract says, and note the field anywhere else."""
         self._place = place
-        self._sightings: list[Sighting] = []
+        self._occurrences: list[Occurrence] = []
         self._lacking = 0
         self._latest = -1
         self._get = getter(place.field)
@@ -75,12 +75,12 @@ class HandleFinder:
             return
         if value is None or (place.record == "every" and not matches(record, place.match)):
             self._lacking += stream == place.stream
-        elif len(self._sightings) < MAX_SIGHTINGS:
+        elif len(self._occurrences) < MAX_OCCURRENCES:
             kept = _bounded(value)
             if kept != self._value or stream != self._stream:
                 self._stream, self._value = stream, kept
                 self._repeated.value = kept if stream == place.stream else NO_VALUE
-                self._sightings.append(Sighting(stream, index, kept))
+                self._occurrences.append(Occurrence(stream, index, kept))
 
     def reading(self, records: int, unmatched: str | None = None) -> HandleReading:
         """Return the reading after the streams have ended; `records` counts those of the expected stream.
@@ -88,7 +88,7 @@ class HandleFinder:
         `unmatched` names a path of the place that no record has.
         """
         # the interleaving of the two streams carries no information
-        seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
+        seen = tuple(sorted(self._occurrences, key=lambda occurrence: occurrence.stream != self._place.stream))
         problem, detail = self._judge(seen, records, unmatched)
         value = seen[0].value if seen and problem is None else None
         if not isinstance(value, str):
@@ -96,7 +96,7 @@ class HandleFinder:
         return HandleReading(value, problem, detail, seen, unfamiliar(self._place, value))
 
     def _judge(
-        self, seen: tuple[Sighting, ...], records: int, unmatched: str | None
+        self, seen: tuple[Occurrence, ...], records: int, unmatched: str | None
     ) -> tuple[HandleProblem | None, str]:
         place = self._place
         if not seen:
@@ -107,7 +107,7 @@ class HandleFinder:
             return HandleProblem.UNSAFE, f"{place.field} {why}"
         return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
 
-    def _misplaced(self, seen: tuple[Sighting, ...], records: int) -> str | None:
+    def _misplaced(self, seen: tuple[Occurrence, ...], records: int) -> str | None:
         place, first, latest = self._place, seen[0], self._latest
         if first.stream != place.stream:
             return f"{place.field} is on {first.stream}, not on {place.stream}"

@@ -68,7 +68,7 @@ REPORTS = {"hermetic": "turn.terminal-event", "server": "server.waits"}
 SHOWN = 3  # last observations of a case that could not continue
 
 
-def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
+def with_prerequisites(clause_ids: Iterable[str]) -> frozenset[str]:
     """Return the clauses, their prerequisites and the first clause that each blames; KeyError for an unknown clause."""
     wanted = set[str]()
     open_ = list(clause_ids)
@@ -81,7 +81,7 @@ def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
 
 
 def judge_all(
-    seen: Observations,
+    observed: Observations,
     results: dict[str, ClauseResult],
     levels: Iterable[str],
     done: set[str],
@@ -96,7 +96,7 @@ def judge_all(
     asked = {clause.id for clause in open_} | set(results)
     while ready := [c for c in open_ if c.id not in results and _is_ready(c, asked - set(results), done)]:
         for clause in ready:
-            results[clause.id] = judge(clause, CHECKS[clause.id], seen, results)
+            results[clause.id] = judge(clause, CHECKS[clause.id], observed, results)
             fresh.append(results[clause.id])
     return fresh
 
@@ -110,7 +110,7 @@ def _report(clause: Clause) -> set[str]:
     return {report for level, report in REPORTS.items() if level == clause.level} - {clause.id}
 
 
-def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
+def judge(clause: Clause, check: Check, observed: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
     """Judge one clause by its prerequisites, its check, and the declared deviations.
 
     A failure on a turn that did not end properly counts only if other turns do.
@@ -118,14 +118,14 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
     if missing := fallen(clause, clause.needs, results):
         return missing
     try:
-        finding = check.run(seen)
-        judged_turns = [seen.turns[name] for name in finding.evidence if name in seen.turns]
+        finding = check.run(observed)
+        judged_turns = [observed.turns[name] for name in finding.evidence if name in observed.turns]
         is_shown = clause.level != "hermetic" or all(map(went_well, judged_turns))
         if not finding.ok and not is_shown and (blamed := _broken(clause, results)):
             return structs.replace(blamed, detail=f"{finding.detail}; {blamed.detail}", evidence=finding.evidence)
-        return judged(clause, finding, seen.contract)
+        return judged(clause, finding, observed.contract)
     except NotSeenError as unseen:
-        return _not_seen(clause, check, seen, unseen.obstacle, results)
+        return _not_seen(clause, check, observed, unseen.obstacle, results)
     except SkippedError as reason:
         return ClauseResult.of(clause, Result.UNSUPPORTED, str(reason))
 
@@ -136,7 +136,7 @@ def _broken(clause: Clause, results: dict[str, ClauseResult]) -> ClauseResult | 
 
 
 def _not_seen(
-    clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
+    clause: Clause, check: Check, observed: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
     """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
     named = None
@@ -146,14 +146,18 @@ def _not_seen(
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:
-        evidence = [item.name for item in (*seen.calls.values(), *seen.turns.values()) if item.case in check.cases]
-        return judged(clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), seen.contract)
-    if obstacle.reason is Reason.NO_RECORDING and (known := _declared(clause, seen)):
+        evidence = [
+            item.name for item in (*observed.calls.values(), *observed.turns.values()) if item.case in check.cases
+        ]
+        return judged(
+            clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), observed.contract
+        )
+    if obstacle.reason is Reason.NO_RECORDING and (known := _declared(clause, observed)):
         detail = f"{obstacle.text}, but the contract declares it: {', '.join(known)}"
-        return judged(clause, Finding(ok=False, detail=detail, symptoms=known), seen.contract)
+        return judged(clause, Finding(ok=False, detail=detail, symptoms=known), observed.contract)
     return ClauseResult.of(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)
 
 
-def _declared(clause: Clause, seen: Observations) -> tuple[str, ...]:
+def _declared(clause: Clause, observed: Observations) -> tuple[str, ...]:
     """Return the symptoms that the contract declares: what is known counts even where no recording can show it."""
-    return tuple(d.symptom for d in seen.contract.deviations if d.clause == clause.id)
+    return tuple(d.symptom for d in observed.contract.deviations if d.clause == clause.id)

@@ -8,17 +8,17 @@ from turngate_probes.harness.observations import NotSeenError, Observations
 
 
 @check("interactive.nothing-started", "canaries", blames=RESUMABLE)
-def nothing_started(seen: Observations) -> Finding:
+def nothing_started(observed: Observations) -> Finding:
     """No turn in mode interactive started a canary, and the control run did, without which silence shows nothing."""
-    kinds = {canary.name: canary.kind for canary in seen.contract.canaries}
+    kinds = {canary.name: canary.kind for canary in observed.contract.canaries}
     if not kinds:
         raise SkippedError("the contract names no way to make it start a program")
-    turns = [seen.turn("canaries/first"), seen.turn("canaries/again")]
+    turns = [observed.turn("canaries/first"), observed.turn("canaries/again")]
     for turn in turns:
         started = ", ".join(f"{name} ({kinds.get(name, 'unknown')})" for name in turn.started or ())
         fail_if(started, f"an interactive turn started {started}", turn)
         fail_if(not went_well(turn), how_it_ended(turn), turn)
-    control = seen.turn("canaries/control")
+    control = observed.turn("canaries/control")
     proven, unproven = ([name for name in kinds if (name in (control.started or ())) is ran] for ran in (True, False))
     if not proven:
         missing = f"the control run started none of {', '.join(unproven)}, so that nothing is shown"

@@ -16,24 +16,24 @@ CASE = "crossing"
 
 
 @check("upgrade.resume", CASE)
-def upgrade_resume(seen: Observations) -> Finding:
+def upgrade_resume(observed: Observations) -> Finding:
     """The newer release resumed a session of the older one, under its id, and sent the older turn's nonce."""
-    first = seen.turn(f"{CASE}/old-first")
+    first = observed.turn(f"{CASE}/old-first")
     if first.session is None:
         raise SkippedError(f"the older release started no session that could be resumed ({how_it_ended(first)})")
-    return _carried(first, seen.turn(f"{CASE}/new-again"))
+    return _carried(first, observed.turn(f"{CASE}/new-again"))
 
 
 @check("rollback.resume", CASE)
-def rollback_resume(seen: Observations) -> Finding:
+def rollback_resume(observed: Observations) -> Finding:
     """The older release resumed a session of the newer one, under its id, and sent the newer turn's nonce."""
-    return _carried(seen.turn(f"{CASE}/new-first"), seen.turn(f"{CASE}/old-again"))
+    return _carried(observed.turn(f"{CASE}/new-first"), observed.turn(f"{CASE}/old-again"))
 
 
 @check("rollback.touched", CASE)
-def rollback_touched(seen: Observations) -> Finding:
+def rollback_touched(observed: Observations) -> Finding:
     """The older release resumed its own session after the newer one had added a turn, and sent both nonces."""
-    first, again, third = (seen.turn(f"{CASE}/{step}") for step in ("old-first", "new-again", "old-third"))
+    first, again, third = (observed.turn(f"{CASE}/{step}") for step in ("old-first", "new-again", "old-third"))
     return _carried(first, third, again)
 
 

@@ -13,13 +13,13 @@ _FETCHES = "no model traffic: install what it fetches before a turn, or turn the
 
 
 @check("process.clean-exit", EVERYTHING)
-def clean_exit(seen: Observations) -> Finding:
+def clean_exit(observed: Observations) -> Finding:
     """The engine exited soon after the terminal event of each turn, and left no process running."""
-    watched = [turn for turn in seen.turns.values() if turn.requests is not None]
-    if not watched and seen.turns:
+    watched = [turn for turn in observed.turns.values() if turn.requests is not None]
+    if not watched and observed.turns:
         raise NotSeenError("recordings don't show which processes were left running", Reason.NO_RECORDING)
     if not watched:
-        seen.turn("main/first")
+        observed.turn("main/first")
     for turn in watched:
         late = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, then terminated"
         fail_if(turn.ended is Ended.LINGERED, late, turn, symptom="lingers")
@@ -34,32 +34,32 @@ def clean_exit(seen: Observations) -> Finding:
 
 
 @check("executable.unchanged", EVERYTHING)
-def executable_unchanged(seen: Observations) -> Finding:
+def executable_unchanged(observed: Observations) -> Finding:
     """The executable and its installation did not change."""
-    if seen.changed is None:
-        raise seen.unseen("the executable")
-    fail_if(seen.changed, seen.changed)
+    if observed.changed is None:
+        raise observed.unseen("the executable")
+    fail_if(observed.changed, observed.changed)
     return passed("same files before and after")
 
 
 @check("network.loopback-only", EVERYTHING)
-def loopback_only(seen: Observations) -> Finding:
+def loopback_only(observed: Observations) -> Finding:
     """Only hosts that the contract lists were contacted, and no unknown path of the model backend."""
-    if seen.hosts is None:
-        raise seen.unseen("the network")
-    strange = seen.hosts - {*seen.contract.hermetic.egress}
-    registries, others = sorted(strange & seen.registries), sorted(strange - seen.registries)
-    asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
+    if observed.hosts is None:
+        raise observed.unseen("the network")
+    strange = observed.hosts - {*observed.contract.hermetic.egress}
+    registries, others = sorted(strange & observed.registries), sorted(strange - observed.registries)
+    asked = unknown_requests(r for t in observed.turns.values() for r in t.requests or ())
     # some requests come outside of a turn: for the version, or after the engine's process has ended
-    paths = sorted(asked | seen.unknown)
+    paths = sorted(asked | observed.unknown)
     wrong = [f"tried to reach {', '.join(others)}"] if others else []
     wrong += [f"requested unknown paths of the model backend: {', '.join(paths[:5])}"] if paths else []
     fetches = [f"tried to reach the package registry {', '.join(registries)}; {_FETCHES}"] if registries else []
     fail_if(wrong, "; ".join(wrong + fetches))
     fail_if(fetches, "".join(fetches), symptom="package-registry")
-    if not any(turn.requests for turn in seen.turns.values()):
+    if not any(turn.requests for turn in observed.turns.values()):
         raise NotSeenError("no turn reached the model backend, so that nothing is shown", by_engine=True)
-    listed = ", ".join(sorted(seen.hosts))
+    listed = ", ".join(sorted(observed.hosts))
     return passed("only the model backend" + (f", and the listed {listed}" if listed else ""))
 
 

@@ -19,12 +19,12 @@ _MAX_SHOWN = 100
 
 
 @check("interactive.no-auto-flags", EVERYTHING)
-def no_auto_flags(seen: Observations) -> Finding:
+def no_auto_flags(observed: Observations) -> Finding:
     """No interactive turn had an auto-approve flag in its argv or a sign of one in its requests; the first ended."""
-    turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
+    turns = [turn for turn in observed.turns.values() if turn.mode is Mode.INTERACTIVE]
     for turn in turns:
-        check_asks(turn, turn.own_arguments, seen.contract)
-    first = seen.turn("main/first")
+        check_asks(turn, turn.own_arguments, observed.contract)
+    first = observed.turn("main/first")
     unanswered = not went_well(first) or first.reading.final_text is None
     fail_if(
         unanswered,
@@ -35,22 +35,22 @@ def no_auto_flags(seen: Observations) -> Finding:
 
 
 @check("auto.flags-accepted", "auto", blames=RESUMABLE)
-def auto_flags_accepted(seen: Observations) -> Finding:
+def auto_flags_accepted(observed: Observations) -> Finding:
     """In mode auto, both turns ran with the contract's flags, and the requests show their effect."""
     # one by one, because a failed first turn may be why there is no second one
-    for turn in map(seen.turn, ("auto/first", "auto/again")):
+    for turn in map(observed.turn, ("auto/first", "auto/again")):
         fail_if(not went_well(turn) or (turn.requests is not None and not turn.sent()), how_it_ended(turn), turn)
         unchanged = "the flags were accepted, but the request shows no effect"
-        fail_if(acts_unasked(turn, seen.contract) == "", unchanged, turn)
-    accepted = "accepted: " + " ".join(seen.contract.launch.auto)
-    return passed(accepted, seen.turn("auto/first"), seen.turn("auto/again"))
+        fail_if(acts_unasked(turn, observed.contract) == "", unchanged, turn)
+    accepted = "accepted: " + " ".join(observed.contract.launch.auto)
+    return passed(accepted, observed.turn("auto/first"), observed.turn("auto/again"))
 
 
 @check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
-def not_a_flag(seen: Observations) -> Finding:
+def not_a_flag(observed: Observations) -> Finding:
     """Prompts that look like flags were sent to the model verbatim."""
     turns = []
-    for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
+    for turn in map(observed.turn, ("flag-prompts/first", "flag-prompts/again")):
         fail_if(
             not arrived(turn.prompt, turn.watched),
             f"the prompt {turn.prompt} was not sent to the model ({how_it_ended(turn)})",
@@ -61,11 +61,11 @@ def not_a_flag(seen: Observations) -> Finding:
 
 
 @check("prompt.large", "large-prompt")
-def large(seen: Observations) -> Finding:
+def large(observed: Observations) -> Finding:
     """A 200 KB prompt was sent completely."""
-    if not seen.contract.launch.accepts(LARGE_PROMPT):
+    if not observed.contract.launch.accepts(LARGE_PROMPT):
         raise SkippedError("the contract limits prompts to fewer bytes")
-    turn = seen.turn("large-prompt/first")
+    turn = observed.turn("large-prompt/first")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     largest = max((request.size or 0 for request in turn.watched), default=0)
     cut = f"{len(turn.prompt)} characters were not sent completely; the largest request has {largest} bytes"
@@ -74,27 +74,27 @@ def large(seen: Observations) -> Finding:
 
 
 @check("stdin.open", "stdin-open")
-def stdin_open(seen: Observations) -> Finding:
+def stdin_open(observed: Observations) -> Finding:
     """A turn whose prompt is an argument ended although standard input stayed open."""
-    if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
+    if not any(channel.via == "argument" for channel in observed.contract.launch.prompt):
         raise SkippedError("the prompt is passed only on standard input, which ends with it")
-    turn = seen.turn("stdin-open/first")
+    turn = observed.turn("stdin-open/first")
     fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     return passed(how_it_ended(turn), turn)
 
 
 @check("text.imitation", "imitation")
-def imitation(seen: Observations) -> Finding:
+def imitation(observed: Observations) -> Finding:
     """Text that imitates the engine's records changed neither the id nor the answer."""
-    turn = seen.turn("imitation/first")
+    turn = observed.turn("imitation/first")
     session = turn.session if went_well(turn) else None
     fail_if(
         session is None,
         f"no session id could be read from the turn ({how_it_ended(turn)}){unmatched(turn, 'handle')}",
         turn,
     )
-    foreign = str(session) in turn.scripted or session == seen.turn("main/first").session
+    foreign = str(session) in turn.scripted or session == observed.turn("main/first").session
     fail_if(foreign, f"the id {session} belongs to another session", turn)
     changed = (turn.reading.final_text or "").strip() != turn.scripted.strip()
     fail_if(changed, f"the agent's text differs from the model's{unmatched(turn, 'final')}", turn)
@@ -112,8 +112,8 @@ def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -
     """Check that a turn has no auto-approve flag in its arguments and no sign of one in its requests."""
     flags = auto_flags_in(as_in_contract(tuple(arguments), contract), contract)
     fail_if(flags, f"an interactive turn was run with {', '.join(flags)}", turn)
-    shown = acts_unasked(turn, contract)
-    fail_if(shown, f"an interactive turn acts without asking: its request shows {shown}", turn)
+    evidence = acts_unasked(turn, contract)
+    fail_if(evidence, f"an interactive turn acts without asking: its request shows {evidence}", turn)
 
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from turngate import Ended
 from turngate.contract.verdict import Finding
-from turngate_probes.harness.observations import Call, Observations, Turn
+from turngate_probes.harness.observations import Observations, ServerCall, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
@@ -49,9 +49,9 @@ def check(clause_id: str, *cases: str, blames: tuple[str, ...] = ()) -> Callable
 
     def register(function: _Judge) -> _Judge:
         @wraps(function)
-        def judge(seen: Observations) -> Finding:
+        def judge(observed: Observations) -> Finding:
             try:
-                return function(seen)
+                return function(observed)
             except _FailedError as failure:
                 return failure.finding
 
@@ -61,23 +61,23 @@ def check(clause_id: str, *cases: str, blames: tuple[str, ...] = ()) -> Callable
     return register
 
 
-def passed(detail: str, *shown: Turn | Call) -> Finding:
+def passed(detail: str, *evidence: Turn | ServerCall) -> Finding:
     """Return a pass, with these turns and calls as evidence."""
-    return Finding(ok=True, detail=detail, evidence=_names(shown))
+    return Finding(ok=True, detail=detail, evidence=_names(evidence))
 
 
-def fail_if(condition: object, detail: str, *shown: Turn | Call, symptom: str = "") -> None:
+def fail_if(condition: object, detail: str, *evidence: Turn | ServerCall, symptom: str = "") -> None:
     """Fail the clause if the condition is true, with these turns and calls as evidence.
 
     `symptom` is one that a deviation may excuse.
     """
     if condition:
         symptoms = (symptom,) if symptom else ()
-        raise _FailedError(Finding(ok=False, detail=detail, symptoms=symptoms, evidence=_names(shown)))
+        raise _FailedError(Finding(ok=False, detail=detail, symptoms=symptoms, evidence=_names(evidence)))
 
 
-def _names(shown: tuple[Turn | Call, ...]) -> tuple[str, ...]:
-    return tuple(item.name for item in shown)
+def _names(evidence: tuple[Turn | ServerCall, ...]) -> tuple[str, ...]:
+    return tuple(item.name for item in evidence)
 
 
 def how_it_ended(turn: Turn) -> str:
@@ -106,7 +106,7 @@ def went_well(turn: Turn) -> bool:
     reading = turn.reading
     ended = reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
     # output that can't be read is for the clauses about it
-    said_something = reading.ended or bool(turn.stdout.strip() or reading.handle.sightings)
+    said_something = reading.ended or bool(turn.stdout.strip() or reading.handle.occurrences)
     return ended and not turn.hung and not reading.failures and said_something
 
 

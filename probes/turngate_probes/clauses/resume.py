@@ -18,14 +18,14 @@ from turngate_probes.harness.observations import NotSeenError, Observations, Tur
 
 
 @check("resume.accepted", "main", blames=RESUMABLE)
-def accepted(seen: Observations) -> Finding:
+def accepted(observed: Observations) -> Finding:
     """The resume ran a turn with the caller's options and model."""
-    turn = seen.turn("main/again")
+    turn = observed.turn("main/again")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     if turn.requests is None:
         return passed("exit code 0", turn)
     fail_if(not turn.sent(), "exit code 0, but the prompt was not sent to the model", turn)
-    first, again = map(_models, (seen.turn("main/first"), turn))
+    first, again = map(_models, (observed.turn("main/first"), turn))
     if not first:
         raise NotSeenError("the first turn sent no prompt to the model, so its model is unknown", by_engine=True)
     fail_if(not first & again, f"the model option was lost: {', '.join(first)} at first, then {', '.join(again)}", turn)
@@ -33,29 +33,29 @@ def accepted(seen: Observations) -> Finding:
 
 
 @check("resume.same-handle", "main")
-def same_handle(seen: Observations) -> Finding:
+def same_handle(observed: Observations) -> Finding:
     """The resumed turn reported the requested id."""
-    turn = seen.turn("main/again")
-    sightings = turn.reading.handle.sightings
-    reported = turn.session or (sightings[0].value if sightings else None)
+    turn = observed.turn("main/again")
+    occurrences = turn.reading.handle.occurrences
+    reported = turn.session or (occurrences[0].value if occurrences else None)
     fail_if(reported is None, f"resumed {turn.resumed}, but reported no session id", turn)
     fail_if(reported != turn.resumed, f"resumed {turn.resumed}, but reported {reported}", turn, symptom="new-handle")
     return passed(f"{reported}", turn)
 
 
 @check("resume.context-carried", "main")
-def context_carried(seen: Observations) -> Finding:
+def context_carried(observed: Observations) -> Finding:
     """One request contained the nonces of the first turn and of the resumed one."""
-    first, turn = seen.turn("main/first"), seen.turn("main/again")
+    first, turn = observed.turn("main/first"), observed.turn("main/again")
     lost = f"no request of the resumed turn contains the first turn's nonce {first.nonce}"
     fail_if(not turn.carries(first), lost, first, turn)
     return passed(f"{first.nonce} was sent again", first, turn)
 
 
 @check("resume.repeated", "main")
-def repeated(seen: Observations) -> Finding:
+def repeated(observed: Observations) -> Finding:
     """The third turn's request contained both earlier nonces, under the same id."""
-    first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
+    first, again, third = observed.turn("main/first"), observed.turn("main/again"), observed.turn("main/third")
     fail_if(not went_well(third), how_it_ended(third), third)
     fail_if(third.session is None, "the third turn reported no session id", third)
     another = f"the third turn reported {third.session}, not {first.session}"
@@ -66,9 +66,9 @@ def repeated(seen: Observations) -> Finding:
 
 
 @check("resume.other-cwd", "main")
-def other_cwd(seen: Observations) -> Finding:
+def other_cwd(observed: Observations) -> Finding:
     """From another directory, the session was resumed, or (a deviation) not, with or without an error."""
-    first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
+    first, turn = observed.turn("main/first"), observed.turn("main/elsewhere")
     how = f"from another directory: {how_it_ended(turn)}"
     fail_if(turn.hung, how, turn, symptom="hang")
     fail_if(not went_well(turn), how, turn, symptom="refused")
@@ -77,9 +77,9 @@ def other_cwd(seen: Observations) -> Finding:
 
 
 @check("resume.later-minute", "later-minute")
-def later_minute(seen: Observations) -> Finding:
+def later_minute(observed: Observations) -> Finding:
     """Session A was resumed in a later minute, and again after B had started, with all of its turns."""
-    first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
+    first, again, third = (observed.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
     for turn in (again, third):
         fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     lost = f"in a later minute, the session was lost ({how_it_ended(again)})"
@@ -90,44 +90,44 @@ def later_minute(seen: Observations) -> Finding:
 
 
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
-def isolation(seen: Observations) -> Finding:
+def isolation(observed: Observations) -> Finding:
     """No request of one session contained a nonce of the other."""
-    a = [seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third")]
-    b = [seen.turn(f"later-minute/b-{step}") for step in ("first", "again")]
+    a = [observed.turn(f"later-minute/a-{step}") for step in ("first", "again", "third")]
+    b = [observed.turn(f"later-minute/b-{step}") for step in ("first", "again")]
     for turn, others in [(turn, b) for turn in a] + [(turn, a) for turn in b]:
         sent = {nonce for request in turn.watched for nonce in request.nonces}
         leaked = [other.nonce for other in others if other.nonce in sent]
         fail_if(leaked, f"{', '.join(leaked)} of the other session was sent", turn)
     same = a[0].session is not None and a[0].session == b[0].session
     fail_if(same, f"both sessions have the id {a[0].session}", a[0], b[0])
-    shown = [turn for turn in (*a, *b) if turn.sent()]
-    if not any(turn.resumed for turn in shown if turn in b):
+    evidence = [turn for turn in (*a, *b) if turn.sent()]
+    if not any(turn.resumed for turn in evidence if turn in b):
         how = how_it_ended(b[-1])
         raise NotSeenError(f"the second session was not resumed, so that nothing is shown ({how})", by_engine=True)
-    silent = [turn.name for turn in (*a, *b) if turn not in shown]
-    told = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
-    return passed(f"{len(shown)} turns of two sessions{told}", *shown)
+    silent = [turn.name for turn in (*a, *b) if turn not in evidence]
+    reported = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
+    return passed(f"{len(evidence)} turns of two sessions{reported}", *evidence)
 
 
 @check("resume.dead-handle", "bad-handles")
-def dead_handle(seen: Observations) -> Finding:
+def dead_handle(observed: Observations) -> Finding:
     """Resuming with a well-formed id that belongs to no session failed."""
-    return _loud(seen.turn("bad-handles/dead"))
+    return _loud(observed.turn("bad-handles/dead"))
 
 
 @check("resume.malformed-handle", "bad-handles")
-def malformed_handle(seen: Observations) -> Finding:
+def malformed_handle(observed: Observations) -> Finding:
     """Resuming with a malformed id failed."""
-    return _loud(seen.turn("bad-handles/malformed"))
+    return _loud(observed.turn("bad-handles/malformed"))
 
 
 @check("live.context-recalled", "main")
-def context_recalled(seen: Observations) -> Finding:
+def context_recalled(observed: Observations) -> Finding:
     """The answer of the resumed turn contained the random word of the first one."""
-    first, turn = seen.turn("main/first"), seen.turn("main/again")
+    first, turn = observed.turn("main/first"), observed.turn("main/again")
     said = turn.reading.final_text or ""
-    shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
-    lost = f"the answer does not contain the word {first.nonce} of the first turn: {shown}"
+    evidence = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
+    lost = f"the answer does not contain the word {first.nonce} of the first turn: {evidence}"
     fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()), lost, first, turn)
     return passed(f"{first.nonce} was sent and recalled", first, turn)
 

@@ -10,7 +10,7 @@ from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, passed, unmatched
-from turngate_probes.harness.observations import Call, NotSeenError, Observations, Turn
+from turngate_probes.harness.observations import NotSeenError, Observations, ServerCall, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 
@@ -22,15 +22,15 @@ _DELIVERED = re.compile(r'"delivery": ?"(\w+)"')
 
 
 @check("server.waits", "loop")
-def waits(seen: Observations) -> Finding:
+def waits(observed: Observations) -> Finding:
     """The run waits as resumable, with the engine's session id and the model's question."""
-    asked = seen.call("loop/asked")
-    check_state("waiting_user", asked, asked, *_turns(seen, "loop"), when="after the question, ")
+    asked = observed.call("loop/asked")
+    check_state("waiting_user", asked, asked, *_turns(observed, "loop"), when="after the question, ")
     run = asked.document
     profile, session = run.get("interactive_profile") or {}, run.get("engine_session_handle") or {}
     fail_if(profile.get("kind") != "resumable", f"it waits as {profile.get('kind')}: {profile.get('reason')}", asked)
     fail_if(not session.get("handle_value"), "it waits without the engine's session id", asked)
-    question = seen.call("loop/question")
+    question = observed.call("loop/question")
     pending = question.document.get("pending") or {}
     wrong = [key for key, value in ASKED.items() if pending.get(key) != value]
     fail_if(wrong, f"the question differs from the model's in {', '.join(wrong)}", question)
@@ -38,24 +38,24 @@ def waits(seen: Observations) -> Finding:
 
 
 @check("server.survives-kill", "loop")
-def survives_kill(seen: Observations) -> Finding:
+def survives_kill(observed: Observations) -> Finding:
     """After SIGKILL and a restart the run waits with the same question and session id, and accepts the reply."""
-    before, after = seen.call("loop/asked"), seen.call("loop/restarted")
+    before, after = observed.call("loop/asked"), observed.call("loop/restarted")
     check_state("waiting_user", after, before, after, when="after the restart, ")
-    question, again = seen.call("loop/question"), seen.call("loop/question-again")
+    question, again = observed.call("loop/question"), observed.call("loop/question-again")
     fail_if(question.answer != again.answer, "after the restart, the question differs", question, again)
     sessions = [call.document.get("engine_session_handle") for call in (before, after)]
     fail_if(sessions[0] != sessions[1], "after the restart, the session id differs", before, after)
-    reply = seen.call("loop/reply")
+    reply = observed.call("loop/reply")
     fail_if(reply.status != ACCEPTED, f"after the restart, the reply was rejected: {reply.said()}", after, reply)
     return passed("the same question and session id, and the reply was accepted", again, after, reply)
 
 
 @check("server.context-carried", "loop", blames=("server.final-data",))
-def context_carried(seen: Observations) -> Finding:
+def context_carried(observed: Observations) -> Finding:
     """One request after the reply contained the nonces of the first turn and the reply, under the same session id."""
-    first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
-    ended = seen.call("loop/ended")
+    first, turn = observed.turn("loop/turn-1"), observed.turn("loop/turn-2")
+    ended = observed.call("loop/ended")
     lost = f"no request contains {first.nonce} together with the reply; the run is {standing(ended)}"
     fail_if(not turn.carries(first), lost, turn, ended)
     another = f"the first turn's session is {first.session}, but the next one's is {turn.session}"
@@ -64,46 +64,46 @@ def context_carried(seen: Observations) -> Finding:
 
 
 @check("server.final-data", "loop")
-def final_data(seen: Observations) -> Finding:
+def final_data(observed: Observations) -> Finding:
     """The run succeeded with the model's data, valid against its output schema, in two starts of the engine."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and no other level needs it
 
-    ended = seen.call("loop/ended")
-    check_state("succeeded", ended, ended, *_turns(seen, "loop"))
+    ended = observed.call("loop/ended")
+    check_state("succeeded", ended, ended, *_turns(observed, "loop"))
     data = ended.document.get("final_data")
     is_right = data == FINAL_DATA and Draft202012Validator(SCHEMA).is_valid(data)
     fail_if(not is_right, f"the final data is {json.dumps(data)[:200]}", ended)
-    _check_starts(seen, "loop", 2)
+    _check_starts(observed, "loop", 2)
     return passed(f"succeeded with {json.dumps(data)}", ended)
 
 
 @check("server.no-auto-flags", "loop", "one-reply", blames=("server.final-data",))
-def no_auto_flags(seen: Observations) -> Finding:
+def no_auto_flags(observed: Observations) -> Finding:
     """No turn was started with an auto-approve flag, according to the server, the argv and the requests."""
-    turns = [*_turns(seen, "loop"), *_turns(seen, "one-reply")]
-    seen.turn("loop/turn-2")
+    turns = [*_turns(observed, "loop"), *_turns(observed, "one-reply")]
+    observed.turn("loop/turn-2")
     for turn in turns:
         fail_if(not turn.own_arguments, "the server doesn't report what it ran", turn)
-        passed_ones = as_in_contract(turn.argv, seen.contract)
-        untrue = [word for word in as_in_contract(turn.own_arguments, seen.contract) if word not in passed_ones]
+        passed_ones = as_in_contract(turn.argv, observed.contract)
+        untrue = [word for word in as_in_contract(turn.own_arguments, observed.contract) if word not in passed_ones]
         fail_if(untrue, f"the server reports that it passed {' '.join(untrue)}, but it did not", turn)
-        check_asks(turn, turn.own_arguments, seen.contract)
-        check_asks(turn, turn.argv[1:], seen.contract)
+        check_asks(turn, turn.own_arguments, observed.contract)
+        check_asks(turn, turn.argv[1:], observed.contract)
     return passed(f"{len(turns)} interactive turns", *turns)
 
 
 @check("server.dead-handle", "dead-handle")
-def dead_handle(seen: Observations) -> Finding:
+def dead_handle(observed: Observations) -> Finding:
     """A run with a lost session failed with that reason after the reply, whatever the engine did."""
-    reply, ended = seen.call("dead-handle/reply"), seen.call("dead-handle/ended")
+    reply, ended = observed.call("dead-handle/reply"), observed.call("dead-handle/ended")
     fail_if(reply.status != ACCEPTED, f"the reply was rejected: {reply.said()}", reply)
-    return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
+    return failed_as("SESSION_RESUME_FAILED", ended, *_turns(observed, "dead-handle")[1:])
 
 
 @check("server.missing-handle", "missing-handle", blames=("server.waits",))
-def missing_handle(seen: Observations) -> Finding:
+def missing_handle(observed: Observations) -> Finding:
     """A turn that asked a question without a session id failed its run; the run never waited."""
-    turn, ended = seen.turn("missing-handle/turn-1"), seen.call("missing-handle/ended")
+    turn, ended = observed.turn("missing-handle/turn-1"), observed.call("missing-handle/ended")
     if not turn.sent():
         raise NotSeenError(f"the prompt was not sent to the model; the run is {standing(ended)}", by_engine=True)
     if turn.session is not None:
@@ -112,19 +112,19 @@ def missing_handle(seen: Observations) -> Finding:
 
 
 @check("server.engine-failure", "engine-failure", blames=("server.waits",))
-def engine_failure(seen: Observations) -> Finding:
+def engine_failure(observed: Observations) -> Finding:
     """When the model backend refused, the run failed: as an engine failure, or as a timeout if the engine hangs."""
-    turn, ended = seen.turn("engine-failure/turn-1"), seen.call("engine-failure/ended")
+    turn, ended = observed.turn("engine-failure/turn-1"), observed.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
         raise NotSeenError(f"the model backend received no request; the run is {standing(ended)}", by_engine=True)
-    declared = {d.symptom for d in seen.contract.deviations if d.clause == "backend.failure-told"}
+    declared = {d.symptom for d in observed.contract.deviations if d.clause == "backend.failure-told"}
     return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
 
 @check("server.bad-envelope", "bad-envelope", blames=("server.waits",))
-def bad_envelope(seen: Observations) -> Finding:
+def bad_envelope(observed: Observations) -> Finding:
     """A question without a prompt failed the run; the run never waited."""
-    turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
+    turn, ended = observed.turn("bad-envelope/turn-1"), observed.call("bad-envelope/ended")
     if turn.reading.final_text is None:
         no_text = f"the engine returned no answer{unmatched(turn, 'final')}; the run is {standing(ended)}"
         raise NotSeenError(no_text, by_engine=True)
@@ -132,9 +132,9 @@ def bad_envelope(seen: Observations) -> Finding:
 
 
 @check("server.cancel", "cancel", blames=("server.waits",))
-def cancel(seen: Observations) -> Finding:
+def cancel(observed: Observations) -> Finding:
     """A run that was canceled during a turn is canceled, and no process of its engine is left."""
-    asked, ended, turn = seen.call("cancel/cancel"), seen.call("cancel/ended"), seen.turn("cancel/turn-1")
+    asked, ended, turn = observed.call("cancel/cancel"), observed.call("cancel/ended"), observed.turn("cancel/turn-1")
     fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.said()}", asked)
     check_state("canceled", ended, asked, ended, turn, when="after the cancellation, ")
     fail_if(turn.leftovers, f"canceled, but still running: {left_running(turn)}", ended, turn)
@@ -142,18 +142,18 @@ def cancel(seen: Observations) -> Finding:
 
 
 @check("server.one-reply", "one-reply")
-def one_reply(seen: Observations) -> Finding:
+def one_reply(observed: Observations) -> Finding:
     """One of many concurrent replies was accepted, repeated ones got the same response, and each started one turn."""
-    raced = [seen.call(f"one-reply/reply-{i}") for i in range(1, RACERS + 1)]
+    raced = [observed.call(f"one-reply/reply-{i}") for i in range(1, RACERS + 1)]
     statuses = sorted(call.status for call in raced)
     one_taken = [ACCEPTED] + [CONFLICT] * (RACERS - 1)
     fail_if(statuses != one_taken, f"{RACERS} concurrent replies returned {statuses}", *raced)
-    repeated = [seen.call(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)]
+    repeated = [observed.call(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)]
     alike = all((call.status, call.answer) == (ACCEPTED, repeated[0].answer) for call in repeated)
     fail_if(not alike, "a reply repeated with its key got another response", *repeated)
-    ended, turns = seen.call("one-reply/ended"), _turns(seen, "one-reply")
+    ended, turns = observed.call("one-reply/ended"), _turns(observed, "one-reply")
     check_state("succeeded", ended, ended, *turns)
-    _check_starts(seen, "one-reply", 3)
+    _check_starts(observed, "one-reply", 3)
     sent = {nonce for turn in turns for request in turn.watched for nonce in request.nonces}
     refused = {call.sent["response"].rpartition(" ")[2] for call in raced if call.status == CONFLICT}
     fail_if(refused & sent, f"a rejected reply was sent to the model: {', '.join(refused & sent)}", *turns)
@@ -163,60 +163,60 @@ def one_reply(seen: Observations) -> Finding:
 
 
 @check("server.warm-wait", "warm", blames=("server.waits",))
-def warm_wait(seen: Observations) -> Finding:
+def warm_wait(observed: Observations) -> Finding:
     """A kept process got the second prompt; after its death others went on, each with all earlier prompts."""
-    sticky = seen.contract.sticky
+    sticky = observed.contract.sticky
     if sticky.warm is None:
         raise SkippedError("its contract doesn't show that headless turns can resume the sessions of a kept process")
-    turns = [seen.turn(f"warm/turn-{i}") for i in range(1, 6)]
-    ended, events = seen.call("warm/ended"), seen.call("warm/events")
+    turns = [observed.turn(f"warm/turn-{i}") for i in range(1, 6)]
+    ended, events = observed.call("warm/ended"), observed.call("warm/events")
     check_state("succeeded", ended, ended, *turns)
-    wanted = [NEW, LIVING, NEW, LIVING if sticky.loads_headless else NEW]
+    wanted = [NEW, LIVING, NEW, LIVING if sticky.loads_headless_sessions else NEW]
     delivered = _DELIVERED.findall(str(events.answer))
     another = f"the server's turns went to {', '.join(delivered) or 'nothing'} instead of {', '.join(wanted)}"
     fail_if(delivered != wanted, another, events, *turns)
-    sessions = {_session_of(seen.call(f"warm/{step}")) for step in ("asked-1", "asked-2", "asked-4", "ended")}
+    sessions = {_session_of(observed.call(f"warm/{step}")) for step in ("asked-1", "asked-2", "asked-4", "ended")}
     sessions.add(turns[2].session)
     fail_if(len(sessions) > 1, f"the turns have the sessions {', '.join(map(str, sessions))}", ended, *turns)
     for i, turn in enumerate(turns):
         fail_if(not turn.carries(*turns[:i]), f"no request of turn {i + 1} contains all earlier prompts", *turns)
-        flags = auto_flags_in(as_in_contract(turn.argv[1:], seen.contract), seen.contract)
+        flags = auto_flags_in(as_in_contract(turn.argv[1:], observed.contract), observed.contract)
         fail_if(flags, f"turn {i + 1} was run with {', '.join(flags)}", turn)
     left = turns[-1].leftovers
     fail_if(left, f"the run has ended, but still running: {left_running(turns[-1])}", ended, turns[-1])
     return passed(f"session {turns[2].session} in five turns: {', '.join(delivered)}, and one headless", ended, *turns)
 
 
-def check_state(state: str, call: Call, *shown: Turn | Call, when: str = "") -> None:
+def check_state(state: str, call: ServerCall, *evidence: Turn | ServerCall, when: str = "") -> None:
     """Check that the call returned the run in this state."""
-    fail_if(call.state != state, f"{when}the run is {standing(call)}", *shown)
+    fail_if(call.state != state, f"{when}the run is {standing(call)}", *evidence)
 
 
-def failed_as(code: str, ended: Call, *shown: Turn | Call) -> Finding:
+def failed_as(code: str, ended: ServerCall, *evidence: Turn | ServerCall) -> Finding:
     """Check that a run has failed with this code."""
     error = ended.document.get("error") or {}
     another = f"the run is {standing(ended)}, but should have failed as {code}"
-    fail_if(ended.state != "failed" or error.get("code") != code, another, ended, *shown)
-    return passed(f"{code}: {error.get('detail')}", ended, *shown)
+    fail_if(ended.state != "failed" or error.get("code") != code, another, ended, *evidence)
+    return passed(f"{code}: {error.get('detail')}", ended, *evidence)
 
 
-def standing(call: Call) -> str:
+def standing(call: ServerCall) -> str:
     """Describe the state of a run, and why it failed."""
     error: dict[str, Any] = call.document.get("error") or {}
     return " ".join(str(word) for word in (call.state, error.get("code"), error.get("detail")) if word)
 
 
-def _turns(seen: Observations, case: str) -> list[Turn]:
-    return [turn for turn in seen.turns.values() if turn.case == case]
+def _turns(observed: Observations, case: str) -> list[Turn]:
+    return [turn for turn in observed.turns.values() if turn.case == case]
 
 
-def _session_of(call: Call) -> str | None:
+def _session_of(call: ServerCall) -> str | None:
     return (call.document.get("engine_session_handle") or {}).get("handle_value")
 
 
-def _check_starts(seen: Observations, case: str, wanted: int) -> None:
+def _check_starts(observed: Observations, case: str, wanted: int) -> None:
     """Check that the engine was started as often as the server reports, and as often as it should be."""
-    ended, turns = seen.call(f"{case}/ended"), _turns(seen, case)
-    told = len(seen.call(f"{case}/ended-turns").document.get("turns", ()))
-    miscounted = f"the engine was started {len(turns)} times, for {told} turns"
-    fail_if(not len(turns) == told == wanted, miscounted, ended, *turns)
+    ended, turns = observed.call(f"{case}/ended"), _turns(observed, case)
+    reported = len(observed.call(f"{case}/ended-turns").document.get("turns", ()))
+    miscounted = f"the engine was started {len(turns)} times, for {reported} turns"
+    fail_if(not len(turns) == reported == wanted, miscounted, ended, *turns)

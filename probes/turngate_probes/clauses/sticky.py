@@ -14,7 +14,7 @@ from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, fa
 from turngate_probes.clauses.surroundings import WIDENED, check_effects
 from turngate_probes.harness import surroundings
 from turngate_probes.harness.observations import NotSeenError, Observations
-from turngate_probes.journal.tool_access import told
+from turngate_probes.journal.tool_access import reported
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
 from turngate_probes.server_level.server_run import UNSAFE
 
@@ -23,19 +23,19 @@ _LASTING = ("always", "session", "forever", "never")
 
 
 @check("sticky.one-process", "sticky")
-def one_process(seen: Observations) -> Finding:
+def one_process(observed: Observations) -> Finding:
     """One start of the engine ran three turns: it was alive after each but the last, and nothing was left after it."""
-    _must_be_sticky(seen)
-    asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
-    turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
+    _must_be_sticky(observed)
+    asked, ended = observed.call("sticky/asked"), observed.call("sticky/ended")
+    turns = [observed.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
     kind = (asked.document.get("interactive_profile") or {}).get("kind")
     fail_if(kind != "sticky_process", f"it waits as {kind}", asked)
-    further = [turn for name, turn in seen.turns.items() if name.startswith("sticky/start-")]
+    further = [turn for name, turn in observed.turns.items() if name.startswith("sticky/start-")]
     fail_if(further, f"the engine was started {len(further) + 1} times", turns[0], *further)
     pids = [{left.pid for left in turn.leftovers} for turn in turns]
     another = f"running after the first turn: {_listed(pids[0])}; after the second: {_listed(pids[1])}"
     fail_if(not pids[0] & pids[1], another, *turns)
-    flags = auto_flags_in(as_in_contract(turns[0].argv[1:], seen.contract), seen.contract)
+    flags = auto_flags_in(as_in_contract(turns[0].argv[1:], observed.contract), observed.contract)
     fail_if(flags, f"an interactive process was run with {', '.join(flags)}", turns[0])
     data = ended.document.get("final_data")
     wrong = f"the run is {standing(ended)}, with {json.dumps(data)[:200]}"
@@ -45,32 +45,32 @@ def one_process(seen: Observations) -> Finding:
 
 
 @check("sticky.context-carried", "sticky")
-def context_carried(seen: Observations) -> Finding:
+def context_carried(observed: Observations) -> Finding:
     """One request of the third turn contained the first turn's nonce and its own."""
-    first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
+    first, third = observed.turn("sticky/turn-1"), observed.turn("sticky/turn-3")
     fail_if(not third.carries(first), f"no request of the third turn contains {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
 
 @check("sticky.framing", "sticky", blames=("sticky.one-process",))
-def framing(seen: Observations) -> Finding:
+def framing(observed: Observations) -> Finding:
     """Every line on standard output was a JSON object."""
-    _must_be_sticky(seen)
-    seen.turn("sticky/turn-1")
-    turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
+    _must_be_sticky(observed)
+    observed.turn("sticky/turn-1")
+    turns = [turn for name, turn in observed.turns.items() if name.startswith("sticky/turn-")]
     if not turns[-1].stdout.strip():
         raise NotSeenError("the process printed nothing, so that nothing is shown", by_engine=True)
     for line in turns[-1].stdout.splitlines():
-        shown = line[:EXCERPT].decode("utf-8", "backslashreplace")
-        fail_if(line.strip() and not _is_message(line), f"a line is not a message: {shown!r}", turns[-1])
+        evidence = line[:EXCERPT].decode("utf-8", "backslashreplace")
+        fail_if(line.strip() and not _is_message(line), f"a line is not a message: {evidence!r}", turns[-1])
     return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
 
 
 @check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
-def ends_when_told(seen: Observations) -> Finding:
+def ends_when_told(observed: Observations) -> Finding:
     """After the run, its process ended at the end of its input or on SIGTERM, and was not killed."""
-    _must_be_sticky(seen)
-    turn = seen.turn("sticky/turn-3")
+    _must_be_sticky(observed)
+    turn = observed.turn("sticky/turn-3")
     fail_if(turn.exit_code == -SIGKILL, "the process had to be killed after the run", turn, symptom="killed")
     if turn.exit_code is None:
         raise NotSeenError("the server doesn't report how the process ended")
@@ -78,27 +78,27 @@ def ends_when_told(seen: Observations) -> Finding:
 
 
 @check("sticky.permission-asked", "sticky", blames=("sticky.one-process",))
-def permission_asked(seen: Observations) -> Finding:
+def permission_asked(observed: Observations) -> Finding:
     """The tool call became a question with one-time options; other answers were rejected, and the run continued."""
-    _must_be_sticky(seen)
-    if seen.contract.hermetic.tool_call is None:
+    _must_be_sticky(observed)
+    if observed.contract.hermetic.tool_call is None:
         raise SkippedError("its contract names no tool for the model to call")
-    acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
+    acting, asked = observed.call("sticky/acting"), observed.call("sticky/permission")
     pending = asked.document.get("pending") or {}
     kind, options = pending.get("kind"), [str(option) for option in pending.get("options", ())]
-    called = seen.turns.get("sticky/turn-2")
+    called = observed.turns.get("sticky/turn-2")
     if called and not any(request.reply.startswith("tool_call ") for request in called.watched):
         raise NotSeenError("the engine sent no request that the model could answer with a tool call", by_engine=True)
     fail_if(kind != "risk_ack", f"the tool was called, but the question has kind {kind}", acting, asked)
     lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
     fail_if(lasting, f"it offers more than one-time approval: {', '.join(lasting)}", asked)
     fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
-    wrong, unmoved, declined = (seen.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
+    wrong, unmoved, declined = (observed.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
     what = "a reply that is not one of its options"
     fail_if(wrong.status != UNPROCESSABLE, f"{what} returned {wrong.said()}", asked, wrong)
     check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what}, ")
     fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was rejected: {declined.said()}", asked, declined)
-    again = seen.call("sticky/asked-again")
+    again = observed.call("sticky/asked-again")
     before, turn = acting.document.get("turn_index"), again.document.get("turn_index")
     fail_if(turn != before, f"the decision started turn {turn}", acting, again)
     return passed(
@@ -107,29 +107,29 @@ def permission_asked(seen: Observations) -> Finding:
 
 
 @check("sticky.permission-allowed", "sticky-allowed", blames=("sticky.one-process",))
-def permission_allowed(seen: Observations) -> Finding:
+def permission_allowed(observed: Observations) -> Finding:
     """After each allowed request the file was there, after each declined one it was not."""
-    _must_be_sticky(seen)
-    calls = surroundings.calls(seen.contract.hermetic)
+    _must_be_sticky(observed)
+    calls = surroundings.calls(observed.contract.hermetic)
     if not calls:
         raise SkippedError("its contract names no tool for the model to call")
     wanted = {f"{decision}-{call}": call for decision in (ALLOWED, DECLINED) for call in calls}
     for step, call in wanted.items():
-        turn, answer = seen.turns.get(f"sticky-allowed/{step}"), seen.calls.get(f"sticky-allowed/{step}-answer")
+        turn, answer = observed.turns.get(f"sticky-allowed/{step}"), observed.calls.get(f"sticky-allowed/{step}-answer")
         if turn is None:
             continue
         tool, allowed = calls[call].name, step.startswith(ALLOWED)
         unasked = f"{tool} took effect without a question"
         fail_if(turn.acted and answer is None, unasked, turn, symptom="acts-anyway")
-        ineffective, said = allowed and not turn.acted, told(turn.watched)
+        ineffective, said = allowed and not turn.acted, reported(turn.watched)
         if ineffective and said:
-            _check_machine(said, seen.contract)
+            _check_machine(said, observed.contract)
         without_effect = f"{tool} was allowed, but has no effect" + (f": {said}" if said else "")
         fail_if(ineffective, without_effect, turn, symptom="no-effect")
         fail_if(not allowed and turn.acted, f"{tool} was declined, but took effect", turn, symptom="acts-anyway")
-    turns = [seen.turn(f"sticky-allowed/{step}") for step in wanted]
+    turns = [observed.turn(f"sticky-allowed/{step}") for step in wanted]
     for step in wanted:
-        seen.call(f"sticky-allowed/{step}-answer")
+        observed.call(f"sticky-allowed/{step}-answer")
     return passed(f"{' and '.join(tool.name for tool in calls.values())} took effect only if allowed", *turns)
 
 
@@ -142,21 +142,21 @@ def _check_machine(said: str, contract: EngineContract) -> None:
 
 
 @check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))
-def settings_cannot_widen(seen: Observations) -> Finding:
+def settings_cannot_widen(observed: Observations) -> Finding:
     """Nothing took effect before the user was asked, or after the user declined; or the server takes no such run."""
-    _must_be_sticky(seen)
-    settings, calls = seen.contract.widening_settings, surroundings.calls(seen.contract.hermetic)
+    _must_be_sticky(observed)
+    settings, calls = observed.contract.widening_settings, surroundings.calls(observed.contract.hermetic)
     if not settings or not calls:
         raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
     groups, first_call = surroundings.groups(settings), next(iter(calls))
-    created = {name: seen.calls.get(f"sticky-own-settings/{name}-{first_call}-create") for name in groups}
+    created = {name: observed.calls.get(f"sticky-own-settings/{name}-{first_call}-create") for name in groups}
     rejected = {name: call for name, call in created.items() if call and call.document.get("code") == UNSAFE}
     wanted = {f"{name}-{call}": call for name in groups if name not in rejected for call in calls}
     for step, call in wanted.items():
-        turn = seen.turns.get(f"sticky-own-settings/{step}")
+        turn = observed.turns.get(f"sticky-own-settings/{step}")
         if turn is not None:
             fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=WIDENED[call])
-    turns = [seen.turn(f"sticky-own-settings/{step}") for step in wanted]
+    turns = [observed.turn(f"sticky-own-settings/{step}") for step in wanted]
     for turn in turns:
         if not turn.called:
             raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
@@ -169,44 +169,44 @@ def settings_cannot_widen(seen: Observations) -> Finding:
 
 
 @check("sticky.workspace-cannot-redirect", "sticky-workspace", blames=("sticky.one-process",))
-def workspace_cannot_redirect(seen: Observations) -> Finding:
+def workspace_cannot_redirect(observed: Observations) -> Finding:
     """Nothing in the workspace had an effect on a sticky process."""
-    _must_be_sticky(seen)
-    redirects = seen.contract.redirects
+    _must_be_sticky(observed)
+    redirects = observed.contract.redirects
     if not redirects:
         raise SkippedError("its contract names nothing in a workspace that redirects the engine")
-    check_effects((turn for turn in seen.turns.values() if turn.case == "sticky-workspace"), redirects)
+    check_effects((turn for turn in observed.turns.values() if turn.case == "sticky-workspace"), redirects)
     turns = []
     for name, entries in surroundings.groups(redirects).items():
         steps = ("first",) if surroundings.unset(entries) else ("first", "again")
-        turns += [seen.turn(f"sticky-workspace/{name}-{step}") for step in steps]
+        turns += [observed.turn(f"sticky-workspace/{name}-{step}") for step in steps]
     return passed(f"nothing was changed by {', '.join(redirect.name for redirect in redirects)}", *turns)
 
 
 @check("sticky.wait-timeout", "sticky-ends", blames=("sticky.process-lost",))
-def wait_timeout(seen: Observations) -> Finding:
+def wait_timeout(observed: Observations) -> Finding:
     """Without a reply, the run failed with that reason, and its process was gone."""
-    return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
+    return _lost(observed, "late", "INTERACTION_WAIT_TIMEOUT")
 
 
 @check("sticky.process-lost", "sticky-ends")
-def process_lost(seen: Observations) -> Finding:
+def process_lost(observed: Observations) -> Finding:
     """After its process was killed, the run failed with that reason by itself, and nothing was left."""
-    lost = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
-    turn = seen.turn("sticky-ends/killed")
+    lost = _lost(observed, "killed", "INTERACTION_PROCESS_LOST")
+    turn = observed.turn("sticky-ends/killed")
     return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn)
 
 
 @check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
-def restart(seen: Observations) -> Finding:
+def restart(observed: Observations) -> Finding:
     """After the server was killed and restarted, the run failed with that reason, and its process was gone."""
-    return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")
+    return _lost(observed, "orphan", "INTERACTION_PROCESS_LOST")
 
 
-def _lost(seen: Observations, step: str, code: str) -> Finding:
-    _must_be_sticky(seen)
-    asked, ended = seen.call(f"sticky-ends/{step}-asked"), seen.call(f"sticky-ends/{step}-ended")
-    turn = seen.turn(f"sticky-ends/{step}")
+def _lost(observed: Observations, step: str, code: str) -> Finding:
+    _must_be_sticky(observed)
+    asked, ended = observed.call(f"sticky-ends/{step}-asked"), observed.call(f"sticky-ends/{step}-ended")
+    turn = observed.turn(f"sticky-ends/{step}")
     lost = failed_as(code, ended, asked, turn)
     left = _listed({process.pid for process in turn.leftovers})
     fail_if(turn.leftovers, f"the run has failed as {code}, but these processes still run: {left}", ended, turn)
@@ -220,8 +220,8 @@ def _is_message(line: bytes) -> bool:
         return False
 
 
-def _must_be_sticky(seen: Observations) -> None:
-    if seen.contract.sticky.transport == "none":
+def _must_be_sticky(observed: Observations) -> None:
+    if observed.contract.sticky.transport == "none":
         raise SkippedError("its contract has no sticky transport")
 
 

@@ -19,37 +19,39 @@ AGREEING = ("main", "bad-handles", "auto")
 
 
 @check("handle.present", "main")
-def present(seen: Observations) -> Finding:
+def present(observed: Observations) -> Finding:
     """A record, on either stream, has the field that the contract names, with a value that can be passed on."""
-    turn = seen.turn(FIRST)
+    turn = observed.turn(FIRST)
     handle = turn.reading.handle
     is_lacking = handle.problem in (HandleProblem.MISSING, HandleProblem.UNSAFE)
     fail_if(is_lacking, f"{handle.detail} ({how_it_ended(turn)})", turn)
-    return passed(f"{handle.sightings[0].value}", turn)
+    return passed(f"{handle.occurrences[0].value}", turn)
 
 
 @check("handle.place", *AGREEING)
-def place(seen: Observations) -> Finding:
+def place(observed: Observations) -> Finding:
     """The id is on the right stream, in the right record, in every successful first turn."""
-    first = seen.turn(FIRST)
-    begun = [turn for turn in seen.turns.values() if turn.case in AGREEING and turn.resumed is None and went_well(turn)]
+    first = observed.turn(FIRST)
+    begun = [
+        turn for turn in observed.turns.values() if turn.case in AGREEING and turn.resumed is None and went_well(turn)
+    ]
     for turn in (first, *begun):
         fail_if(turn.reading.handle.problem is HandleProblem.PLACE, turn.reading.handle.detail, turn)
     return passed(first.reading.handle.detail, first)
 
 
 @check("handle.shape", "main")
-def shape(seen: Observations) -> Finding:
+def shape(observed: Observations) -> Finding:
     """The id has the contract's shape."""
-    turn = seen.turn(FIRST)
+    turn = observed.turn(FIRST)
     fail_if(turn.reading.handle.unfamiliar, turn.reading.handle.unfamiliar, turn)
-    return passed(f"matches {seen.contract.handle.shape}", turn)
+    return passed(f"matches {observed.contract.handle.shape}", turn)
 
 
 @check("version.readable", "static")
-def version_readable(seen: Observations) -> Finding:
+def version_readable(observed: Observations) -> Finding:
     """The version query exits with 0, and its whole output matches the contract's pattern."""
-    page, query = seen.page("static/version"), seen.contract.version_query
+    page, query = observed.page("static/version"), observed.contract.version_query
     printed = page.printed.on(query.stream).strip()
     misplaced = page.printed.misplaced(query.stream, re.compile(query.pattern).fullmatch)
     went_well = page.exit_code == 0 and page.ended is Ended.EXIT
@@ -57,7 +59,7 @@ def version_readable(seen: Observations) -> Finding:
     said = re.fullmatch(query.pattern, printed)
     fail_if(misplaced, misplaced)
     fail_if(not said, f"{printed[:200]!r} does not match {query.pattern}")
-    version, wanted = said["version"] if said else "", seen.contract.version
+    version, wanted = said["version"] if said else "", observed.contract.version
     unusable = f"{version[:200]!r} is not a semantic version, so no contract claims can be selected for it"
     fail_if(not _is_version(version), unusable)
     fail_if(wanted is not None and version != wanted, f"it reports {version}, but is {wanted}")
@@ -65,17 +67,17 @@ def version_readable(seen: Observations) -> Finding:
 
 
 @check("help.surface", "static")
-def help_surface(seen: Observations) -> Finding:
+def help_surface(observed: Observations) -> Finding:
     """Each help page contains, as whole words, every name that the contract uses."""
     absent: list[str] = []
-    for i, wanted in enumerate(seen.contract.help.pages):
-        page, command = seen.page(f"static/help-{i + 1}"), " ".join(wanted.argv)
+    for i, wanted in enumerate(observed.contract.help.pages):
+        page, command = observed.page(f"static/help-{i + 1}"), " ".join(wanted.argv)
         fail_if(page.ended is not Ended.EXIT, f"{command} did not end by itself, so its text is not whole")
         misplaced = page.printed.misplaced(wanted.stream, wanted.is_complete)
         fail_if(misplaced, f"{command}: {misplaced}")
         absent += [f"{name} ({command})" for name in wanted.missing(page.printed.on(wanted.stream))]
     fail_if(absent, "missing: " + ", ".join(absent))
-    return passed(f"{sum(len(page.names) for page in seen.contract.help.pages)} names found")
+    return passed(f"{sum(len(page.names) for page in observed.contract.help.pages)} names found")
 
 
 def _is_version(text: str) -> bool:
@@ -87,18 +89,18 @@ def _is_version(text: str) -> bool:
 
 
 @check("backend.failure-told", *FAILING)
-def failure_told(seen: Observations) -> Finding:
+def failure_told(observed: Observations) -> Finding:
     """The exit code reported each failing backend, in time.
 
     Symptoms are `hang-…`, `success-…` and, if an event reported the error, `exit-0-…`.
     """
     names = [f"{case}/first" for case in FAILING]
-    turns = [seen.turns[name] for name in names if name in seen.turns]
+    turns = [observed.turns[name] for name in names if name in observed.turns]
     if all(turn.requests is not None for turn in turns):  # recordings may lack some
-        turns = [seen.turn(name) for name in names]
+        turns = [observed.turn(name) for name in names]
     symptoms = {turn.name: symptom for turn in turns if (symptom := _symptom(turn))}
-    told = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
-    return Finding(not symptoms, told, tuple(symptoms.values()), tuple(turn.name for turn in turns))
+    reported = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
+    return Finding(not symptoms, reported, tuple(symptoms.values()), tuple(turn.name for turn in turns))
 
 
 def _symptom(turn: Turn) -> str | None:
@@ -120,37 +122,37 @@ MOST = 30
 
 
 @check("stream.framing", "main")
-def framing(seen: Observations) -> Finding:
+def framing(observed: Observations) -> Finding:
     """The output of every successful turn followed its framing, and was not cut off."""
-    turns = [turn for turn in _turns(seen) if went_well(turn)]
+    turns = [turn for turn in _turns(observed) if went_well(turn)]
     if not turns:
-        raise NotSeenError(f"no turn ended properly ({how_it_ended(seen.turn(GOOD[0]))})", by_engine=True)
+        raise NotSeenError(f"no turn ended properly ({how_it_ended(observed.turn(GOOD[0]))})", by_engine=True)
     for turn in turns:
         fail_if(turn.reading.framing, "".join(turn.reading.framing[:1]), turn)
-        fail_if(_holds_more_text(turn, seen), "the stream for the agent's text contains more than that text", turn)
-    told = f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes"
-    return passed(told + next(filter(None, map(unread, turns)), ""), *turns)
+        fail_if(_holds_more_text(turn, observed), "the stream for the agent's text contains more than that text", turn)
+    reported = f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes"
+    return passed(reported + next(filter(None, map(unread, turns)), ""), *turns)
 
 
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
-def known_events(seen: Observations) -> Finding:
+def known_events(observed: Observations) -> Finding:
     """No turn printed a kind of record that the contract doesn't know."""
-    turns = [turn for turn in seen.turns.values() if turn.reading.unknown]
+    turns = [turn for turn in observed.turns.values() if turn.reading.unknown]
     unknown = sorted({kind for turn in turns for kind in turn.reading.unknown})
     more = f" and {len(unknown) - MOST} more" if len(unknown) > MOST else ""
     path = next(filter(None, (unmatched(turn, "events") for turn in turns)), "")
     fail_if(unknown, f"unknown: {', '.join(unknown[:MOST])}{more}{path}", *_showing(turns))
-    kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
+    kinds = sorted({kind for turn in observed.turns.values() for kind in turn.reading.census})
     if not kinds:
-        turn = seen.turn("main/first")
+        turn = observed.turn("main/first")
         raise NotSeenError(f"no turn printed a record ({how_it_ended(turn)})", by_engine=True)
     return passed("seen: " + ", ".join(kinds))
 
 
 @check("turn.terminal-event", "main")
-def terminal_event(seen: Observations) -> Finding:
+def terminal_event(observed: Observations) -> Finding:
     """The first turn, and each resumed one that did not fail, sent its prompt and ended with its terminal event."""
-    first, *more = _turns(seen)
+    first, *more = _turns(observed)
     # the clauses about resuming report a resumed turn that failed
     turns = [first, *(turn for turn in more if turn.exit_code == 0 and not turn.reading.failures)]
     for turn in turns:
@@ -163,21 +165,21 @@ def terminal_event(seen: Observations) -> Finding:
 
 def _showing(turns: list[Turn]) -> list[Turn]:
     """Return the turns that show a kind that no turn before them shows."""
-    shown = set[str]()
+    evidence = set[str]()
     news: list[Turn] = []
     for turn in turns:
-        if not shown.issuperset(turn.reading.unknown):
+        if not evidence.issuperset(turn.reading.unknown):
             news.append(turn)
-            shown.update(turn.reading.unknown)
+            evidence.update(turn.reading.unknown)
     return news
 
 
-def _holds_more_text(turn: Turn, seen: Observations) -> bool:
-    final = seen.contract.final
-    plain = seen.contract.stream(final.stream).framing == "text"
+def _holds_more_text(turn: Turn, observed: Observations) -> bool:
+    final = observed.contract.final
+    plain = observed.contract.stream(final.stream).framing == "text"
     return plain and turn.scripted != "" and (turn.reading.final_text or "").strip() != turn.scripted.strip()
 
 
-def _turns(seen: Observations) -> list[Turn]:
-    turns = [seen.turns[name] for name in GOOD if name in seen.turns]
-    return turns or [seen.turn(GOOD[0])]
+def _turns(observed: Observations) -> list[Turn]:
+    turns = [observed.turns[name] for name in GOOD if name in observed.turns]
+    return turns or [observed.turn(GOOD[0])]

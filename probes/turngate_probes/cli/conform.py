@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turngate_probes.conform.catalogue import Scenario
     from turngate_probes.harness.interrupt import Interrupt
     from turngate_probes.releases.source import Release
-    from turngate_probes.report.publish import Output
+    from turngate_probes.report.publish import Printer
 
 
 def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> "tuple[Scenario, ...]":
@@ -72,7 +72,7 @@ def conform(  # noqa: PLR0913 - as it has options
     jobs: int,
     baseline: Path | None,
     keep: Path | None,
-    output: "Output",
+    output: "Printer",
     *,
     lists: bool,
     show: bool,
@@ -121,7 +121,7 @@ def conform(  # noqa: PLR0913 - as it has options
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.conform.catalogue import scenarios
     from turngate_probes.conform.report import expected_breaches
-    from turngate_probes.conform.session import Session, observed
+    from turngate_probes.conform.session import ConformSession, observed
     from turngate_probes.conform.view import Progress, view
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.report.publish import publish
@@ -143,7 +143,7 @@ def conform(  # noqa: PLR0913 - as it has options
             played = chosen or tuple(scenarios().values())
             executables = {one.engine: one.executable for one in releases if one.executable}
             progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
-            session = Session(command, contracts, played, root, jobs, expected, strict, executables)
+            session = ConformSession(command, contracts, played, root, jobs, expected, strict, executables)
             report = session.run(interrupt, progress)
     return publish(view(report), output)
 
@@ -155,7 +155,7 @@ def _release(target: str, interrupt: "Interrupt") -> "Iterator[Release]":
     from turngate_probes.releases.source import ReleaseSource
     from turngate_probes.releases.target import parse_target
 
-    with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
+    with interrupt.scope() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
         if release.executable is None:
             raise NotInstalledError(f"{release.name} has no executable", "install it, or leave out --real")
         yield release

@@ -57,16 +57,16 @@ def _contradicted(
         name = f"{engine}@{version}"
         try:
             contract = Contract(document).at(version)
-            seen = replay.replay(contract, folder)
+            observed = replay.replay(contract, folder)
         except NotCoveredError as gap:
             yield document.error((), f"{gap.what}, but there are recordings of it", "extend a range")
             continue
         except ContractError as unreadable:
             yield unreadable
             continue
-        yield from excess(folder / engine / version, seen.turns.values(), contract)
+        yield from excess(folder / engine / version, observed.turns.values(), contract)
         results: dict[str, ClauseResult] = {}
-        judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+        judge_all(observed, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
         wrong = [result for result in results.values() if result.result is Result.FAIL or result.stale]
         if name in broken:
             if not wrong:

@@ -17,7 +17,7 @@ from turngate.files import contract_files, overlay, write_atomically
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
 from turngate_probes.cli.options import say
-from turngate_probes.draft.contract import Engine, draft, told
+from turngate_probes.draft.contract import Engine, draft, reported
 from turngate_probes.draft.trial import Command, attempt, every_variable
 from turngate_probes.harness.interrupt import Interrupt, interruptible
 from turngate_probes.harness.sandbox import sandbox
@@ -73,7 +73,7 @@ def write(  # noqa: PLR0913 - as it has options
             trial = attempt(Command(program, hermetic, start, resume), box, interrupt)
     described = Engine(engine, name, _published(registry), release, tuple(env))
     text = draft(described, trial)
-    for line in told(trial):
+    for line in reported(trial):
         click.echo(visible(line))
     _replace(file, text)
     return _next(file, f"{engine}={path}" if path else f"{engine}@{release}")
@@ -137,10 +137,10 @@ def _obtained(
         assert path  # noqa: S101 - one of both is given
         yield path.absolute(), None
         return
-    with interrupt.covering() as stop:
+    with interrupt.scope() as stop:
         exact = registry.exact(version, stop)
     with in_use(registry.root(exact)):
-        with interrupt.covering() as stop:
+        with interrupt.scope() as stop:
             installed = registry.install(exact, say, stop)
         yield installed.executable, exact
 

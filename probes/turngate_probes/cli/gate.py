@@ -17,7 +17,7 @@ from turngate_probes.cli.options import (
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
-    from turngate_probes.report.publish import Output
+    from turngate_probes.report.publish import Printer
 
 
 @click.command()
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @output_options(*FORMATS)
 @fail_on_options
 @many_releases
-def gate(new: str, output: "Output", **asked: Any) -> int:
+def gate(new: str, output: "Printer", **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help

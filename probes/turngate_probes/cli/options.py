@@ -84,10 +84,10 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         def with_output(
             *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any
         ) -> Any:
-            from turngate_probes.report.publish import Output
+            from turngate_probes.report.publish import Printer
             from turngate_probes.report.text import Detail
 
-            output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
+            output = Printer(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             return command(*arguments, output=output, **more)
 
         return anchor_option(with_output) if SARIF in suffixes else with_output

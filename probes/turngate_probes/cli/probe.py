@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.target import Target
-    from turngate_probes.report.publish import Output
+    from turngate_probes.report.publish import Printer
 
 
 @click.command()
@@ -45,7 +45,7 @@ def probe(
     targets: tuple[str, ...],
     level: Level,
     jobs: int | None,
-    output: "Output",
+    output: "Printer",
     fail_on: Any,
     keep: Path | None,
     clauses: tuple[str, ...],

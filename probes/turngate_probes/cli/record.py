@@ -60,7 +60,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
         for target in asked:
             try:
                 with ExitStack() as holding:
-                    with interrupt.covering() as stop:
+                    with interrupt.scope() as stop:
                         release = holding.enter_context(source.held(target, say, stop))
                     done = record_release(release, cases, runner, fixtures, interrupt, note)
             except TurngateError as error:

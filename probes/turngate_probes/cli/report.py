@@ -9,13 +9,13 @@ from turngate_probes.cli.options import file, output_options
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
-    from turngate_probes.report.publish import Output
+    from turngate_probes.report.publish import Printer
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FROM...", type=file(exists=True))
 @output_options(*FORMATS)
-def report(sources: tuple[Path, ...], output: "Output") -> int:
+def report(sources: tuple[Path, ...], output: "Printer") -> int:
     """Render saved reports in other formats, without running anything.
 
     Several probe reports are merged. They must have the same level and clauses, and no release may be in two of

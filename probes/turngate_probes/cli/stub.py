@@ -7,7 +7,7 @@ import click
 
 from turngate.sanitize import bounded, visible
 from turngate_probes.cli.options import as_json_option, say
-from turngate_probes.stub_model import Egress, Exchange, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Egress, Exchange, Refuse, StubBackend, StubRule, Text, ToolCall
 
 LONGEST_PROMPT = 80
 _EPILOG = """\b
@@ -63,12 +63,12 @@ def stub(port: int, replies: Sequence[str], tool_call: ToolCall | None, refuse: 
     from contextlib import ExitStack
 
     from turngate import MachineError
-    from turngate.process.signals import ending, heard
+    from turngate.process.signals import ending, handling_signals
 
     stopped, backend = threading.Event(), LoggedBackend(port)
     backend.script(*_rules(replies, tool_call, refuse))
     with ExitStack() as running:
-        running.enter_context(heard(ending(), lambda _: stopped.set()))
+        running.enter_context(handling_signals(ending(), lambda _: stopped.set()))
         try:
             running.enter_context(backend)
         except OSError as error:
@@ -86,12 +86,12 @@ def base_urls(url: str) -> dict[str, str]:
     return {"openai": f"{url}/v1", "anthropic": url, "gemini": url}
 
 
-def _rules(replies: Sequence[str], tool_call: ToolCall | None, refuse: int | None) -> list[Rule]:
+def _rules(replies: Sequence[str], tool_call: ToolCall | None, refuse: int | None) -> list[StubRule]:
     if refuse is not None:
-        return [Rule(Refuse(refuse))]
+        return [StubRule(Refuse(refuse))]
     last = len(replies) - 1
-    said = [Rule(Text(reply), times=None if i == last else 1) for i, reply in enumerate(replies)]
-    return [*([Rule(tool_call, after_tool_result=False)] if tool_call else []), *said]
+    said = [StubRule(Text(reply), times=None if i == last else 1) for i, reply in enumerate(replies)]
+    return [*([StubRule(tool_call, after_tool_result=False)] if tool_call else []), *said]
 
 
 class LoggedBackend(StubBackend):

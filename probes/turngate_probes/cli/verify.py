@@ -31,7 +31,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     from dataclasses import asdict
 
     from turngate.process.sessions import adopting_orphans
-    from turngate.process.signals import heard
+    from turngate.process.signals import handling_signals
     from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, at_end_of_input
     from turngate_probes.releases.source import ReleaseSource
     from turngate_probes.releases.target import parse_target
@@ -40,9 +40,9 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     interrupt = Interrupt()
     if until_eof:
         at_end_of_input(interrupt.set)
-    with adopting_orphans(), heard((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
+    with adopting_orphans(), handling_signals((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
         try:
-            with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
+            with interrupt.scope() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
                 outcome = verified(release, interrupt)
         except CaseStoppedError:
             return INTERRUPTED

@@ -46,7 +46,7 @@ class Started(Struct, frozen=True):
     widening: tuple[str, ...] = ()
 
 
-class Ended(Struct, frozen=True):
+class CallEnd(Struct, frozen=True):
     """How a call ended: its session id (None: it had no session), its exit code, and when."""
 
     handle: str | None
@@ -54,12 +54,12 @@ class Ended(Struct, frozen=True):
     at: float
 
 
-class Call(Struct, frozen=True):
+class EngineCall(Struct, frozen=True):
     """A whole call, as the judge sees it; `ended` is None if it was killed."""
 
     number: int
     started: Started
-    ended: Ended | None
+    ended: CallEnd | None
     stdin: bytes
     stdin_closed: bool
     stdout: bytes
@@ -117,21 +117,21 @@ class CallRecord:
     def end(self, handle: str | None, exit_code: int, stdout: bytes) -> None:
         """Note the end."""
         (self.folder / "stdout").write_bytes(stdout[:MAX_KEPT])
-        _write(self.folder / "end.json", msgspec.json.encode(Ended(handle, exit_code, time.monotonic())))
+        _write(self.folder / "end.json", msgspec.json.encode(CallEnd(handle, exit_code, time.monotonic())))
 
 
-def calls(folder: Path) -> tuple[Call, ...]:
+def calls(folder: Path) -> tuple[EngineCall, ...]:
     """Read the calls of a run, in the order of their starts, without those that were killed before they noted it."""
     folders = sorted((folder / CALLS).iterdir()) if (folder / CALLS).is_dir() else []
     return tuple(_call(item) for item in folders if (item / "call.json").exists())
 
 
-def _call(folder: Path) -> Call:
+def _call(folder: Path) -> EngineCall:
     ended = folder / "end.json"
-    return Call(
+    return EngineCall(
         number=int(folder.name),
         started=decode((folder / "call.json").read_bytes(), Started),
-        ended=decode(ended.read_bytes(), Ended) if ended.exists() else None,
+        ended=decode(ended.read_bytes(), CallEnd) if ended.exists() else None,
         stdin=_kept(folder / "stdin"),
         stdin_closed=(folder / "closed").exists(),
         stdout=_kept(folder / "stdout"),

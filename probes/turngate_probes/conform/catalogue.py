@@ -17,7 +17,7 @@ Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "text", "stdin", "third_turn"]
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class ConformRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that every orchestrator must do: the sentence, why, and what breaks otherwise."""
 
     id: str
@@ -77,9 +77,9 @@ _MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
 
 
 @cache
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, ConformRule]:
     """Return every rule by its id, in the order of reports."""
-    return {rule.id: rule for rule in convert(_rows("rules"), tuple[Rule, ...])}
+    return {rule.id: rule for rule in convert(_rows("rules"), tuple[ConformRule, ...])}
 
 
 @cache
@@ -141,5 +141,5 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
 
 
 def _played(play: Play) -> str:
-    told = ", ".join(f"{name}={value}" for name, value in changed(play).items() if name != "turn")
-    return f"turn {play.turn}: {told}" if play.turn else f"every turn: {told}"
+    reported = ", ".join(f"{name}={value}" for name, value in changed(play).items() if name != "turn")
+    return f"turn {play.turn}: {reported}" if play.turn else f"every turn: {reported}"

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.contract.simulation import Simulation
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
 
 _FILE = "plan.pickle"
 
@@ -15,7 +15,7 @@ _FILE = "plan.pickle"
 class CompiledPlan(Struct, frozen=True):
     """A plan, with the contract and the simulation of its release."""
 
-    plan: Plan
+    plan: ConformPlan
     contract: EngineContract
     simulation: Simulation
 

@@ -17,7 +17,7 @@ from turngate import load_contract
 from turngate.process.executable import MARKER
 from turngate_probes.conform import compiled
 from turngate_probes.conform.compiled import CompiledPlan
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.simulate.printing import simulation
 
 BIN = "bin"
@@ -29,12 +29,12 @@ _PYTHON = ("-I", "-S", "-X", "utf8", "-c")
 _CODE = "import gc, sys; gc.disable(); sys.path += {paths!r}; sys.modules['typing_extensions'] = None; {statement}"
 
 
-def install(new: Plan) -> Path:
+def install(new: ConformPlan) -> Path:
     """Write the executable of a plan, and return it."""
     return install_as("turngate_probes.conform.player", new)
 
 
-def install_as(module: str, new: Plan) -> Path:
+def install_as(module: str, new: ConformPlan) -> Path:
     """Write the executable of a plan, which calls `main` of a module with the plan's folder, and return it."""
     contract = replace(load_contract(new.engine, new.version), deviations=())
     path = Path(new.folder, BIN, contract.executable)
@@ -51,7 +51,7 @@ def install_as(module: str, new: Plan) -> Path:
     return path
 
 
-def upgrade(old: Plan) -> str:
+def upgrade(old: ConformPlan) -> str:
     """Replace the executable by that of the next release, once, and return its version."""
     current = compiled.read(Path(old.folder)).plan.version
     if current != old.version:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from turngate_probes.conform.calls import Call
+from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
 
@@ -35,7 +35,7 @@ class Evidence(Struct, frozen=True):
     scenario: Scenario
     workspace: str
     ran: tuple[Ran, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[EngineCall, ...]
     interactive: bool = True
 
 
@@ -47,17 +47,17 @@ class Breach(Struct, frozen=True):
     call: int = 0
 
 
-def breaches(seen: Evidence) -> list[Breach]:
+def breaches(evidence: Evidence) -> list[Breach]:
     """Return every breach, the result of the scenario first, at most one for each rule."""
     listed: dict[str, Breach] = {}
-    for breach in (*_result(seen), *(breach for check in _CALLS for breach in check(seen))):
+    for breach in (*_result(evidence), *(breach for check in _CALLS for breach in check(evidence))):
         listed.setdefault(breach.rule, breach)
     return list(listed.values())
 
 
-def in_calls(seen: Evidence) -> list[Breach]:
+def in_calls(evidence: Evidence) -> list[Breach]:
     """Return the breaches of the rules that hold for every call, whatever COMMAND is."""
-    return [breach for check in _ALWAYS for breach in check(seen)]
+    return [breach for check in _ALWAYS for breach in check(evidence)]
 
 
 def last_words(ran: Ran) -> str:
@@ -66,12 +66,12 @@ def last_words(ran: Ran) -> str:
     return f"it exited with {ran.exit_code}" + (f": {_quoted(lines[-1])}" if lines else "")
 
 
-def _result(seen: Evidence) -> Iterator[Breach]:
+def _result(evidence: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
-    scenario = seen.scenario
-    for ran in seen.ran:
+    scenario = evidence.scenario
+    for ran in evidence.ran:
         answered = ran.conversation.answer in ran.stdout
-        others = [other.conversation.answer for other in seen.ran if other is not ran]
+        others = [other.conversation.answer for other in evidence.ran if other is not ran]
         if any(answer in ran.stdout for answer in others):
             yield Breach("orchestrator.separate-conversations", "it printed the answer of another conversation")
         elif ran.exit_code is None:
@@ -87,43 +87,43 @@ def _result(seen: Evidence) -> Iterator[Breach]:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
 
 
-def _auto_approval(seen: Evidence) -> Iterator[Breach]:
-    for call in seen.calls if seen.interactive else ():
+def _auto_approval(evidence: Evidence) -> Iterator[Breach]:
+    for call in evidence.calls if evidence.interactive else ():
         if call.started.widening:
             yield _breach("no-auto-approval", f"it passed {' '.join(call.started.widening)}", call)
 
 
-def _arguments(seen: Evidence) -> Iterator[Breach]:
-    for call in seen.calls:
+def _arguments(evidence: Evidence) -> Iterator[Breach]:
+    for call in evidence.calls:
         if call.started.kind == "refused":
             yield _breach("arguments", f"the engine refused them: {call.started.problem}", call)
 
 
-def _directory(seen: Evidence) -> Iterator[Breach]:
-    for call in _turns(seen):
-        if call.started.cwd != seen.workspace:
-            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of {seen.workspace}", call)
+def _directory(evidence: Evidence) -> Iterator[Breach]:
+    for call in _turns(evidence):
+        if call.started.cwd != evidence.workspace:
+            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of {evidence.workspace}", call)
 
 
-def _stdin(seen: Evidence) -> Iterator[Breach]:
-    for call in _turns(seen):
+def _stdin(evidence: Evidence) -> Iterator[Breach]:
+    for call in _turns(evidence):
         if call.ended and not call.stdin_closed:
             yield _breach("stdin", f"standard input was an open {call.started.stdin}", call)
 
 
-def _ids(seen: Evidence) -> Iterator[Breach]:
+def _ids(evidence: Evidence) -> Iterator[Breach]:
     """Follow the conversations: each later turn resumes the id that the one before it printed."""
     owners: dict[str, Conversation | None] = {}
     latest: dict[Conversation | None, str] = {}
-    for call in (call for call in _turns(seen) if call.started.kind == "turn"):
-        resumed, owner = call.started.resumed, _owner(seen, call)
+    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
+        resumed, owner = call.started.resumed, _owner(evidence, call)
         if call.started.latest:
             yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.latest})", call)
         elif resumed is None:
             if owner in latest:
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
         elif resumed not in owners:
-            decoy = any(resumed.encode() in before.stdout for before in seen.calls if before.number < call.number)
+            decoy = any(resumed.encode() in before.stdout for before in evidence.calls if before.number < call.number)
             rule = "id-from-its-place" if decoy else "resumes-the-id"
             where = "was only in the text of the model" if decoy else "no turn of this run printed"
             yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
@@ -136,22 +136,22 @@ def _ids(seen: Evidence) -> Iterator[Breach]:
             latest[owners[call.handle]] = call.handle
 
 
-def _texts(seen: Evidence) -> Iterator[Breach]:
+def _texts(evidence: Evidence) -> Iterator[Breach]:
     """Check that what the user said reached the engine, in some call."""
-    received = [call.text or "" for call in _turns(seen)]
-    first = [call.text or "" for call in _turns(seen) if call.started.resumed is None]
-    for ran in seen.ran:
+    received = [call.text or "" for call in _turns(evidence)]
+    first = [call.text or "" for call in _turns(evidence) if call.started.resumed is None]
+    for ran in evidence.ran:
         for number, prompt in enumerate(ran.conversation.prompts):
-            came = len(received) > len(seen.ran) * number if number else bool(first)
+            came = len(received) > len(evidence.ran) * number if number else bool(first)
             if came and not any(prompt in text for text in received):
                 what = "the prompt" if number == 0 else "the reply"
                 got = _quoted(received[-1])
                 yield _breach("text-whole", f"{what} did not arrive whole; the engine got {got}", None)
 
 
-def _overlaps(seen: Evidence) -> Iterator[Breach]:
-    sessions: dict[str, list[Call]] = {}
-    for call in _turns(seen):
+def _overlaps(evidence: Evidence) -> Iterator[Breach]:
+    sessions: dict[str, list[EngineCall]] = {}
+    for call in _turns(evidence):
         for handle in {call.started.resumed, call.handle} - {None}:
             sessions.setdefault(str(handle), []).append(call)
     for calls in sessions.values():
@@ -166,19 +166,19 @@ _ALWAYS: Sequence[_Check] = (_auto_approval, _arguments, _stdin, _overlaps)
 _CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts)
 
 
-def _owner(seen: Evidence, call: Call) -> Conversation | None:
+def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:
     """Return the conversation whose words a call carries; None: those of none, or of several."""
-    talks = [ran.conversation for ran in seen.ran]
+    talks = [ran.conversation for ran in evidence.ran]
     if len(talks) > 1:
         talks = [talk for talk in talks if any(prompt in (call.text or "") for prompt in talk.prompts)]
     return talks[0] if len(talks) == 1 else None
 
 
-def _turns(seen: Evidence) -> list[Call]:
-    return [call for call in seen.calls if call.started.kind in ("turn", "process")]
+def _turns(evidence: Evidence) -> list[EngineCall]:
+    return [call for call in evidence.calls if call.started.kind in ("turn", "process")]
 
 
-def _breach(rule: str, detail: str, call: Call | None) -> Breach:
+def _breach(rule: str, detail: str, call: EngineCall | None) -> Breach:
     return Breach(f"orchestrator.{rule}", detail, call.number if call else 0)
 
 

@@ -10,14 +10,14 @@ from typing import IO, BinaryIO
 
 from turngate import EngineContract, read_turn
 from turngate_probes.conform.calls import CallRecord
-from turngate_probes.conform.heard import Heard
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.recorded_stdin import RecordedStdin
 
 _PR_SET_PDEATHSIG = 1
 CHUNK = 2**16
 
 
-def run(plan: Plan, contract: EngineContract, record: CallRecord, argv: tuple[str, ...]) -> int:
+def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, argv: tuple[str, ...]) -> int:
     """Run the call; return the exit code of the CLI."""
     process = subprocess.Popen(
         (plan.real, *argv),
@@ -42,7 +42,7 @@ def run(plan: Plan, contract: EngineContract, record: CallRecord, argv: tuple[st
             ("stderr", process.stderr, sys.stderr.buffer),
         )
     ]
-    threading.Thread(target=_feed, args=(Heard(record), process.stdin), daemon=True).start()
+    threading.Thread(target=_feed, args=(RecordedStdin(record), process.stdin), daemon=True).start()
     for thread in outputs:
         thread.start()
     code = process.wait()
@@ -64,11 +64,11 @@ def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray) -> None:
         to.flush()
 
 
-def _feed(heard: Heard, to: "IO[bytes]") -> None:
+def _feed(received: RecordedStdin, to: "IO[bytes]") -> None:
     """Pass standard input on, and its end."""
     buffer = bytearray(CHUNK)
     try:
-        while taken := heard.readinto(buffer):
+        while taken := received.readinto(buffer):
             to.write(bytes(buffer[:taken]))
             to.flush()
         to.close()

@@ -15,7 +15,7 @@ class Conversation(Struct, frozen=True):
     answer: str
 
 
-class Plan(Struct, frozen=True):
+class ConformPlan(Struct, frozen=True):
     """What an executable needs to play its part: `folder` also gets its records.
 
     real: The real CLI that it runs instead of the simulated one, with these variables; empty: none.

@@ -21,8 +21,8 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
-from turngate_probes.conform.heard import Heard
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.backend import Answer, ModelRequest, backend
@@ -39,12 +39,12 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     """Return what is known of a call at its start; `newest` is the id of the latest session in the directory."""
     start = Started(os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query")
     questions = [contract.version_query.argv, *(page.argv for page in contract.help.pages)]
-    asking = contract.sticky.interactive
-    if argv in questions or (asking and asking.query and argv == asking.query.argv):
+    approval = contract.sticky.interactive
+    if argv in questions or (approval and approval.query and argv == approval.query.argv):
         return start
     if starts_sticky(contract, argv):
         return replace(start, kind="process", widening=_widening(argv, contract))
-    latest = tuple(token for token in argv if token in contract.launch.latest)
+    latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
         asked = arguments.read(contract, named(contract, argv, newest))
     except UsageProblem as problem:
@@ -68,7 +68,7 @@ def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> 
     """Return the arguments with the id of the latest session in place of the option that asks for it."""
     tokens: list[str] = []
     for at, token in enumerate(argv):
-        replaced = contract.launch.latest.get(token, (token,)) if "--" not in argv[:at] else (token,)
+        replaced = contract.launch.newest_session_options.get(token, (token,)) if "--" not in argv[:at] else (token,)
         tokens += [part.replace("{handle}", newest or contract.handle.nonexistent_id) for part in replaced]
     return tuple(tokens)
 
@@ -111,7 +111,7 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     plan, contract = whole.plan, whole.contract
     provide(contract, whole.simulation)
     record = CallRecord(folder)
-    newest = _newest(contract) if set(argv) & contract.launch.latest.keys() else None
+    newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
     started = described(contract, argv, os.environ, newest)
     record.begin(started)
     if plan.real:
@@ -122,7 +122,7 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     return _Call(plan, contract, record, faults, started.kind).played(named(contract, argv, newest))
 
 
-def _part(plan: Plan, contract: EngineContract, started: Started) -> Faults:
+def _part(plan: ConformPlan, contract: EngineContract, started: Started) -> Faults:
     """Return what to play in this turn, whose number is one more than the prompts of the session so far."""
     handle = started.resumed
     if handle is None:
@@ -139,7 +139,7 @@ def _newest(contract: EngineContract) -> str | None:
     return max(sessions, key=lambda session: session.began_at).handle if sessions else None
 
 
-def _upgrade(plan: Plan) -> str:
+def _upgrade(plan: ConformPlan) -> str:
     from turngate_probes.conform import executable  # noqa: PLC0415 - slow to import, and few scenarios need it
 
     return executable.upgrade(plan)
@@ -148,19 +148,21 @@ def _upgrade(plan: Plan) -> str:
 class _Call(EngineProcess):
     """One call, which is recorded."""
 
-    def __init__(self, plan: Plan, contract: EngineContract, record: CallRecord, faults: Faults, kind: Kind) -> None:
+    def __init__(
+        self, plan: ConformPlan, contract: EngineContract, record: CallRecord, faults: Faults, kind: Kind
+    ) -> None:
         super().__init__(contract, kind, faults, collects=True)
         self.plan, self.record = plan, record
         self.printed = bytearray()
-        self.heard: Heard | None = None
+        self.received: RecordedStdin | None = None
 
     def played(self, argv: tuple[str, ...]) -> int:
         """Run the engine, play its output, and record the call; the launcher of an engine records nothing."""
         code = self.run(argv, self._answer)
-        if self.heard is None:
+        if self.received is None:
             return code
         if self.kind == "turn":
-            self.heard.over.wait(STDIN_GRACE)
+            self.received.over.wait(STDIN_GRACE)
         self.record.end(self._printed_handle(), code, bytes(self.printed))
         if self.faults.release == "after":
             _upgrade(self.plan)
@@ -168,12 +170,12 @@ class _Call(EngineProcess):
 
     def stdin(self) -> BinaryIO:
         """Return standard input, which is recorded."""
-        self.heard = Heard(self.record)
+        self.received = RecordedStdin(self.record)
         if self.faults.waits_for_stdin:
-            self.heard.over.wait()
+            self.received.over.wait()
         if self.faults.release == "during":
             self.write("stderr", UPDATED.format(version=_upgrade(self.plan)).encode())
-        return io.BufferedReader(self.heard)
+        return io.BufferedReader(self.received)
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Write to a stream of the process, and record what is printed."""

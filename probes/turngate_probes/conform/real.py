@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from turngate import EngineContract
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.model import spoken
-from turngate_probes.conform.plan import Plan
+from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.faults import Faults, changed, for_turn
-from turngate_probes.stub_model import Hang, Refuse, Reply, Rule, Text
+from turngate_probes.stub_model import Hang, Refuse, Reply, StubRule, Text
 
 _BY_MODEL = {"turn", "backend", "hang", "says"}
 
@@ -26,7 +26,7 @@ def obstacle(scenario: Scenario) -> str | None:
 
 
 @contextmanager
-def staged(plan: Plan, contract: EngineContract, executable: Path) -> Iterator[Plan]:
+def staged(plan: ConformPlan, contract: EngineContract, executable: Path) -> Iterator[ConformPlan]:
     """Yield the plan with the real CLI and its environment, while its model backend serves."""
     with sandbox(contract.hermetic, Path(plan.folder), "sandbox", keep=True) as box:
         box.backend.script(*rules(plan, contract))
@@ -38,13 +38,13 @@ def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in ("PATH", "PWD")}
 
 
-def rules(plan: Plan, contract: EngineContract) -> Iterator[Rule]:
+def rules(plan: ConformPlan, contract: EngineContract) -> Iterator[StubRule]:
     """Return what the model says: the last turn first, since its requests contain those before it."""
     for turn in range(plan.turns, 0, -1):
         faults = for_turn(plan.plays, turn)
         for talk in plan.conversations:
             text = spoken(talk, turn, plan.turns, faults, contract.handle.nonexistent_id)
-            yield Rule(_reply(faults, text), contains=talk.prompts[0], also_contains=talk.prompts[turn - 1])
+            yield StubRule(_reply(faults, text), contains=talk.prompts[0], also_contains=talk.prompts[turn - 1])
 
 
 def _reply(faults: Faults, text: str) -> Reply:

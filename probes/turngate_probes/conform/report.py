@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from turngate.contract.clauses import Severity
 from turngate.contract.verdict import Count, Seconds, Text
 from turngate.contract.versions import Range
-from turngate_probes.conform.calls import Call
+from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.report.baseline import ExpectedBreach, read
 
@@ -19,7 +19,7 @@ MAX_ARGUMENT = 200
 INTERRUPTED = 130
 
 
-class Result(StrEnum):
+class ScenarioResult(StrEnum):
     """The result of a scenario.
 
     pass: The orchestrator did what it must. fail: It broke a rule. excused: It broke only rules that the baseline
@@ -78,7 +78,7 @@ class ScenarioRow(Struct, frozen=True, forbid_unknown_fields=True):
     engine: Text
     version: Text
     scenario: Text
-    result: Result
+    result: ScenarioResult
     detail: str
     seconds: Seconds
     exit_codes: tuple[int | None, ...]
@@ -113,7 +113,7 @@ class ConformReport(
     results: tuple[ScenarioRow, ...]
 
 
-def call_row(call: Call) -> CallRow:
+def call_row(call: EngineCall) -> CallRow:
     """Return what a report shows of a call."""
     started = call.started
     cut = tuple(word if len(word) <= MAX_ARGUMENT else f"{word[:MAX_ARGUMENT]}…" for word in started.argv)
@@ -134,11 +134,13 @@ def call_row(call: Call) -> CallRow:
 def verdict(rows: Iterable[ScenarioRow]) -> Conformance:
     """Return the worst verdict that the results allow."""
     listed = list(rows)
-    failed = [breach for row in listed if row.result is Result.FAIL for breach in row.breaches]
+    failed = [breach for row in listed if row.result is ScenarioResult.FAIL for breach in row.breaches]
     broken = {breach.severity for breach in failed if breach.excused is None}
     if Severity.BREAKING in broken:
         return Conformance.BROKEN
-    if any(row.result is Result.UNANSWERED for row in listed) or all(row.result is Result.SKIPPED for row in listed):
+    if any(row.result is ScenarioResult.UNANSWERED for row in listed) or all(
+        row.result is ScenarioResult.SKIPPED for row in listed
+    ):
         return Conformance.UNANSWERED
     return Conformance.DEGRADED if broken else Conformance.CONFORMS
 

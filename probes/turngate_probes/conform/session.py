@@ -23,17 +23,17 @@ from turngate import EngineContract, ProcessRequest, Stop
 from turngate.process import run
 from turngate.process import run as run_process
 from turngate_probes.conform import executable
-from turngate_probes.conform.calls import Call, calls
+from turngate_probes.conform.calls import EngineCall, calls
 from turngate_probes.conform.catalogue import Scenario, in_process, obstacle
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls, last_words
-from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.real import staged
 from turngate_probes.conform.report import (
     BreachRow,
     ConformReport,
     Mode,
-    Result,
+    ScenarioResult,
     ScenarioRow,
     call_row,
     excuses,
@@ -70,13 +70,18 @@ def play(
     workspace.mkdir(parents=True)
     home.mkdir()
     talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
-    plan = Plan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
+    plan = ConformPlan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
     with staged(plan, contract, real) if real else nullcontext(plan) as complete:
         return _played(scenario, complete, command, workspace, stop, environ)
 
 
 def _played(
-    scenario: Scenario, plan: Plan, command: tuple[str, ...], workspace: Path, stop: Stop, environ: Mapping[str, str]
+    scenario: Scenario,
+    plan: ConformPlan,
+    command: tuple[str, ...],
+    workspace: Path,
+    stop: Stop,
+    environ: Mapping[str, str],
 ) -> Evidence:
     """Run COMMAND for each conversation of a plan."""
     folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
@@ -148,8 +153,8 @@ TOO_LONG = (
 )
 
 
-class Session(Struct, frozen=True):
-    """What to run, and how: `told` gets each result when it is known."""
+class ConformSession(Struct, frozen=True):
+    """What to run, and how: `reported` gets each result when it is known."""
 
     command: tuple[str, ...]
     contracts: tuple[EngineContract, ...]
@@ -165,7 +170,7 @@ class Session(Struct, frozen=True):
         """Whether the engines are real; `real` has their executables."""
         return "real" if self.real else "simulated"
 
-    def run(self, interrupt: Interrupt, told: Callable[[ScenarioRow], None]) -> ConformReport:
+    def run(self, interrupt: Interrupt, reported: Callable[[ScenarioRow], None]) -> ConformReport:
         """Run everything; an interrupt ends what runs, and the rest is left out."""
         started, began = datetime.now(UTC), time.monotonic()
         asked = [(contract, scenario) for contract in self.contracts for scenario in self.scenarios]
@@ -178,7 +183,7 @@ class Session(Struct, frozen=True):
                 row = self._row(*pair, interrupt, used)
             except CaseStoppedError:
                 return None
-            told(row)
+            reported(row)
             return row
 
         with ThreadPoolExecutor(self.jobs) as pool:
@@ -198,18 +203,18 @@ class Session(Struct, frozen=True):
         version = contract.version or ""
         real = self.real.get(contract.engine)
         if why := obstacle(scenario, contract) or (real and real_obstacle(scenario)):
-            return ScenarioRow(contract.engine, version, scenario.id, Result.SKIPPED, why, 0.0, (), (), ())
+            return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()
-        with interrupt.covering() as stop:
-            seen = play(scenario, contract, self.command, folder / "1", stop, real=real)
-            if _too_soon(seen):
+        with interrupt.scope() as stop:
+            evidence = play(scenario, contract, self.command, folder / "1", stop, real=real)
+            if _too_soon(evidence):
                 patient = replace(scenario, deadline=scenario.deadline * PATIENCE)
-                seen = play(patient, contract, self.command, folder / "2", stop, real=real)
+                evidence = play(patient, contract, self.command, folder / "2", stop, real=real)
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
-        missing = _unanswered(seen, contract)
-        listed = [] if missing else breaches(seen)
+        missing = _unanswered(evidence, contract)
+        listed = [] if missing else breaches(evidence)
         rows = [self._breach(contract, scenario, breach, used) for breach in listed]
         result, detail = missing or (_result(rows), "")
         return ScenarioRow(
@@ -219,9 +224,9 @@ class Session(Struct, frozen=True):
             result,
             detail,
             time.monotonic() - began,
-            tuple(ran.exit_code for ran in seen.ran),
+            tuple(ran.exit_code for ran in evidence.ran),
             tuple(rows),
-            tuple(map(call_row, seen.calls)),
+            tuple(map(call_row, evidence.calls)),
         )
 
     def _breach(
@@ -262,36 +267,38 @@ def report(
     )
 
 
-def _unanswered(seen: Evidence, contract: EngineContract) -> tuple[Result, str] | None:
+def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
     """Return why a run says nothing about its scenario; None: it says something."""
-    turns = [call for call in seen.calls if call.started.kind != "query"]
+    turns = [call for call in evidence.calls if call.started.kind != "query"]
     if not turns:
-        said = TOO_LONG if len(seen.ran[0].conversation.prompts[0]) > MAX_VARIABLE else NO_CALL
-        failed = next((f" ({last_words(ran)})" for ran in seen.ran if ran.exit_code), "")
-        return Result.UNANSWERED, said.format(variable=variable_of(contract.engine)) + failed
+        said = TOO_LONG if len(evidence.ran[0].conversation.prompts[0]) > MAX_VARIABLE else NO_CALL
+        failed = next((f" ({last_words(ran)})" for ran in evidence.ran if ran.exit_code), "")
+        return ScenarioResult.UNANSWERED, said.format(variable=variable_of(contract.engine)) + failed
     good = all(call.ended and not call.ended.exit_code for call in turns)
-    wanted = "third_turn" in seen.scenario.needs and seen.scenario.expect == "success"
+    wanted = "third_turn" in evidence.scenario.needs and evidence.scenario.expect == "success"
     if wanted and good and len(turns) == LAST - 1:
-        return Result.SKIPPED, NO_THIRD_TURN
-    if any(call.started.kind == "process" for call in turns) and not in_process(seen.scenario):
-        return Result.SKIPPED, ONE_PROCESS
+        return ScenarioResult.SKIPPED, NO_THIRD_TURN
+    if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario):
+        return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
 
 
-def _too_soon(seen: Evidence) -> bool:
+def _too_soon(evidence: Evidence) -> bool:
     """Whether a slow machine used up the deadline before the turn that misbehaves."""
-    wanted = min((play.turn or 1 for play in seen.scenario.plays), default=1)
-    turns = sum(call.started.kind != "query" for call in seen.calls)
+    wanted = min((play.turn or 1 for play in evidence.scenario.plays), default=1)
+    turns = sum(call.started.kind != "query" for call in evidence.calls)
     # a process for several turns is one call
-    reached = any(ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in seen.ran for call in seen.calls)
-    return turns < wanted and not reached and any(ran.seconds >= seen.scenario.deadline for ran in seen.ran)
+    reached = any(
+        ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
+    )
+    return turns < wanted and not reached and any(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
 
 
-def _result(rows: Iterable[BreachRow]) -> Result:
+def _result(rows: Iterable[BreachRow]) -> ScenarioResult:
     reasons = [row.excused for row in rows]
     if None in reasons:
-        return Result.FAIL
-    return Result.EXCUSED if reasons else Result.PASS
+        return ScenarioResult.FAIL
+    return ScenarioResult.EXCUSED if reasons else ScenarioResult.PASS
 
 
 DAYS = 7 * 86_400.0
@@ -309,32 +316,32 @@ def observed(
 ) -> ConformReport:
     """Run COMMAND in this directory and environment, its output passed on; MachineError if it can't be started."""
     started, began = datetime.now(UTC), time.monotonic()
-    plans = [Plan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
+    plans = [ConformPlan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
     paths = {plan.engine: executable.install(plan) for plan in plans}
     bins = os.pathsep.join(str(path.parent) for path in paths.values())
     env = dict(os.environ) | {"PATH": f"{bins}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     env |= {variable_of(engine): str(path) for engine, path in paths.items()}
-    with interrupt.covering() as stop:
+    with interrupt.scope() as stop:
         request = ProcessRequest(command, Path.cwd(), env, timeout=DAYS, max_output=0)
         outcome = run(request, stop=stop, on_output=_passed_on)
     rows = []
     for contract, plan in zip(contracts, plans, strict=True):
-        seen = Evidence(_ANY, "", (), calls(Path(plan.folder)), interactive=interactive)
-        broken = in_calls(seen)
+        evidence = Evidence(_ANY, "", (), calls(Path(plan.folder)), interactive=interactive)
+        broken = in_calls(evidence)
         left = {left.pid: " ".join(left.argv) for left in outcome.leftovers}
-        for call in seen.calls:
+        for call in evidence.calls:
             if call.started.pid in left:
                 detail = f"still running: {left[call.started.pid]}"
                 broken.append(Breach("orchestrator.leaves-nothing-running", detail, call.number))
-        rows.append(_row(contract, seen.calls, broken, outcome.exit_code, time.monotonic() - began))
+        rows.append(_row(contract, evidence.calls, broken, outcome.exit_code, time.monotonic() - began))
     return report(command, "observed", rows, started, began, (), interrupt, strict=strict)
 
 
 def _row(
-    contract: EngineContract, made: tuple[Call, ...], broken: list[Breach], code: int | None, seconds: float
+    contract: EngineContract, made: tuple[EngineCall, ...], broken: list[Breach], code: int | None, seconds: float
 ) -> ScenarioRow:
     missing = "" if made else NO_CALL.format(variable=variable_of(contract.engine))
-    result = Result.UNANSWERED if missing else Result.FAIL if broken else Result.PASS
+    result = ScenarioResult.UNANSWERED if missing else ScenarioResult.FAIL if broken else ScenarioResult.PASS
     return ScenarioRow(
         contract.engine,
         contract.version or "",

@@ -13,11 +13,11 @@ from turngate_probes.conform.report import (
     CallRow,
     Conformance,
     ConformReport,
-    Result,
+    ScenarioResult,
     ScenarioRow,
     verdict,
 )
-from turngate_probes.report.publish import Output
+from turngate_probes.report.publish import Printer
 from turngate_probes.report.text import Detail, Line, print_line
 from turngate_probes.report.view import (
     Block,
@@ -46,18 +46,22 @@ MEANINGS = {
     130: "interrupted, so the results are incomplete",
 }
 MARKS = {
-    Result.PASS: Mark("pass", "pass", "pass", "the orchestrator did what it must"),
-    Result.FAIL: Mark("fail", "fail", "fail", "it broke a rule"),
-    Result.EXCUSED: Mark("excused", "excused", "excused", "it broke only rules that the baseline expects"),
-    Result.UNANSWERED: Mark("unanswered", "not_run", "unanswered", "it never started the engine, so nothing is proved"),
-    Result.SKIPPED: Mark("skipped", "unsupported", "skipped", "this engine or this driver can't play the scenario"),
+    ScenarioResult.PASS: Mark("pass", "pass", "pass", "the orchestrator did what it must"),
+    ScenarioResult.FAIL: Mark("fail", "fail", "fail", "it broke a rule"),
+    ScenarioResult.EXCUSED: Mark("excused", "excused", "excused", "it broke only rules that the baseline expects"),
+    ScenarioResult.UNANSWERED: Mark(
+        "unanswered", "not_run", "unanswered", "it never started the engine, so nothing is proved"
+    ),
+    ScenarioResult.SKIPPED: Mark(
+        "skipped", "unsupported", "skipped", "this engine or this driver can't play the scenario"
+    ),
 }
-JUDGEMENTS: dict[Result, Judgement] = {
-    Result.PASS: "passed",
-    Result.FAIL: "failed",
-    Result.EXCUSED: "noted",
-    Result.UNANSWERED: "open",
-    Result.SKIPPED: "skipped",
+JUDGEMENTS: dict[ScenarioResult, Judgement] = {
+    ScenarioResult.PASS: "passed",
+    ScenarioResult.FAIL: "failed",
+    ScenarioResult.EXCUSED: "noted",
+    ScenarioResult.UNANSWERED: "open",
+    ScenarioResult.SKIPPED: "skipped",
 }
 SIGNS: dict[Conformance, Sign] = {
     Conformance.CONFORMS: "pass",
@@ -71,8 +75,13 @@ EXPECTED = {
     "either": "the driver may succeed or fail",
 }
 OBSERVED = "The command ran once, as it is, so only the rules that hold for every call count."
-_STYLES = {Result.PASS: "green", Result.FAIL: "red", Result.UNANSWERED: "yellow", Result.EXCUSED: "yellow"}
-_QUIET = (Result.PASS, Result.SKIPPED)
+_STYLES = {
+    ScenarioResult.PASS: "green",
+    ScenarioResult.FAIL: "red",
+    ScenarioResult.UNANSWERED: "yellow",
+    ScenarioResult.EXCUSED: "yellow",
+}
+_QUIET = (ScenarioResult.PASS, ScenarioResult.SKIPPED)
 
 
 def row_lines(row: ScenarioRow) -> Iterator[Line]:
@@ -80,7 +89,7 @@ def row_lines(row: ScenarioRow) -> Iterator[Line]:
     line = Text.assemble(
         (f"{row.result:<10}", _STYLES.get(row.result, "")),
         f" {row.subject}  {row.scenario}",
-        f"  {duration(row.seconds)}" if row.result is not Result.SKIPPED else "",
+        f"  {duration(row.seconds)}" if row.result is not ScenarioResult.SKIPPED else "",
     )
     if row.detail:
         line.append(f"  {visible(row.detail)}")
@@ -98,7 +107,7 @@ def _reason(breach: BreachRow) -> str:
 class Progress:
     """Prints each result, with its number among all of them."""
 
-    def __init__(self, output: Output, total: int) -> None:
+    def __init__(self, output: Printer, total: int) -> None:
         self._output, self._total, self._done, self._lock = output, total, 0, Lock()
 
     def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
@@ -138,7 +147,8 @@ def view(report: ConformReport) -> View:
         meaning=MEANINGS[report.exit_code],
         meta=(f"{report.mode} engines", duration(report.seconds), visible(f"turngate {report.turngate}")),
         counts=tuple(
-            Count(result, sum(row.result is result for row in report.results), MARKS[result].sign) for result in Result
+            Count(result, sum(row.result is result for row in report.results), MARKS[result].sign)
+            for result in ScenarioResult
         ),
         remarks=tuple(_remarks(report)),
         suites=tuple(_suite(report, name, rows) for name, rows in by_engine.items()),
@@ -155,7 +165,7 @@ def _remarks(report: ConformReport) -> Iterator[Remark]:
     broken.sort(key=lambda pair: order.index(pair[1].rule))
     yield from (_remark(row, breach, "error") for row, breach in broken if breach.severity is Severity.BREAKING)
     for row in report.results:
-        if row.result is Result.UNANSWERED:
+        if row.result is ScenarioResult.UNANSWERED:
             yield Remark(row.subject, "error", row.scenario, f"unanswered: {row.detail}")
     yield from (_remark(row, breach, "warning") for row, breach in broken if breach.severity is not Severity.BREAKING)
     for entry in report.stale:
@@ -174,18 +184,20 @@ def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Sui
 
 
 def _case(row: ScenarioRow) -> JudgedCase:
-    told = [f"{breach.rule}: {breach.detail}" for breach in row.breaches]
+    reported = [f"{breach.rule}: {breach.detail}" for breach in row.breaches]
     judgement = JUDGEMENTS[row.result]
-    if row.result is Result.FAIL:
+    if row.result is ScenarioResult.FAIL:
         first, scenario = row.breaches[0], scenarios().get(row.scenario)
-        lines = [scenario.sentence, *told] if scenario else told
+        lines = [scenario.sentence, *reported] if scenario else reported
         return JudgedCase(row.scenario, judgement, first.detail, first.rule, hint=tuple(lines))
-    return JudgedCase(row.scenario, judgement, row.detail or "; ".join(told), row.result)
+    return JudgedCase(row.scenario, judgement, row.detail or "; ".join(reported), row.result)
 
 
 def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:
     first, found = rows[0], verdict(rows)
-    counts = ", ".join(f"{count} {result}" for result in Result if (count := sum(row.result is result for row in rows)))
+    counts = ", ".join(
+        f"{count} {result}" for result in ScenarioResult if (count := sum(row.result is result for row in rows))
+    )
     facts = Fact("scenarios", (counts,)), Fact("time", (duration(sum(row.seconds for row in rows)),))
     return Column(number, first.engine, first.version, found, found, SIGNS[found], facts)
 
@@ -215,11 +227,11 @@ def _row(number: int, name: str, columns: Iterable[Sequence[ScenarioRow]]) -> Ro
 
 
 def _cell(row: ScenarioRow, scenario: Scenario | None) -> Cell:
-    told = "; ".join(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
+    reported = "; ".join(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
     codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
     return Cell(
         MARKS[row.result],
-        row.detail or told,
+        row.detail or reported,
         EXPECTED[scenario.expect] if scenario else "",
         evidence=(Block("command", f"exit code {codes}"), *map(_breach, row.breaches), *map(_call, row.calls)),
     )

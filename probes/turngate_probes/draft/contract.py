@@ -82,7 +82,7 @@ def draft(engine: Engine, trial: Trial) -> str:
     return "\n".join((_prose(HEADER), *(writing.written(name, value) for name, value in sections)))
 
 
-def told(trial: Trial) -> Iterator[str]:
+def reported(trial: Trial) -> Iterator[str]:
     """Return what a trial showed, a line each."""
     if trial.version:
         yield f"version: {trial.version.text.strip()}, from {' '.join(trial.version.argv)} on {trial.version.stream}"
@@ -227,7 +227,7 @@ class _Draft(Struct, frozen=True):
     def _output(self) -> Iterator[tuple[str, Any]]:
         outputs = self._outputs()
         turns = "a turn" if len(outputs) == 1 else f"{len(outputs)} turns"
-        seen, unseen = self._observed(f"{turns} against the stub model"), {"unverified": True}
+        observed, unseen = self._observed(f"{turns} against the stub model"), {"unverified": True}
         framings = {output.framing for output in outputs}
         stdout: dict[str, Any] = {"framing": framings.pop() if len(framings) == 1 else GAP}
         if noise := [line for output in outputs for line in output.noise]:
@@ -235,7 +235,7 @@ class _Draft(Struct, frozen=True):
             self.notes["streams.stdout.noise"] = ["It printed:", *_quoted(noise)]
         yield (
             "streams",
-            {"stdout": stdout, "stderr": {"framing": "text"}, **(unseen if GAP in stdout.values() else seen)},
+            {"stdout": stdout, "stderr": {"framing": "text"}, **(unseen if GAP in stdout.values() else observed)},
         )
         fields = reading.kind_fields(outputs)
         kind = fields[0] if len(fields) == 1 else None
@@ -246,9 +246,9 @@ class _Draft(Struct, frozen=True):
         yield "handle", self._handle(kind)
         end, lasts = reading.end(outputs, kind), [str(output.records[-1]) for output in outputs if output.records]
         self.notes["end.match"] = ["The last records were:", *_quoted(lasts)] if lasts else []
-        yield "end", {"stream": "stdout", **(_match(end) | seen if end else {"match": GAP, **unseen})}
+        yield "end", {"stream": "stdout", **(_match(end) | observed if end else {"match": GAP, **unseen})}
         final = self._final(outputs, kind)
-        yield "final", {"stream": "stdout", **final, **(unseen if GAP in final.values() else seen)}
+        yield "final", {"stream": "stdout", **final, **(unseen if GAP in final.values() else observed)}
 
     def _final(self, outputs: Sequence[OutputReading], kind: str | None) -> dict[str, Any]:
         if all(output.framing == "text" for output in outputs):
@@ -256,8 +256,8 @@ class _Draft(Struct, frozen=True):
             return {} if printed == {REPLY} else {"match": GAP, "field": GAP}
         places = reading.text_places(outputs, REPLY, kind)
         if len(places) != 1:
-            told = ["The model's whole answer is in:", *_quoted(map(_described, places))]
-            self.notes["final.match"] = told if places else ["No value was the model's whole answer."]
+            reported = ["The model's whole answer is in:", *_quoted(map(_described, places))]
+            self.notes["final.match"] = reported if places else ["No value was the model's whole answer."]
             return {"match": GAP, "field": GAP}
         return {**_match(places[0]), "field": places[0].path}
 
@@ -270,8 +270,8 @@ class _Draft(Struct, frozen=True):
             both = [(first.output, trial.session), (trial.good[-1].output, trial.session)]
             found = [(trial.session, place) for place in reading.id_places(both, kind)] or found
         shown = [f"{_described(place)}: {value}" for value, place in found]
-        told = ["It may be in:", *_quoted(shown)] if shown else ["It printed no value that looks like an id."]
-        self.notes["handle.field"] = told
+        reported = ["It may be in:", *_quoted(shown)] if shown else ["It printed no value that looks like an id."]
+        self.notes["handle.field"] = reported
         if not trial.session or len(found) != 1:
             return {
                 **basis,
@@ -283,9 +283,9 @@ class _Draft(Struct, frozen=True):
         ((_, place),) = found
         others = [value_at(record, place.path) for turn in trial.good for record in turn.output.records]
         printed = list(dict.fromkeys([trial.session, *(value for value in others if isinstance(value, str))]))
-        seen = self._observed("a resume with it sends the model the prompt of the first turn")
+        observed = self._observed("a resume with it sends the model the prompt of the first turn")
         where = {"record": place.record, **_match(place), "field": place.path}
-        return {**basis, **where, **self._shape(printed), **seen}
+        return {**basis, **where, **self._shape(printed), **observed}
 
     def _shape(self, ids: Sequence[str]) -> dict[str, str]:
         if ids and all(re.fullmatch(UUID, value) for value in ids):
@@ -307,9 +307,9 @@ class _Draft(Struct, frozen=True):
             self.remarks.append("hermetic.egress")
             self.notes["hermetic.egress"] = _quoted(trial.hosts)
         files = [{"path": file.path, "content": file.content} for file in hermetic.files]
-        seen = self._observed("a turn with these asks the stub model") if reached else {"unverified": True}
+        observed = self._observed("a turn with these asks the stub model") if reached else {"unverified": True}
         env = dict(hermetic.env) if reached else GAP
-        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **seen}
+        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **observed}
         yield "sticky", {"transport": "none", "unverified": True}
 
 

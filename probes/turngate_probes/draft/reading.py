@@ -64,11 +64,11 @@ def kinds(outputs: Sequence[OutputReading], field: str | None) -> list[str]:
 
 def id_values(output: OutputReading) -> list[str]:
     """Return the values that look like ids, those in most records first."""
-    seen = Counter[str]()
+    observed = Counter[str]()
     for record in output.records:
-        seen.update({value for _, value in leaves(record) if _ID.fullmatch(value) and not _NO_ID.fullmatch(value)})
+        observed.update({value for _, value in leaves(record) if _ID.fullmatch(value) and not _NO_ID.fullmatch(value)})
     order = list(dict.fromkeys(value for record in output.records for _, value in leaves(record)))
-    return sorted(seen, key=lambda value: (-seen[value], order.index(value)))
+    return sorted(observed, key=lambda value: (-observed[value], order.index(value)))
 
 
 def id_places(turns: Sequence[tuple[OutputReading, str]], field: str | None) -> list[Place]:

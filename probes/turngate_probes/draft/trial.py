@@ -18,7 +18,7 @@ from turngate_probes.clauses.prompt import arrived
 from turngate_probes.draft.reading import OutputReading, id_values, read
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import NONCE, Exchange, Rule, Text, new_nonce
+from turngate_probes.stub_model import NONCE, Exchange, StubRule, Text, new_nonce
 
 TIMEOUT = 90.0
 MOST_CANDIDATES = 4
@@ -248,7 +248,7 @@ def _turn(
     tokens = tuple(token.replace("{text}", prompt) for token in channel.tokens)
     slots = {"{options}": (), "{prompt}": tokens}
     argv = tuple(word for token in template for word in slots.get(token, (token.replace("{handle}", session),)))
-    box.backend.script(Rule(Text(REPLY)))
+    box.backend.script(StubRule(Text(REPLY)))
     before = len(box.backend.exchanges())
     done = _run(command, box, interrupt, argv, prompt.encode() if channel.via == "stdin" else Stdin.CLOSED)
     return TrialTurn(argv, channel, prompt, done, read(done.stdout), box.backend.exchanges()[before:], session)
@@ -262,5 +262,5 @@ def _run(
     stdin: bytes | Stdin = Stdin.CLOSED,
 ) -> ProcessOutcome:
     env = box.env(command.hermetic, box.work)
-    with interrupt.covering() as stop:
+    with interrupt.scope() as stop:
         return run(ProcessRequest((str(command.executable), *argv), box.work, env, stdin, TIMEOUT), stop=stop)

@@ -105,19 +105,19 @@ class Collecting:
         return answers
 
     def _crossed(self, old: Target, new: Target) -> ProbeReport:
-        def told(event: Event) -> None:
+        def reported(event: Event) -> None:
             # a separate part, because both releases were reported as ended
             named = not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned)
             self._tell(structs.replace(event, release=f"{old} and {new} in a shared HOME") if named else event)
 
         with ExitStack() as stack:
-            with self.interrupt.covering() as stop:
+            with self.interrupt.scope() as stop:
                 source = ReleaseSource(self._registry)
                 held = (source.held(target, lambda _: None, stop) for target in (old, new))
                 before, after = map(stack.enter_context, held)
             clauses, more = self.question.crossed, (cross_resume(before),)
             settings = replace(self.question.settings.probe, level="gate", clauses=clauses, more=more)
-            return self._journalled("crossing", settings, after, told).report
+            return self._journalled("crossing", settings, after, reported).report
 
     def _tell(self, event: Event) -> None:
         """Pass on an event, except a matrix's plan, which is only a part of the gate."""
@@ -156,7 +156,7 @@ def located(
     default = default_registry(engine)
     if default and pinned and versions == {pinned} and name in (None, default.name):
         return targets, replace(default, versions=(pinned,), integrity={pinned: default.promised(pinned) or ""})
-    with interrupt.covering() as stop:
+    with interrupt.scope() as stop:
         registry = published(engine, name, stop)
         newest = chosen(LATEST, registry.versions)[0] if LATEST in versions else None
         targets = tuple(replace(t, version=newest) if t.version == LATEST else t for t in targets)

@@ -164,7 +164,7 @@ def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
 
 def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
     """List deviations that are declared for only one release; the clause's result may be the same in both."""
-    before, after = ({(d.clause, d.symptom): d.compensation for d in side.deviations} for side in (was, now))
+    before, after = ({(d.clause, d.symptom): d.action for d in side.deviations} for side in (was, now))
     for clause, symptom in sorted(before.keys() ^ after.keys()):
         if (clause, symptom) in after:
             action = after[clause, symptom]
@@ -314,13 +314,13 @@ def _call(mode: str, was: ToolCallResult | None, now: ToolCallResult | None) -> 
     if now is None:
         return
     impact, before, after = of_call(mode, now.outcome), was.outcome if was else None, now.outcome
-    told = now.told or "no result was reported to the model"
+    reported = now.reported or "no result was reported to the model"
     if impact is Impact.BREAKING:
         as_before = before == after
-        detail = f"a tool call in mode {mode} runs without approval{', as before' if as_before else ''}: {told}"
+        detail = f"a tool call in mode {mode} runs without approval{', as before' if as_before else ''}: {reported}"
         yield Difference("call", mode, before, after, Impact.DEGRADED if as_before else impact, detail, UNASKED)
     elif was and before != after:
-        yield Difference("call", mode, before, after, impact, f"a tool call in mode {mode}: {told}", TOOL_CLAUSE)
+        yield Difference("call", mode, before, after, impact, f"a tool call in mode {mode}: {reported}", TOOL_CLAUSE)
     if was and before == after and was.exit_code != now.exit_code:
         old, new = ("none" if call.exit_code is None else str(call.exit_code) for call in (was, now))
         detail = f"the turn ends with another exit code, although the call is still {after}"

@@ -38,6 +38,7 @@ from turngate_probes.report.structs import (
     Entry,
     Excuse,
     ExitCode,
+    GateDecision,
     GatedRelease,
     GateOutcome,
     GateReason,
@@ -45,7 +46,6 @@ from turngate_probes.report.structs import (
     Impact,
     ProbeReport,
     ReleaseReport,
-    Ruling,
     known_caveats,
 )
 
@@ -91,7 +91,7 @@ def rule(
     *,
     fail_on: FailOn = FailOn.BROKEN,
     interrupted: bool = False,
-) -> tuple[Ruling, tuple[Entry, ...]]:
+) -> tuple[GateDecision, tuple[Entry, ...]]:
     """Judge the newer release by `fail_on` and the baseline; also return what the baseline's entries do."""
     results = Results(new)
     against = list(_against(new, list(differences), fail_on))
@@ -115,12 +115,12 @@ def rule(
         reasons = [GateReason("interrupted", "interrupted", text)]
     if unexplained := [*bugs(old), *bugs(new)]:
         outcome, reasons = GateOutcome.CRASHED, [GateReason("crashed", n, f"{n}: {BUG}") for n in unexplained]
-    return Ruling(outcome, tuple(dict.fromkeys(reasons)), excused), entries
+    return GateDecision(outcome, tuple(dict.fromkeys(reasons)), excused), entries
 
 
-def sentences(ruling: Ruling) -> tuple[str, ...]:
+def sentences(decision: GateDecision) -> tuple[str, ...]:
     """Return the reasons without duplicates."""
-    return tuple(dict.fromkeys(reason.text for reason in ruling.reasons))
+    return tuple(dict.fromkeys(reason.text for reason in decision.reasons))
 
 
 def _result(name: str, results: Results, new: ReleaseReport) -> Result:
@@ -272,7 +272,7 @@ def gate_report(
 ) -> GateReport:
     """Compare and judge the collected results; `expected` are the entries of the baseline at `baseline`."""
     old, new = _named(collected.old.release, _with_crossing(collected.new.release, collected.crossing))
-    was, now = (load.covering(release.engine, release.version) for release in (old, new))
+    was, now = (load.find_contract(release.engine, release.version) for release in (old, new))
     compared = unasked(new)
     if was and now and not old.failed and not new.failed:
         before = Side(old, surface(collected.old.events, collected.old.release.release))
@@ -280,7 +280,7 @@ def gate_report(
         compared = [*differences(before, after, was), *claim_differences(was, now)]
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     fail_on, expected = collected.new.report.fail_on, within(expected, new.version)
-    ruling, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)
+    decision, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
     required = actions(old, new, compared)
     return GateReport(
@@ -289,12 +289,12 @@ def gate_report(
         engine=new.engine,
         old=_gated(old),
         new=_gated(new),
-        outcome=ruling.outcome,
-        exit_code=CODES[ruling.outcome],
-        reasons=sentences(ruling),
+        outcome=decision.outcome,
+        exit_code=CODES[decision.outcome],
+        reasons=sentences(decision),
         actions=required,
-        changes_required=_changes_required(ruling, required, probe.clauses),
-        ruling=ruling,
+        changes_required=_changes_required(decision, required, probe.clauses),
+        decision=decision,
         counts=_counted(compared),
         differences=tuple(compared),
         baseline=Baseline(baseline, entries),
@@ -333,22 +333,22 @@ def _told_otherwise(report: GateReport) -> str | None:
     """Find contradictions to the probe, the differences and the entries of the baseline."""
     old, new = report.probe.releases
     interrupted = report.outcome is GateOutcome.INTERRUPTED
-    ruling, entries = rule(
+    decision, entries = rule(
         old, new, report.differences, report.baseline.entries, fail_on=report.probe.fail_on, interrupted=interrupted
     )
     required = actions(old, new, report.differences)
     following = replace(
         report,
-        outcome=ruling.outcome,
-        exit_code=CODES[ruling.outcome],
-        reasons=sentences(ruling),
-        ruling=ruling,
+        outcome=decision.outcome,
+        exit_code=CODES[decision.outcome],
+        reasons=sentences(decision),
+        decision=decision,
         baseline=replace(report.baseline, entries=entries),
         counts=_counted(report.differences),
         old=_gated(old),
         new=_gated(new),
         actions=required,
-        changes_required=_changes_required(ruling, required, report.clauses),
+        changes_required=_changes_required(decision, required, report.clauses),
     )
     wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
     return f"it contradicts its own data: {', '.join(wrong)}" if wrong else None
@@ -359,9 +359,9 @@ def _gated(release: ReleaseReport) -> GatedRelease:
     return GatedRelease(*(getattr(release, name) for name in GatedRelease.__struct_fields__))
 
 
-def _changes_required(ruling: Ruling, required: Sequence[Action], selected: Sequence[str]) -> bool | None:
+def _changes_required(decision: GateDecision, required: Sequence[Action], selected: Sequence[str]) -> bool | None:
     """Whether a green upgrade requires something that the older release doesn't; None if unknown."""
-    if ruling.outcome is not GateOutcome.PASS:
+    if decision.outcome is not GateOutcome.PASS:
         return None
     # clauses that were not selected may require changes
     return any(action.new for action in required) or (None if selected else False)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.build import unguarded
+from turngate.argv.build import without_guards
 from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
@@ -45,7 +45,7 @@ def unguard(contract: EngineContract, box: Sandbox) -> tuple[EngineContract, tup
     for canary in contract.canaries:
         box.place(canary.control.files)
         options |= dict.fromkeys((canary.options, *_single(canary.control.options)))
-    return unguarded(contract), tuple(box.fill(token) for group in options for token in group)
+    return without_guards(contract), tuple(box.fill(token) for group in options for token in group)
 
 
 def _is_accepted(contract: EngineContract, options: tuple[str, ...], workspace: Path) -> bool:

@@ -37,12 +37,12 @@ from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
+from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
 
 
-class MidTurn:
+class TurnInterruption:
     """Acts at the first request of a turn: signals the engine's process group as a terminal does, and starts a clock.
 
     `give_up` is called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the
@@ -258,7 +258,7 @@ class EngineDriver(Struct, frozen=True):
         """Run a plain command, such as `--help`."""
         command, work = (str(self.executable), *arguments), self.sandbox.work
         request = ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work), timeout=TURN_TIMEOUT)
-        with self.slot(), self.interrupt.covering() as stop:
+        with self.slot(), self.interrupt.scope() as stop:
             done = self._proven(run(request, stop=stop))
         streams = (done.stdout, done.stderr)
         page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
@@ -295,8 +295,8 @@ class EngineDriver(Struct, frozen=True):
         if ask.stdin_open and built.stdin is None:
             request = structs.replace(request, stdin=Stdin.OPEN)
         backend = self.sandbox.backend
-        called = (Rule(self.call_of(ask.tool), after_tool_result=False),) if ask.tool else ()
-        backend.script(*called, Rule(ask.reply))
+        called = (StubRule(self.call_of(ask.tool), after_tool_result=False),) if ask.tool else ()
+        backend.script(*called, StubRule(ask.reply))
         before = len(backend.exchanges())
         check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
         with check.watch if check else nullcontext():
@@ -383,12 +383,12 @@ class EngineDriver(Struct, frozen=True):
         startup = partial(self.startups.allowance, STARTUP_ALLOWANCE) if ask.hangs else None
         with (
             self.slot() as free_slot,
-            self.interrupt.covering() as stop,
-            MidTurn(ask.signal, patience, stop.set, startup) as mid_turn,
+            self.interrupt.scope() as stop,
+            TurnInterruption(ask.signal, patience, stop.set, startup) as mid_turn,
             self.startups.observing(mid_turn),
         ):
 
-            def heard(stream: str, chunk: bytes) -> bool:
+            def received(stream: str, chunk: bytes) -> bool:
                 # its reading is not used, because it still has secrets
                 reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
                 if reader.over:
@@ -415,7 +415,7 @@ class EngineDriver(Struct, frozen=True):
                 sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
             self._stop_when_offline(ask, stop)
             request = structs.replace(request, timeout=limit)
-            done = run(request, stop=stop, on_output=heard, on_start=started, slow_exit=self.startups.slowest)
+            done = run(request, stop=stop, on_output=received, on_start=started, slow_exit=self.startups.slowest)
         return self._proven(done)
 
     def _stop_when_offline(self, ask: Ask, stop: Stop) -> None:

@@ -92,8 +92,8 @@ class EngineWatch:
         for process in _senders(self._main, request.peer):
             with suppress(psutil.Error, OSError):
                 folder, work = process.cwd(), str(self._sandbox.work)
-                told = work.encode() in request.body and self._is_marked(process, work)
-                return None if told or self._is_marked(process) else folder
+                reported = work.encode() in request.body and self._is_marked(process, work)
+                return None if reported or self._is_marked(process) else folder
         return None
 
     def _is_marked(self, process: psutil.Process, path: str | None = None) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from turngate import ContractError, MachineError, RefusedError, Stop, UsageError
 from turngate.contract.clauses import Reason
-from turngate.process.signals import heard
+from turngate.process.signals import handling_signals
 
 
 class Obstacle(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Interrupt:
             raise InterruptedCaseError
 
     @contextmanager
-    def covering(self) -> Iterator[Stop]:
+    def scope(self) -> Iterator[Stop]:
         """Return a stop for one process, which the interrupt sets too; CaseStoppedError if already interrupted."""
         stop = Stop()
         with self._lock:
@@ -140,5 +140,5 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
         heard_before.append(number)
         interrupt()
 
-    with heard((signal.SIGINT, signal.SIGTERM), tell):
+    with handling_signals((signal.SIGINT, signal.SIGTERM), tell):
         yield

@@ -125,7 +125,7 @@ class CommandOutput(_Step, frozen=True):
         return PrintedText(self.exit_code, stdout, stderr)
 
 
-class Call(_Step, frozen=True):
+class ServerCall(_Step, frozen=True):
     """A request to the reference server and its answer (JSON values)."""
 
     method: str
@@ -146,12 +146,12 @@ class Call(_Step, frozen=True):
 
     def said(self) -> str:
         """Describe the answer: the status, and the code and detail of a problem."""
-        told = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
-        return f"{self.method} {self.path}: " + ": ".join([str(self.status), *told])
+        reported = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
+        return f"{self.method} {self.path}: " + ": ".join([str(self.status), *reported])
 
 
-Observation: TypeAlias = Turn | CommandOutput | Call
-_Item = TypeVar("_Item", Turn, CommandOutput, Call)
+Observation: TypeAlias = Turn | CommandOutput | ServerCall
+_Item = TypeVar("_Item", Turn, CommandOutput, ServerCall)
 
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
@@ -187,7 +187,7 @@ class Observations(Struct):
     contract: EngineContract
     turns: dict[str, Turn] = field(default_factory=dict)
     pages: dict[str, CommandOutput] = field(default_factory=dict)
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, ServerCall] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
     stopped: dict[str, Obstacle] = field(default_factory=dict)
     absent: Obstacle | None = None
@@ -204,7 +204,7 @@ class Observations(Struct):
         """Return a page by `case/step`; NotSeenError says why it is missing."""
         return self._named(self.pages, name)
 
-    def call(self, name: str) -> Call:
+    def call(self, name: str) -> ServerCall:
         """Return a call by `case/step`; NotSeenError says why it is missing."""
         return self._named(self.calls, name)
 
@@ -215,7 +215,7 @@ class Observations(Struct):
                 self.turns[item.name] = item
             case CommandOutput():
                 self.pages[item.name] = item
-            case Call():
+            case ServerCall():
                 self.calls[item.name] = item
 
     def ended(self, end: CaseEnd) -> None:

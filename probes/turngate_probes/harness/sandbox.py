@@ -17,7 +17,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.surroundings import SetupFile
 from turngate.files import locked
 from turngate.process.supplied_files import supplied_root
-from turngate_probes.harness.observations import Call, Observation, Turn
+from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.harness.stranger import Stranger
 from turngate_probes.stub_model import StubBackend
 
@@ -278,12 +278,12 @@ def _is_free(folder: Path) -> bool:
 
 def save_streams(item: Observation, root: Path) -> None:
     """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox, but no calls."""
-    if isinstance(item, Call):
+    if isinstance(item, ServerCall):
         return
     folder = root / "turns" / item.step
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"argv": item.argv, "exit_code": item.exit_code, "ended": item.ended.value}
-    (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    reported = {"argv": item.argv, "exit_code": item.exit_code, "ended": item.ended.value}
+    (folder / "command.json").write_text(json.dumps(reported, indent=2) + "\n", "utf-8")
     (folder / "stdout").write_bytes(item.stdout)
     (folder / "stderr").write_bytes(item.stderr)
     for i, request in enumerate(item.requests or () if isinstance(item, Turn) else ()):

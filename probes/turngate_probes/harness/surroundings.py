@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from turngate import EngineContract, Mode, RefusedError
-from turngate.argv.build import unguarded
+from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
 from turngate.contract.hermetic import Hermetic, ToolUse
 from turngate.contract.surroundings import Redirect, WideningSetting
@@ -187,7 +187,7 @@ def _offline(asked: Ask, contract: EngineContract, redirects: Sequence[Redirect]
 
 
 def _unguarded(driver: EngineDriver) -> EngineDriver:
-    return replace(driver, contract=unguarded(driver.contract))
+    return replace(driver, contract=without_guards(driver.contract))
 
 
 def _is_refused(driver: EngineDriver, mark: str) -> bool:

@@ -5,7 +5,7 @@
 
 from typing import Final, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turngate import Ended, EngineSessionHandle, Outcome
 from turngate.contract.clauses import Level, Reason
@@ -138,7 +138,7 @@ class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
     """An observed turn.
 
     `kinds` are those of its records, `paths` the key paths in them (None: not examined). `acted` says whether the tool
-    that the model asked for did its work, `told` what the engine reported to the model about it.
+    that the model asked for did its work, `reported` what the engine reported to the model about it.
     """
 
     cwd: str
@@ -150,7 +150,7 @@ class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
     leftovers: tuple[str, ...]
     request_count: int = 0
     acted: bool | None = None
-    told: str | None = None
+    reported: str | None = field(default=None, name="told")
     kinds: tuple[str, ...] | None = None
     paths: tuple[str, ...] | None = None
 

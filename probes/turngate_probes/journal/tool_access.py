@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from turngate.contract.verdict import Seconds
 from turngate.model import HUNG
@@ -32,7 +32,7 @@ class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
     outcome: CallOutcome
     exit_code: int | None
     seconds: Seconds
-    told: str | None
+    reported: str | None = field(name="told")
 
 
 class ModeToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ class ToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
         return ((mode, access) for mode in TURNS if (access := getattr(self, mode)))
 
 
-def told(requests: Iterable[Exchange]) -> str | None:
+def reported(requests: Iterable[Exchange]) -> str | None:
     """Return the engine's report to the model about the tool that it had asked for; None if there was none."""
     called = False
     for request in requests:
@@ -130,7 +130,9 @@ def _call(turn: TurnEvent | None) -> ToolCallResult | None:
         return None
     replies = (request.reply for request in turn.requests or ())
     tool = next((reply.partition(" ")[2] for reply in replies if reply.startswith("tool_call ")), None)
-    return ToolCallResult(tool, _outcome(turn), turn.exit_code, turn.seconds, turn.told) if tool is not None else None
+    return (
+        ToolCallResult(tool, _outcome(turn), turn.exit_code, turn.seconds, turn.reported) if tool is not None else None
+    )
 
 
 def _outcome(turn: TurnEvent) -> CallOutcome:
@@ -138,7 +140,7 @@ def _outcome(turn: TurnEvent) -> CallOutcome:
         return "executed"
     if turn.ended in HUNG:
         return "hangs"
-    if turn.told is not None:
+    if turn.reported is not None:
         return "denied"
     return "failed" if turn.exit_code != 0 else "dropped"
 

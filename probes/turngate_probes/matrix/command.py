@@ -27,7 +27,7 @@ from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, nearest, parse_shard
 from turngate_probes.releases.target import parse_target
 from turngate_probes.report.progress import live
-from turngate_probes.report.publish import Output, publish, write_json
+from turngate_probes.report.publish import Printer, publish, write_json
 from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import Detail, evidence_lines, print_line, style_of
@@ -207,7 +207,7 @@ def describe(engine: str, clause_id: str, search: Bisection, change: ResultChang
     )
 
 
-def print_bisection(output: Output, report: BisectReport) -> None:
+def print_bisection(output: Printer, report: BisectReport) -> None:
     """Print what a search found."""
     console = output.console
     print_line(console, 0, Text(visible(_headline(report))))
@@ -266,11 +266,11 @@ def choose(
     return registry.with_integrity(versions, stop), versions
 
 
-def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, output: Output) -> int:
+def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, output: Printer) -> int:
     """Probe what `spec` chooses and report on it; return the exit code."""
     part = parse_shard(shard)
     with adopting_orphans(), interruptible() as interrupt:
-        with interrupt.covering() as stop:
+        with interrupt.scope() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
             raise UsageError(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
@@ -285,7 +285,7 @@ def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
 
 
 def run_bisection(
-    engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, output: Output
+    engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, output: Printer
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
     with adopting_orphans(), interruptible() as interrupt, live(output.progress, interrupt) as listener:
@@ -296,9 +296,9 @@ def run_bisection(
                 raise InterruptedCaseError
             return answer_of(answers.releases[0], clause)
 
-        with interrupt.covering() as stop:
+        with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
-        covered = [version for version in chosen("all", registry.versions) if load.covering(engine, version)]
+        covered = [version for version in chosen("all", registry.versions) if load.find_contract(engine, version)]
         # the newest release, steps back, then halves
         listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
         search = Bisection(covered, ask)

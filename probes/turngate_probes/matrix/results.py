@@ -49,7 +49,7 @@ class Totals(Struct, frozen=True):
     memory_bytes: int
 
 
-class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
+class MatrixPlan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """An order as saved on disk: `files` has the stem of each release's journal, for all shards."""
 
     engine: str
@@ -67,7 +67,7 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     @classmethod
     def of(
         cls, registry: Registry, versions: Iterable[str], level: Level, clauses: tuple[str, ...], shard: tuple[int, int]
-    ) -> "Plan":
+    ) -> "MatrixPlan":
         """Plan releases of a registry, now and on this machine."""
         contract, turngate = load.contract(registry.engine), metadata.version("turngate")
         asked = [
@@ -126,7 +126,7 @@ def alone(folder: Path, engine: str) -> Iterator[None]:
         yield
 
 
-def plans(folder: Path) -> list[Plan]:
+def plans(folder: Path) -> list[MatrixPlan]:
     """Return the last plan of each shard that ran in a folder, newest first.
 
     UsageError if there is none, or a plan can't be read.
@@ -137,9 +137,9 @@ def plans(folder: Path) -> list[Plan]:
     return list({(plan.engine, plan.shard): plan for plan in oldest_first}.values())[::-1]
 
 
-def _read(path: Path) -> Plan:
+def _read(path: Path) -> MatrixPlan:
     try:
-        return decode(path.read_bytes(), Plan)
+        return decode(path.read_bytes(), MatrixPlan)
     except (OSError, ValueError) as error:
         hint = "run that shard again, or merge with the turngate that made it"
         raise UsageError(f"can't read the plan {path}: {error}", hint) from error
@@ -154,7 +154,7 @@ def _digest(data: Any) -> str:
 
 
 def joined(
-    plans: Sequence[Plan],
+    plans: Sequence[MatrixPlan],
     folders: Sequence[Path],
     *,
     fail_on: FailOn = FailOn.BROKEN,
@@ -201,7 +201,7 @@ def joined(
     )
 
 
-def _check(plans: Sequence[Plan]) -> None:
+def _check(plans: Sequence[MatrixPlan]) -> None:
     """Reject plans that don't fit together; UsageError names the difference."""
     if len({(plan.level, plan.clauses) for plan in plans}) > 1:
         raise UsageError("the shards tested different levels or clauses", "merge only shards with the same ones")
@@ -215,7 +215,7 @@ def _check(plans: Sequence[Plan]) -> None:
             raise UsageError(what, "run the older ones again")
 
 
-def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:
+def _release(plan: MatrixPlan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:
     for suffix in (ANSWERED, FAILED):
         for folder in folders:
             path = plan.journal(folder, version, suffix)
@@ -224,7 +224,7 @@ def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> Rel
     return _absent(plan, version, why)
 
 
-def _absent(plan: Plan, version: str, why: str) -> ReleaseReport:
+def _absent(plan: MatrixPlan, version: str, why: str) -> ReleaseReport:
     release, at = f"{plan.engine}@{version}", plan.at
     reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
     events: list[Event] = [

@@ -19,7 +19,7 @@ from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory,
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.matrix.results import ANSWERED, FAILED, PART, Plan, Totals, alone, joined
+from turngate_probes.matrix.results import ANSWERED, FAILED, PART, MatrixPlan, Totals, alone, joined
 from turngate_probes.probe import Probe
 from turngate_probes.probe_settings import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
@@ -97,7 +97,7 @@ class Matrix:
         shard: tuple[int, int] = (1, 1),
     ) -> None:
         """Plan the matrix; `listener` gets every event."""
-        self.plan = Plan.of(registry, versions, settings.probe.level, settings.probe.clauses, shard)
+        self.plan = MatrixPlan.of(registry, versions, settings.probe.level, settings.probe.clauses, shard)
         self._registry, self._settings, self._folder = registry, settings.probe, settings.folder
         self._interrupt, self._listener, self._failed = interrupt, listener, dict[str, str]()
         self._limit = CacheLimit(default_cache(), settings.limit, interrupt.wait)
@@ -115,7 +115,7 @@ class Matrix:
         fail_on, interrupted = self._settings.fail_on, self._interrupt.is_set()
         return joined([plan], [self._folder], fail_on=fail_on, interrupted=interrupted, failed=self._failed)
 
-    def _run(self) -> Plan:
+    def _run(self) -> MatrixPlan:
         started = time.monotonic()
         self.plan.write(self._folder)
         todo = [v for v in self.plan.mine if not self.plan.journal(self._folder, v, ANSWERED).exists()]

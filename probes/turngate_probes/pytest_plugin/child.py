@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.contract.clauses import Level
-from turngate.contract.lint import lay_over
+from turngate.contract.lint import override
 from turngate.contract.verdict import FailOn
 from turngate.decoding import decode
 from turngate.process.sessions import adopting_orphans
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True):
 def probe(request: Request) -> None:
     """Probe all targets, until a signal or the end of standard input stops it."""
     if request.contracts:
-        lay_over(Path(request.contracts))
+        override(Path(request.contracts))
     settings = ProbeSettings(
         request.level, default_jobs(), sandboxes_path(None), fail_on=request.fail_on, clauses=request.clauses
     )

@@ -14,7 +14,7 @@ import pytest
 from turngate import NotFoundError, ProcessRequest, TurngateError
 from turngate.contract import load
 from turngate.contract.clauses import Level, Result
-from turngate.contract.lint import lay_over
+from turngate.contract.lint import override
 from turngate.contract.verdict import FailOn
 from turngate.files import overlay
 from turngate.process import Stdin, run
@@ -132,7 +132,7 @@ def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on
             if not Path(own).is_dir():
                 hint = "pass the folder that contains engines/*.yaml"
                 raise NotFoundError(f"{CONTRACTS}: no such folder: {own}", hint)
-            unusable = [visible(message, "\n\t") for message in lay_over(Path(own))]
+            unusable = [visible(message, "\n\t") for message in override(Path(own))]
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
         raise pytest.UsageError("\n".join([f"--turngate: {wrong}", *unusable])) from wrong

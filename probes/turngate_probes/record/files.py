@@ -164,15 +164,15 @@ class _Case(Struct, frozen=True):
 
 
 def rendered(
-    contract: EngineContract, case: str, seen: Iterable[Turn | CommandOutput], places: Mapping[str, str]
+    contract: EngineContract, case: str, observed: Iterable[Turn | CommandOutput], places: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
     """Return the folder name and the files of each turn and page of one case, without the provenance."""
-    seen = tuple(seen)
-    turns = [item for item in seen if isinstance(item, Turn)]
+    observed = tuple(observed)
+    turns = [item for item in observed if isinstance(item, Turn)]
     kept = {fixed for turn in turns for fixed in fixed_ids(turn.scripted)}
     replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
     shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
-    for item in seen:
+    for item in observed:
         yield folder_name(item.name), _files(item, shared) if isinstance(item, Turn) else _page_files(item, replacer)
 
 

@@ -45,7 +45,7 @@ class _Recorder(Struct):
     release: Release
     into: Path
     note: str = ""
-    seen: dict[str, list[Turn | CommandOutput]] = field(default_factory=lambda: defaultdict(list))
+    observed: dict[str, list[Turn | CommandOutput]] = field(default_factory=lambda: defaultdict(list))
     early: dict[str, str] = field(default_factory=dict)
     written: int = 0
     unfit: Obstacle | None = None
@@ -56,7 +56,7 @@ class _Recorder(Struct):
     def saw(self, item: Observation, box: Sandbox) -> None:
         with self._lock:
             if isinstance(item, Turn | CommandOutput):
-                self.seen[item.case].append(item)
+                self.observed[item.case].append(item)
                 self._places[item.case] = places(self.release, box)
 
     def ended(self, end: CaseEnd) -> None:
@@ -64,23 +64,25 @@ class _Recorder(Struct):
             if end.why_early is not None:
                 self.early[end.case] = end.why_early.text
                 self.unfit = end.why_early if end.why_early.reason is Reason.WRAPPER else self.unfit
-            seen, known = self.seen[end.case], self._places.get(end.case, {})
-        for item, (name, files) in zip(seen, rendered(self.release.contract, end.case, seen, known), strict=True):
+            observed, known = self.observed[end.case], self._places.get(end.case, {})
+        for item, (name, files) in zip(
+            observed, rendered(self.release.contract, end.case, observed, known), strict=True
+        ):
             folder = self.into / name
             folder.mkdir(parents=True)
             for file, content in (files | {"provenance.yaml": to_yaml(self._provenance(item))}).items():
                 (folder / file).write_bytes(content)
         with self._lock:
-            self.written += len(seen)
+            self.written += len(observed)
 
     def late(self, case: Case) -> bool:
         """Whether a turn reached its deadline that only a busy machine or an engine that hangs lets it reach."""
-        turns = [item for item in self.seen[case.name] if isinstance(item, Turn) and item.stdin != "open"]
+        turns = [item for item in self.observed[case.name] if isinstance(item, Turn) and item.stdin != "open"]
         return not case.backend_away and any(turn.ended is Ended.TIMEOUT for turn in turns)
 
     def forget(self, case: Case) -> None:
         """Remove what was recorded of a case."""
-        self.written -= len(self.seen.pop(case.name, ()))
+        self.written -= len(self.observed.pop(case.name, ()))
         self.early.pop(case.name, None)
         for folder in self.into.glob(f"{case.name}-*"):
             shutil.rmtree(folder)

@@ -23,12 +23,12 @@ _PAGE_SCHEMA = "turngate.recorded-page/1"
 
 def replay(contract: EngineContract, root: Path | None = None) -> Observations:
     """Read every recording of the contract's release (in `root`, else in the default folders)."""
-    seen = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
+    observed = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     version = str(contract.version)
     root = root or recorded_releases.releases(contract.engine).get(version)
     for case in sorted((root / contract.engine / version).iterdir()) if root else ():
-        seen.saw(_read(contract, case))
-    return seen
+        observed.saw(_read(contract, case))
+    return observed
 
 
 def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:

@@ -204,7 +204,7 @@ class NpmRegistry(Registry, frozen=True):
         runnable = (path for path in paths if path.is_file() and os.access(path, os.X_OK))
         return next((path for path in runnable if path.resolve(strict=True).is_relative_to(root.resolve())), None)
 
-    def _missing(self, version: str, stop: Stop | None, told: NpmError | None = None) -> TurngateError:
+    def _missing(self, version: str, stop: Stop | None, reported: NpmError | None = None) -> TurngateError:
         """Return an error that names what npm doesn't have: the package, the version, or a package that it needs."""
         try:
             published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
@@ -213,8 +213,8 @@ class NpmRegistry(Registry, frozen=True):
                 return failure
             return NotFoundError(f"there is no package {self.package}", "the vendor may have withdrawn it")
         versions = (published,) if isinstance(published, str) else tuple(published)
-        if told and version in versions:
-            what = f"{self.package} {version} needs a package that the registry doesn't have: {told.what}"
+        if reported and version in versions:
+            what = f"{self.package} {version} needs a package that the registry doesn't have: {reported.what}"
             return NotFoundError(what, "choose another version")
         return replace(self, versions=versions).no_such_version(version)
 

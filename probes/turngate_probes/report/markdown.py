@@ -89,7 +89,7 @@ def _head_of_gate(report: GateReport, shown: ReleaseView) -> Iterator[str]:
     yield f"## {OUTCOMES[report.outcome]} {escaped(shown.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
     yield from _actions(shown)
-    for excuse in report.ruling.excused:
+    for excuse in report.decision.excused:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
 
 

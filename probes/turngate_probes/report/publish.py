@@ -29,7 +29,7 @@ from turngate_probes.report.text import Detail, print_line, report_lines
 from turngate_probes.report.view import View
 
 
-class Output:
+class Printer:
     """The output options of a command. With JSON, standard output has only JSON, and text goes to standard error.
 
     Progress has a separate console, which `--quiet` silences.
@@ -53,7 +53,7 @@ class _Console(Console):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
-def publish(shown: View, output: Output, journal: Path | None = None) -> int:
+def publish(shown: View, output: Printer, journal: Path | None = None) -> int:
     """Write a report as `write_reports` does, print its text, and return its exit code.
 
     `journal` is the path of the probe's events.
@@ -68,7 +68,7 @@ def publish(shown: View, output: Output, journal: Path | None = None) -> int:
     return shown.exit_code
 
 
-def write_reports(shown: View, output: Output) -> None:
+def write_reports(shown: View, output: Printer) -> None:
     """Print a report as JSON if requested, and write it to each file by its suffix, completely or not at all.
 
     Raises ValueError if the report breaks its schema or a suffix is unknown, MachineError if a file can't be
@@ -77,12 +77,12 @@ def write_reports(shown: View, output: Output) -> None:
     _put(shown.report, output, lambda path: renderer(path)(shown))
 
 
-def write_json(report: Struct, output: Output) -> None:
+def write_json(report: Struct, output: Printer) -> None:
     """Do what `write_reports` does, with a report that has no format but JSON."""
     _put(report, output, lambda _: json_text(report))
 
 
-def _put(report: Struct, output: Output, render: Callable[[Path], str]) -> None:
+def _put(report: Struct, output: Printer, render: Callable[[Path], str]) -> None:
     if output.as_json or output.reports:
         checked(report)
     if output.as_json:

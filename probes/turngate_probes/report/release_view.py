@@ -19,13 +19,13 @@ from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, r
 from turngate_probes.report.build import bugs, standing
 from turngate_probes.report.structs import (
     Difference,
+    GateDecision,
     GateOutcome,
     GateReason,
     GateReport,
     Impact,
     ProbeReport,
     ReleaseReport,
-    Ruling,
     known_caveats,
 )
 from turngate_probes.report.view import (
@@ -53,14 +53,14 @@ class ReleaseView(View, frozen=True, kw_only=True):
     """The view of a probe or a gate, which also shows how releases differ and which tools they offer.
 
     gate: The report of the gate; None for a probe.
-    ruling: The ruling of the gate; empty for a probe.
+    decision: That of the gate; empty for a probe.
     differences: Those with consequences, except the `fallen` ones.
     fallen: The clauses that are no longer testable because a prerequisite fails.
     """
 
     probe: ProbeReport
     gate: GateReport | None
-    ruling: Ruling
+    decision: GateDecision
     differences: tuple[Difference, ...]
     fallen: tuple[Difference, ...]
     tool_access: tuple[tuple[ReleaseReport, ToolAccessRow], ...]
@@ -230,10 +230,10 @@ def probe_cases(release: ReleaseReport, fail_on: FailOn) -> Iterator[JudgedCase]
         yield JudgedCase(ANSWERED, "open", "the release was not tested completely", "unanswered")
 
 
-def gate_cases(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[JudgedCase]:
+def gate_cases(release: ReleaseReport, decision: GateDecision, fail_on: FailOn) -> Iterator[JudgedCase]:
     """Judge each clause of the newer release, and each other reason; what is excused is skipped."""
-    reasons = {reason.about: reason for reason in ruling.reasons}
-    excused = {excuse.reason.about: excuse.text for excuse in ruling.excused}
+    reasons = {reason.about: reason for reason in decision.reasons}
+    excused = {excuse.reason.about: excuse.text for excuse in decision.excused}
     for clause in release.clauses:
         # by either name: as a clause that failed or as one that was not tested
         reason = reasons.pop(clause.id, None) or reasons.pop(f"{release.release}: {clause.id}", None)
@@ -282,15 +282,15 @@ def _remark(
     return Remark(name_of(release), level, about, text, rule, at, result, release)
 
 
-def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[Remark]:
-    """Remark on each reason of a ruling, then on other failures, then on what is excused."""
-    for reason in ruling.reasons:
+def gate_remarks(release: ReleaseReport, decision: GateDecision, fail_on: FailOn) -> Iterator[Remark]:
+    """Remark on each reason of a decision, then on other failures, then on what is excused."""
+    for reason in decision.reasons:
         rule = reason.about if reason.about == reason.clause else f"gate.{reason.kind}"
         yield _remark(release, "error", reason.about, reason.text, rule, at=reason.at)
-    for case in gate_cases(release, ruling, fail_on):
+    for case in gate_cases(release, decision, fail_on):
         if case.judgement == "warned":
             yield _on(release, case)
-    for excuse in ruling.excused:
+    for excuse in decision.excused:
         reason = excuse.reason
         yield _remark(release, "note", reason.about, excuse.text, at=reason.at)
 
@@ -329,13 +329,13 @@ UNKNOWN = "Not everything could be tested. There may be more to do."
 def view(report: ProbeReport | GateReport) -> ReleaseView:
     """Return the view of a probe or a gate."""
     probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
-    ruling = gate.ruling if gate else Ruling(GateOutcome.PASS, ())
+    decision = gate.decision if gate else GateDecision(GateOutcome.PASS, ())
     counts = Counter(release.verdict for release in probe.releases if release.verdict)
     verdicts = {verdict: counts[verdict] for verdict in reversed(Verdict)}
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     headline = gate_headline(gate) if gate else probe_headline(probe, verdicts)
-    remarks = [*gate_remarks(gate.judged, ruling, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)
+    remarks = [*gate_remarks(gate.judged, decision, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)
     judged = [gate.judged] if gate else probe.releases
     return ReleaseView(
         kind="gate" if gate else "probe",
@@ -356,10 +356,10 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         suites=tuple(_suite(probe, gate, release, headline) for release in judged),
         marks=MARKS if gate else MARKS[:-1],
         columns=tuple(_column(number, release) for number, release in enumerate(probe.releases)),
-        families=_families(probe.releases, {excuse.reason.about: excuse.text for excuse in ruling.excused}),
+        families=_families(probe.releases, {excuse.reason.about: excuse.text for excuse in decision.excused}),
         probe=probe,
         gate=gate,
-        ruling=ruling,
+        decision=decision,
         differences=tuple(row for row in differences if row not in fallen),
         fallen=fallen,
         tool_access=tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
@@ -370,8 +370,8 @@ def _changes(gate: GateReport) -> Iterator[Remark]:
     """Remark that a green upgrade needs changes."""
     if gate.changes_required:
         count = sum(action.new for action in gate.actions)
-        told = f"{count} change{'s' * (count != 1)} to your orchestrator before you upgrade from {gate.old.release}"
-        yield _remark(gate.judged, "note", "", f"{CHANGES_REQUIRED}: {told}")
+        reported = f"{count} change{'s' * (count != 1)} to your orchestrator before you upgrade from {gate.old.release}"
+        yield _remark(gate.judged, "note", "", f"{CHANGES_REQUIRED}: {reported}")
 
 
 def _remaining(gate: GateReport) -> str:
@@ -404,7 +404,7 @@ def _impacts(gate: GateReport) -> Iterator[Count]:
 
 
 def _suite(probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, headline: str) -> Suite:
-    cases = gate_cases(release, gate.ruling, probe.fail_on) if gate else probe_cases(release, probe.fail_on)
+    cases = gate_cases(release, gate.decision, probe.fail_on) if gate else probe_cases(release, probe.fail_on)
     properties = {
         "turngate": probe.turngate,
         "level": probe.level,
@@ -486,7 +486,7 @@ def _facts(release: ReleaseReport) -> Iterator[Fact]:
 
 def _access(access: ModeToolAccess) -> Iterator[str]:
     if call := access.call:
-        yield f"{call.tool}: {call.outcome}" + (f"; the model was told: {call.told}" if call.told else "")
+        yield f"{call.tool}: {call.outcome}" + (f"; the model was told: {call.reported}" if call.reported else "")
     yield f"tools offered: {', '.join(access.tools or ()) or 'none'}"
 
 

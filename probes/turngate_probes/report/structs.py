@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from turngate import EngineSessionHandle
 from turngate.contract.clauses import Level, Reason
@@ -214,7 +214,7 @@ class Excuse(Struct, frozen=True, forbid_unknown_fields=True):
         return f"excused by the baseline ({self.why}): {self.reason.text}"
 
 
-class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
+class GateDecision(Struct, frozen=True, forbid_unknown_fields=True):
     """The outcome, the reasons for it, and what the baseline excuses."""
 
     outcome: GateOutcome
@@ -268,7 +268,7 @@ class GateReport(
     changes_required: bool | None
     reasons: tuple[Text, ...]
     actions: tuple[Action, ...]
-    ruling: Ruling
+    decision: GateDecision = field(name="ruling")
     counts: dict[Impact, Count]
     differences: tuple[Difference, ...]
     baseline: Baseline

@@ -7,33 +7,33 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Call
+from turngate_probes.harness.observations import ServerCall
 
 TIMEOUT = 30.0
 FAILED = 500
 
 
-class ServerClient:
+class CaseClient:
     """Sends requests with a token to the server at `url`.
 
     Safe for threads, because each request uses a separate connection.
     """
 
-    def __init__(self, url: str, token: str, note: Callable[[Call], None]) -> None:
+    def __init__(self, url: str, token: str, note: Callable[[ServerCall], None]) -> None:
         """Send requests to `url`; `note` gets those that have a name, but never the token."""
         self._address = urlsplit(url).netloc
         self._authorization = {"Authorization": f"Bearer {token}"}
         self._note = note
 
-    def get(self, path: str, name: str = "") -> Call:
+    def get(self, path: str, name: str = "") -> ServerCall:
         """GET a path; recorded if the request has a name."""
         return self._send(name, "GET", path, None, {})
 
-    def post(self, path: str, body: Any, name: str, *, key: str | None = None) -> Call:
+    def post(self, path: str, body: Any, name: str, *, key: str | None = None) -> ServerCall:
         """POST to a path, with an Idempotency-Key if given."""
         return self._send(name, "POST", path, body, {"Idempotency-Key": key} if key else {})
 
-    def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> Call:
+    def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> ServerCall:
         """Send one request; CaseStoppedError if the server fails, which says nothing about the engine."""
         sent = None if body is None else json.dumps(body)
         if sent is not None:
@@ -42,7 +42,7 @@ class ServerClient:
         try:
             connection.request(method, path, sent, headers | self._authorization)
             response = connection.getresponse()
-            call = Call(name, method, path, response.status, body, _read(response.read()))
+            call = ServerCall(name, method, path, response.status, body, _read(response.read()))
         except (OSError, HTTPException) as failed:
             raise CaseStoppedError(f"the server did not respond to {method} {path}: {failed}") from failed
         finally:

@@ -92,7 +92,7 @@ class ServerProcess:
 
     def __enter__(self) -> Self:
         """Start it and wait until it serves; CaseStoppedError if it does not."""
-        stop = self._stack.enter_context(self._interrupt.covering())
+        stop = self._stack.enter_context(self._interrupt.scope())
         self._thread = threading.Thread(target=self._run, args=(stop,), name="turngate-serve", daemon=True)
         self._stack.callback(self._thread.join)
         self._stack.callback(stop.set)

@@ -17,13 +17,13 @@ from turngate.argv.trust import declares_unsafe
 from turngate.contract.hermetic import ToolUse
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Call, Turn
+from turngate_probes.harness.observations import ServerCall, Turn
 from turngate_probes.harness.questions import ask
-from turngate_probes.server_level.client import ServerClient
+from turngate_probes.server_level.client import CaseClient
 from turngate_probes.server_level.server import ServerProcess, read_token, request
-from turngate_probes.server_level.shim import Shim, Start
+from turngate_probes.server_level.shim import EngineStart, Shim
 from turngate_probes.server_level.traces import alive, how_ended, printed, protocol, saved
-from turngate_probes.stub_model import Exchange, Reply, Rule
+from turngate_probes.stub_model import Exchange, Reply, StubRule
 
 TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
@@ -45,7 +45,7 @@ class ServerRun:
     """
 
     _server: ServerProcess
-    _client: ServerClient
+    _client: CaseClient
 
     def __init__(self, driver: EngineDriver, shim: Shim, sticky: bool = False) -> None:  # noqa: FBT001, FBT002
         self.driver, self.shim, self.sticky = driver, shim, sticky
@@ -71,7 +71,7 @@ class ServerRun:
         asked = request(self._data, root, env, unlisted, behind=self.sticky, unsafe=unsafe)
         self._server = ServerProcess(asked, driver.interrupt, f"{driver.case}/serve-{self._servers}")
         self._server.__enter__()
-        self._client = ServerClient(self._server.url, read_token(self._data), driver.note)
+        self._client = CaseClient(self._server.url, read_token(self._data), driver.note)
 
     def close(self) -> None:
         """End the server."""
@@ -165,7 +165,7 @@ class ServerRun:
         self.run |= self.show(step).document
         return self._turns(f"{step}-turns")
 
-    def show(self, step: str) -> Call:
+    def show(self, step: str) -> ServerCall:
         """Read the run."""
         return self._get("self", step)
 
@@ -181,14 +181,14 @@ class ServerRun:
         self._script(asked)
         self.answer(step, question, asked.prompt)
 
-    def answer(self, step: str, question: dict[str, Any], text: str, key: str | None = None) -> Call:
+    def answer(self, step: str, question: dict[str, Any], text: str, key: str | None = None) -> ServerCall:
         """Reply to a question with exactly these words."""
         body = {"interaction_id": question["interaction_id"], "response": text}
         return self._client.post(self.run["links"]["reply"], body, f"{self.driver.case}/{step}", key=key)
 
     def race(self, step: str, question: dict[str, Any], replies: list[Ask], key: str | None = None) -> None:
         """Send many concurrent replies to a question; the accepted one starts the next turn."""
-        self.driver.sandbox.backend.script(Rule(replies[0].reply))
+        self.driver.sandbox.backend.script(StubRule(replies[0].reply))
         with ThreadPoolExecutor(len(replies)) as pool:
             calls = [
                 pool.submit(self.answer, f"{step}-{i}", question, asked.prompt, key)
@@ -217,7 +217,7 @@ class ServerRun:
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
 
     @property
-    def process(self) -> Start:
+    def process(self) -> EngineStart:
         """The first start of the engine for this run; CaseStoppedError if there is none."""
         starts = self._starts()
         if not starts:
@@ -255,14 +255,14 @@ class ServerRun:
         server.__exit__(None, None, None)
         self.driver.note(server.page())
 
-    def _get(self, link: str, step: str = "") -> Call:
+    def _get(self, link: str, step: str = "") -> ServerCall:
         return self._client.get(self.run["links"][link], step and f"{self.driver.case}/{step}")
 
     def _script(self, asked: Ask) -> None:
         self._asked.append(asked)
-        rules = [Rule(asked.reply)]
+        rules = [StubRule(asked.reply)]
         if asked.tool:
-            rules.insert(0, Rule(self.driver.call_of(asked.tool), contains=asked.nonce, offers_tools=True, times=1))
+            rules.insert(0, StubRule(self.driver.call_of(asked.tool), contains=asked.nonce, offers_tools=True, times=1))
         self.driver.sandbox.backend.script(*rules)
 
     def _turns(self, step: str = "") -> list[dict[str, Any]]:
@@ -273,7 +273,7 @@ class ServerRun:
         error = self.run.get("error") or {}
         return ": ".join(str(word) for word in (self.run.get("state"), *error.values()) if word)
 
-    def _starts(self) -> list[Start]:
+    def _starts(self) -> list[EngineStart]:
         """Return the starts of the engine for this run, except checks of its configuration."""
         sticky = self.driver.contract.sticky
         queries = [mode.query.argv for mode in (sticky.interactive, sticky.warm) if mode and mode.query]
@@ -291,7 +291,13 @@ class ServerRun:
         return self.sticky
 
     def _note(
-        self, step: str, number: int, start: Start, asked: Ask, said: dict[str, Any], requests: tuple[Exchange, ...]
+        self,
+        step: str,
+        number: int,
+        start: EngineStart,
+        asked: Ask,
+        said: dict[str, Any],
+        requests: tuple[Exchange, ...],
     ) -> None:
         """Record a turn of the run, which the API describes by `said`."""
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])

@@ -20,7 +20,7 @@ from turngate.process import TAG
 _CODE = "from turngate_probes.server_level.shim import main; main()"
 
 
-class Start(Struct, frozen=True):
+class EngineStart(Struct, frozen=True):
     """One start of the engine: the tag of its processes, its working directory, its arguments, its process."""
 
     tag: str
@@ -35,7 +35,7 @@ class Shim(Struct, frozen=True):
     folder: Path
     _notes: Path
 
-    def starts(self, cwd: Path) -> list[Start]:
+    def starts(self, cwd: Path) -> list[EngineStart]:
         """Return the starts in one directory, in order."""
         notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
         return [start for start in map(_start, notes) if start and start.cwd == str(cwd)]
@@ -82,6 +82,6 @@ def _pass_on(source: BinaryIO, to: BinaryIO, hidden: re.Pattern[bytes]) -> None:
         to.flush()
 
 
-def _start(note: Path) -> Start | None:
+def _start(note: Path) -> EngineStart | None:
     words = [os.fsdecode(word) for word in note.read_bytes().split(b"\0")[:-1]]
-    return Start(words[0], words[1], tuple(words[2:]), int(note.name)) if len(words) > 1 else None
+    return EngineStart(words[0], words[1], tuple(words[2:]), int(note.name)) if len(words) > 1 else None

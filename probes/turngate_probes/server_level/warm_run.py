@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from turngate_probes.harness.driver import Ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.server_level.server_run import GONE_WITHIN, ServerRun
-from turngate_probes.server_level.shim import Start
+from turngate_probes.server_level.shim import EngineStart
 from turngate_probes.server_level.traces import alive
 
 _LOOK = 0.02
@@ -21,7 +21,7 @@ class WarmRun(ServerRun):
     """Like ServerRun; its `process` is the newest one that the server has started."""
 
     @property
-    def process(self) -> Start:
+    def process(self) -> EngineStart:
         """The newest start of the engine for this run; CaseStoppedError if there is none."""
         starts = self._starts()
         if not starts:

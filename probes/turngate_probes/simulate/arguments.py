@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, UsageError
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.build import unguarded
+from turngate.argv.build import without_guards
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import PromptChannel
 from turngate.contract.simulation import ArgumentSyntax
@@ -101,7 +101,7 @@ def commands(template: Iterable[str]) -> tuple[str, ...]:
 def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], bool, bool]]:
     """Yield the options that the contract's own templates use."""
     launch, sticky = contract.launch, contract.sticky
-    stances = [stance.options for stance in (sticky.interactive, sticky.auto) if stance]
+    approvals = [approval.options for approval in (sticky.interactive, sticky.auto) if approval]
     prompts = [channel.tokens for channel in launch.prompt]
     templates: Iterable[Iterable[str]] = (
         launch.start,
@@ -111,7 +111,7 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
         launch.model,
         sticky.argv,
         *prompts,
-        *stances,
+        *approvals,
     )
     for template in templates:
         yield from (((name,), value is not None, False) for name, value in template_options(template))
@@ -279,7 +279,7 @@ class Asked(Struct, frozen=True):
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
     """Read the arguments of a turn, with or without those that guard it; UsageProblem if the engine refuses them."""
-    plain = unguarded(contract)
+    plain = without_guards(contract)
     reader = _reader(plain)
     with _explained(reader):
         line = reader.read(argv)

@@ -21,9 +21,9 @@ from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContex
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import calls
-from turngate_probes.simulate.sticky.start import Start
+from turngate_probes.simulate.sticky.start import ProcessStart
 from turngate_probes.simulate.sticky.start import read as read_start
-from turngate_probes.simulate.store import Session, store
+from turngate_probes.simulate.store import SimulatedSession, store
 
 _STDIN = Path("/dev/stdin")
 TOOL_RESULT = "the simulation runs no tools"
@@ -126,7 +126,7 @@ class HeadlessCall:
             handle = max(sessions, key=lambda session: session.began_at).handle
         chosen = self.asked.line.last(self.syntax.new_session)
         if handle is None and chosen and self.store.find(chosen) is None:
-            return self._turn(Session(chosen, self.world.cwd, self.world.clock()))
+            return self._turn(SimulatedSession(chosen, self.world.cwd, self.world.clock()))
         handle = handle or chosen
         if handle is None:
             return self._turn(self._fresh())
@@ -151,7 +151,7 @@ class HeadlessCall:
         refusal = self.simulation.elsewhere if existing else None
         return self._end(refusal or self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
 
-    def _find(self, handle: str) -> Session | None:
+    def _find(self, handle: str) -> SimulatedSession | None:
         """Return a session, which some releases lose if it is resumed in a later minute."""
         existing = self.store.find(handle)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
@@ -159,7 +159,7 @@ class HeadlessCall:
             return None
         return existing
 
-    def _trouble(self, handle: str, existing: Session | None) -> tuple[str, str | None]:
+    def _trouble(self, handle: str, existing: SimulatedSession | None) -> tuple[str, str | None]:
         """Return what is wrong with resuming a session, and its symptom (None: it can be resumed)."""
         if existing is None:
             trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
@@ -167,7 +167,7 @@ class HeadlessCall:
         elsewhere = existing.cwd != self.world.cwd
         return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
 
-    def _turn(self, session: Session) -> int:
+    def _turn(self, session: SimulatedSession) -> int:
         """Run a turn in a session and save both."""
         self._age(session)
         if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
@@ -187,7 +187,7 @@ class HeadlessCall:
             self._print(self.simulation.stopping.get(stopped.name, ()))
             raise
 
-    def _answer(self, session: Session) -> int:
+    def _answer(self, session: SimulatedSession) -> int:
         """Ask the model, and print and save its answer."""
         self._print(self.simulation.started)
         answer = self._ask(session.messages)
@@ -203,7 +203,7 @@ class HeadlessCall:
             Path(self.world.cwd, file).write_text(text, "utf-8")
         return 0
 
-    def _age(self, session: Session) -> None:
+    def _age(self, session: SimulatedSession) -> None:
         """Save that a session is resumed in a later minute; some releases then lose it to the next session."""
         session.reopened = session.reopened or self._is_later(session)
         if self._symptom("resume.later-minute") == "lost-after-another":
@@ -211,7 +211,7 @@ class HeadlessCall:
                 if other.reopened:
                     self.store.drop(other)
 
-    def _is_later(self, session: Session) -> bool:
+    def _is_later(self, session: SimulatedSession) -> bool:
         return self.world.clock() // 60 > session.began_at // 60
 
     def _ask(self, messages: list[Message]) -> Answer:
@@ -252,8 +252,8 @@ class HeadlessCall:
     def _failed(self, failed: Failed) -> int:
         """Report a failing backend, hang, or treat it as a success, as the contract declares."""
         self._know(failed)
-        told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
-        declared = {d.symptom for d in told if not d.flaky}
+        reported = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
+        declared = {d.symptom for d in reported if not d.flaky}
         if not self.simulation.retries:
             self._print(self.simulation.retrying)
         if f"hang-{failed.kind}" in declared or failed.kind in self.simulation.hangs:
@@ -267,8 +267,8 @@ class HeadlessCall:
             self.world.hang()
         return self._end(self.simulation.failed, 0 if f"exit-0-{failed.kind}" in declared else None)
 
-    def _fresh(self) -> Session:
-        return Session(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
+    def _fresh(self) -> SimulatedSession:
+        return SimulatedSession(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
 
     def _symptom(self, clause: str) -> str | None:
         return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
@@ -324,7 +324,7 @@ def about_itself(
     return _configuration(contract, argv, {} if faults.ignores_settings else env)
 
 
-def _serve(contract: EngineContract, simulation: Simulation, start: Start, world: EngineContext) -> int:
+def _serve(contract: EngineContract, simulation: Simulation, start: ProcessStart, world: EngineContext) -> int:
     """Run turns in a sticky process until the client ends it; UsageError if the contract names no protocol."""
     from turngate_probes.simulate.sticky.transports import TRANSPORTS  # noqa: PLC0415 - a headless turn is faster without
 
@@ -344,9 +344,9 @@ def _configuration(
 
     That is the content of the variables that make a process ask, or that it acts without asking.
     """
-    stance = contract.sticky.interactive
-    if stance is None or stance.query is None or tuple(argv) != stance.query.argv:
+    approval = contract.sticky.interactive
+    if approval is None or approval.query is None or tuple(argv) != approval.query.argv:
         return None
-    asked = [env[name] for name in stance.env if env.get(name, "").startswith("{")]
+    asked = [env[name] for name in approval.env if env.get(name, "").startswith("{")]
     in_force = json.loads(asked[0]) if asked else {"*": "allow"}
-    return "stdout", json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"
+    return "stdout", json.dumps({approval.query.key: in_force}, indent=2).encode() + b"\n"

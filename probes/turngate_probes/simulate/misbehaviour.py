@@ -35,7 +35,7 @@ FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
 _ONE_DOCUMENT = "json_document"
 
 
-class Output(NamedTuple):
+class FaultyOutput(NamedTuple):
     """What an engine writes at once: a record, or text."""
 
     stream: Stream
@@ -48,7 +48,7 @@ class Halt(Struct, frozen=True):
     how: Literal["pause", "hang", "crash"]
 
 
-Step: TypeAlias = Output | Halt
+Step: TypeAlias = FaultyOutput | Halt
 
 
 def said_first(faults: Faults, decoy: str) -> str:
@@ -71,16 +71,18 @@ def misled(backend: Backend, faults: Faults, decoy: str) -> Backend:
     return answer
 
 
-def flood(faults: Faults) -> Iterator[Output]:
+def flood(faults: Faults) -> Iterator[FaultyOutput]:
     """Return what is printed on stderr before the first record."""
-    return (Output("stderr", FLOOD_LINE) for _ in range(faults.stderr_bytes // len(FLOOD_LINE)))
+    return (FaultyOutput("stderr", FLOOD_LINE) for _ in range(faults.stderr_bytes // len(FLOOD_LINE)))
 
 
-def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | None, faults: Faults) -> Iterator[Step]:
+def steps(
+    contract: EngineContract, outputs: Sequence[FaultyOutput], handle: str | None, faults: Faults
+) -> Iterator[Step]:
     """Yield what the process does, from what it would print if it behaved well, and its session id."""
     printed = list(_changed(contract, outputs, handle, faults))
     if faults.notice:
-        yield Output("stderr", faults.notice.encode())
+        yield FaultyOutput("stderr", faults.notice.encode())
     yield from flood(faults)
     if faults.hang == "before":
         yield Halt("hang")
@@ -91,7 +93,7 @@ def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | Non
     halves = faults.hang == "during" or faults.crash
     for number, output in enumerate(_half(printed) if halves else printed):
         if faults.prints_noise and output.stream == "stdout":
-            yield Output("stdout", NOISE)
+            yield FaultyOutput("stdout", NOISE)
         yield from _pieces(output, faults)
         if faults.pause and not number:
             yield Halt("pause")
@@ -100,8 +102,8 @@ def steps(contract: EngineContract, outputs: Sequence[Output], handle: str | Non
 
 
 def _changed(
-    contract: EngineContract, outputs: Sequence[Output], handle: str | None, faults: Faults
-) -> Iterator[Output]:
+    contract: EngineContract, outputs: Sequence[FaultyOutput], handle: str | None, faults: Faults
+) -> Iterator[FaultyOutput]:
     """Return the outputs with other records: without the id or the end, with unknown ones, and so on."""
     rows = [row for row in outputs if not (faults.omits_end and _is_end(contract, row))]
     if faults.omits_answer:
@@ -112,7 +114,7 @@ def _changed(
         record = unknown(faults)
         if contract.handle.record == "every" and handle:
             record |= {contract.handle.field: handle}
-        rows[1:1] = [Output("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
+        rows[1:1] = [FaultyOutput("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
     return iter(rows)
 
 
@@ -121,7 +123,7 @@ def unknown(faults: Faults) -> dict[str, Any]:
     return UNKNOWN | ({"padding": "x" * faults.padding} if faults.padding else {})
 
 
-def _silent(contract: EngineContract, rows: list[Output]) -> Iterator[Output]:
+def _silent(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[FaultyOutput]:
     """Take out the agent's text: its record, or only its field where the same record ends the turn."""
     final = contract.final
     for row in rows:
@@ -132,7 +134,7 @@ def _silent(contract: EngineContract, rows: list[Output]) -> Iterator[Output]:
             yield _edited(row, final.field)
 
 
-def _is_end(contract: EngineContract, row: Output) -> bool:
+def _is_end(contract: EngineContract, row: FaultyOutput) -> bool:
     """Whether an output proves the end of the turn, as the only document of a stream always does."""
     if row.stream != contract.end.stream:
         return False
@@ -141,17 +143,17 @@ def _is_end(contract: EngineContract, row: Output) -> bool:
     return whole or (record is not None and matches(record, contract.end.match))
 
 
-def _relocated(contract: EngineContract, rows: list[Output], handle: str, where: str) -> Iterator[Output]:
+def _relocated(contract: EngineContract, rows: list[FaultyOutput], handle: str, where: str) -> Iterator[FaultyOutput]:
     """Take the session id out of every record; print one of them, with the id, last or on stderr."""
     word = json.dumps(handle).encode()
     named = [row for row in rows if word in row.data]
     for row in rows:
         yield _edited(row, contract.handle.field) if row in named else row
     if named and where != "absent":
-        yield Output("stderr" if where == "stderr" else named[0].stream, named[0].data)
+        yield FaultyOutput("stderr" if where == "stderr" else named[0].stream, named[0].data)
 
 
-def _edited(row: Output, path: str) -> Output:
+def _edited(row: FaultyOutput, path: str) -> FaultyOutput:
     """Take one value out of the JSON document in an output; what surrounds the document stays."""
     record = _document(row.data)
     if record is None:
@@ -160,7 +162,7 @@ def _edited(row: Output, path: str) -> Output:
     start, end = row.data.index(b"{"), row.data.rindex(b"}") + 1
     spread = b"\n" in row.data[start:end]
     text = json.dumps(record, ensure_ascii=False, indent=2) if spread else json.dumps(record, ensure_ascii=False)
-    return Output(row.stream, row.data[:start] + text.encode() + row.data[end:])
+    return FaultyOutput(row.stream, row.data[:start] + text.encode() + row.data[end:])
 
 
 def _document(data: bytes) -> dict[str, Any] | None:
@@ -180,16 +182,16 @@ def _remove(record: dict[str, Any], path: str) -> None:
         at.pop(last, None)
 
 
-def _prefixed(rows: list[Output], data: bytes) -> list[Output]:
-    return [Output("stdout", data), *rows]
+def _prefixed(rows: list[FaultyOutput], data: bytes) -> list[FaultyOutput]:
+    return [FaultyOutput("stdout", data), *rows]
 
 
-def _half(rows: list[Output]) -> list[Output]:
+def _half(rows: list[FaultyOutput]) -> list[FaultyOutput]:
     """Return the first half of what goes to stdout, cut in the middle of a line, and everything on stderr before it."""
     total = sum(len(row.data) for row in rows if row.stream == "stdout")
-    left, kept = total // 2, list[Output]()
+    left, kept = total // 2, list[FaultyOutput]()
     for row in rows:
-        part = row if row.stream == "stderr" else Output("stdout", row.data[:left])
+        part = row if row.stream == "stderr" else FaultyOutput("stdout", row.data[:left])
         left -= len(part.data) if row.stream == "stdout" else 0
         kept.append(part)
         if left <= 0:
@@ -197,7 +199,7 @@ def _half(rows: list[Output]) -> list[Output]:
     return kept
 
 
-def _pieces(output: Output, faults: Faults) -> Iterator[Output]:
+def _pieces(output: FaultyOutput, faults: Faults) -> Iterator[FaultyOutput]:
     """Return an output in the encoding and the pieces of the faults."""
     if output.stream == "stderr":
         yield output
@@ -205,4 +207,4 @@ def _pieces(output: Output, faults: Faults) -> Iterator[Output]:
     data = output.data.replace(b"\n", b"\r\n") if faults.crlf else output.data
     size = faults.chunk or len(data) or 1
     for at in range(0, len(data), size):
-        yield Output("stdout", data[at : at + size])
+        yield FaultyOutput("stdout", data[at : at + size])

@@ -23,7 +23,7 @@ from turngate.contract.structs import Deviation
 from turngate_probes.simulate import engine
 from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, backend
 from turngate_probes.simulate.faults import LEFT_ALONE, NONE, Faults, parsed
-from turngate_probes.simulate.misbehaviour import Halt, Output, misled, steps
+from turngate_probes.simulate.misbehaviour import FaultyOutput, Halt, misled, steps
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.start import starts_sticky
 from turngate_probes.simulate.store import store
@@ -80,7 +80,7 @@ class EngineProcess:
     def __init__(self, contract: EngineContract, kind: Kind, faults: Faults, *, collects: bool) -> None:
         self.contract, self.kind, self.faults = contract, kind, faults
         self.collects = collects and kind == "turn"
-        self.outputs = list[Output]()
+        self.outputs = list[FaultyOutput]()
         self.handle: str | None = None
 
     def run(
@@ -151,7 +151,7 @@ class EngineProcess:
             _leave({} if self.faults.child == "hidden" else os.environ)
         for step in steps(self.contract, self.outputs, handle, self.faults):
             match step:
-                case Output():
+                case FaultyOutput():
                     self.write(step.stream, step.data)
                 case Halt("pause"):
                     time.sleep(self.faults.pause + SLOWER * (time.monotonic() - _BEGAN))
@@ -163,7 +163,7 @@ class EngineProcess:
             self.hang()
 
     def _collect(self, stream: Stream, data: bytes) -> None:
-        self.outputs.append(Output(stream, data))
+        self.outputs.append(FaultyOutput(stream, data))
 
     def _enter(self, handle: str) -> None:
         self.handle = handle
@@ -192,14 +192,14 @@ class EngineProcess:
         """
         described = simulation(self.contract)
         codes = described.signals
-        told = described.stopping if self.kind != "process" and not self.collects else {}
+        reported = described.stopping if self.kind != "process" and not self.collects else {}
 
         def heed(number: int, _frame: object) -> None:
             name = signal.Signals(number).name
             self.signalled(name)
             if self.faults.ignores_termination or (name in codes and codes[name] is None):
                 return
-            if name in told:
+            if name in reported:
                 raise Stopped(name)
             if (code := codes.get(name)) is not None:
                 os._exit(code)

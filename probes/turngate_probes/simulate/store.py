@@ -21,7 +21,7 @@ _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")
 _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
 
 
-class Session(Struct):
+class SimulatedSession(Struct):
     """A conversation: where and when (seconds since the epoch) it started, and its messages.
 
     `reopened` says that it was resumed in a later clock minute than it began in.
@@ -38,22 +38,22 @@ class SimulatedStore(ABC):
     """Stores sessions."""
 
     @abstractmethod
-    def keep(self, session: Session) -> None:
+    def keep(self, session: SimulatedSession) -> None:
         """Write a session, replacing its earlier state."""
 
     @abstractmethod
-    def drop(self, session: Session) -> None:
+    def drop(self, session: SimulatedSession) -> None:
         """Remove a session."""
 
     @abstractmethod
-    def sessions(self, handle: str | None = None) -> list[Session]:
+    def sessions(self, handle: str | None = None) -> list[SimulatedSession]:
         """Read every session, or only those that may have this id."""
 
-    def find(self, handle: str) -> Session | None:
+    def find(self, handle: str) -> SimulatedSession | None:
         """Return the session of that id, if there is one."""
         return next((session for session in self.sessions(handle) if session.handle == handle), None)
 
-    def others(self, session: Session) -> list[Session]:
+    def others(self, session: SimulatedSession) -> list[SimulatedSession]:
         """Return every other session of the same directory."""
         return [other for other in self.sessions() if other.handle != session.handle and other.cwd == session.cwd]
 
@@ -83,24 +83,24 @@ class _Files(SimulatedStore):
     def __init__(self, pattern: str, places: Mapping[str, str]) -> None:
         self.pattern, self.places = pattern, places
 
-    def keep(self, session: Session) -> None:
+    def keep(self, session: SimulatedSession) -> None:
         about = asdict(session)
         messages = about.pop("messages")
         write_atomically(self._path(session), "".join(json.dumps(line) + "\n" for line in (about, *messages)))
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: SimulatedSession) -> None:
         self._path(session).unlink(missing_ok=True)
 
-    def sessions(self, handle: str | None = None) -> list[Session]:
+    def sessions(self, handle: str | None = None) -> list[SimulatedSession]:
         places = {name: escape(value) for name, value in self.places.items()}
         pattern = filled(self.pattern, places | {"cwd": "*", "handle": escape(handle) if handle else "*"})
         sessions = []
         for path in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
             about, *messages = map(json.loads, Path(path).read_text("utf-8").splitlines())
-            sessions.append(Session(**about, messages=messages))
+            sessions.append(SimulatedSession(**about, messages=messages))
         return sessions
 
-    def _path(self, session: Session) -> Path:
+    def _path(self, session: SimulatedSession) -> Path:
         word = f"{zlib.crc32(session.cwd.encode()):08x}"
         pattern = re.sub(r"\*(?=.)", word, self.pattern).removesuffix("*")
         return Path(filled(pattern, {**self.places, "handle": session.handle}))
@@ -112,14 +112,14 @@ class _Table(SimulatedStore):
     def __init__(self, file: Path, table: str, key: str) -> None:
         self.file, self.table, self.key = file, table, key
 
-    def keep(self, session: Session) -> None:
+    def keep(self, session: SimulatedSession) -> None:
         self._run("INSERT OR REPLACE INTO {table} VALUES (?, ?)", session.handle, json.dumps(asdict(session)))
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: SimulatedSession) -> None:
         self._run("DELETE FROM {table} WHERE {key} = ?", session.handle)
 
-    def sessions(self, handle: str | None = None) -> list[Session]:  # noqa: ARG002 - a table is read at once
-        return [Session(**json.loads(row[0])) for row in self._run("SELECT session FROM {table}")]
+    def sessions(self, handle: str | None = None) -> list[SimulatedSession]:  # noqa: ARG002 - a table is read at once
+        return [SimulatedSession(**json.loads(row[0])) for row in self._run("SELECT session FROM {table}")]
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
         """Run a statement, `{table}` and `{key}` filled in, and return its rows."""

@@ -5,7 +5,7 @@ proxy of a probed CLI: it rejects and journals everything that would leave loopb
 """
 
 from turngate_probes.stub_model.journal import NONCE, Egress, Exchange, new_nonce
-from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, Rule, Text, ToolCall
+from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, StubRule, Text, ToolCall
 from turngate_probes.stub_model.server import StubBackend, refused_port
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "Hang",
     "Refuse",
     "Reply",
-    "Rule",
     "StubBackend",
+    "StubRule",
     "Text",
     "ToolCall",
     "new_nonce",

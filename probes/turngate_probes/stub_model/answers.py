@@ -171,10 +171,10 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answ
         case Hang():
             return "hang", None
         case Text(text):
-            label, said = "text", ModelAnswer(model, text)
+            label, answer = "text", ModelAnswer(model, text)
         case ToolCall(name, arguments):
-            label, said = f"tool_call {name}", ModelAnswer(model, tool=name, arguments=arguments)
+            label, answer = f"tool_call {name}", ModelAnswer(model, tool=name, arguments=arguments)
         case Cut():
-            label, said = "cut", ModelAnswer(model, _CUT_TEXT)
-    streamed = [encode(event) for event in wire.events(said, document)] if document.get("stream") else None
-    return label, Answer(200, streamed or wire.whole(said), cut=label == "cut")
+            label, answer = "cut", ModelAnswer(model, _CUT_TEXT)
+    streamed = [encode(event) for event in wire.events(answer, document)] if document.get("stream") else None
+    return label, Answer(200, streamed or wire.whole(answer), cut=label == "cut")

@@ -23,12 +23,12 @@ def _kind(message: Json) -> str | None:
     return "result" if any(results) else None
 
 
-def _message(said: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
+def _message(answer: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
     return {
         "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
-        "model": said.model,
+        "model": answer.model,
         "content": list(content),
         "stop_reason": stop_reason,
         "stop_sequence": None,
@@ -36,30 +36,30 @@ def _message(said: ModelAnswer, *content: Json, stop_reason: str | None = None) 
     }
 
 
-def _block(said: ModelAnswer, text: str, arguments: Json) -> Json:
-    if said.tool is None:
+def _block(answer: ModelAnswer, text: str, arguments: Json) -> Json:
+    if answer.tool is None:
         return {"type": "text", "text": text}
-    return {"type": "tool_use", "id": new_id("toolu_"), "name": said.tool, "input": arguments}
+    return {"type": "tool_use", "id": new_id("toolu_"), "name": answer.tool, "input": arguments}
 
 
-def _finish(said: ModelAnswer) -> str:
-    return "end_turn" if said.tool is None else "tool_use"
+def _finish(answer: ModelAnswer) -> str:
+    return "end_turn" if answer.tool is None else "tool_use"
 
 
-def _whole(said: ModelAnswer) -> Json:
-    return _message(said, _block(said, said.text, said.arguments), stop_reason=_finish(said))
+def _whole(answer: ModelAnswer) -> Json:
+    return _message(answer, _block(answer, answer.text, answer.arguments), stop_reason=_finish(answer))
 
 
-def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
-    deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in said.pieces]
-    if said.tool is not None:
-        deltas = [{"type": "input_json_delta", "partial_json": said.arguments_json}]
-    yield _event("message_start", message=_message(said))
-    yield _event("content_block_start", index=0, content_block=_block(said, "", {}))
+def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
+    deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in answer.pieces]
+    if answer.tool is not None:
+        deltas = [{"type": "input_json_delta", "partial_json": answer.arguments_json}]
+    yield _event("message_start", message=_message(answer))
+    yield _event("content_block_start", index=0, content_block=_block(answer, "", {}))
     for delta in deltas:
         yield _event("content_block_delta", index=0, delta=delta)
     yield _event("content_block_stop", index=0)
-    yield _event("message_delta", delta={"stop_reason": _finish(said), "stop_sequence": None}, usage=_USAGE)
+    yield _event("message_delta", delta={"stop_reason": _finish(answer), "stop_sequence": None}, usage=_USAGE)
     yield _event("message_stop")
 
 

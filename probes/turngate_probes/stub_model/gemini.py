@@ -36,21 +36,21 @@ def _kind(content: Json) -> str | None:
     return "result" if any("functionResponse" in part for part in objects(content.get("parts"))) else None
 
 
-def _document(said: ModelAnswer, text: str, **ended: str) -> Json:
-    call = {"functionCall": {"name": said.tool, "args": said.arguments}}
-    content = {"role": "model", "parts": [{"text": text} if said.tool is None else call]}
+def _document(answer: ModelAnswer, text: str, **ended: str) -> Json:
+    call = {"functionCall": {"name": answer.tool, "args": answer.arguments}}
+    content = {"role": "model", "parts": [{"text": text} if answer.tool is None else call]}
     candidate = {"content": content, "index": 0, **ended}
-    return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": said.model}
+    return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": answer.model}
 
 
-def _whole(said: ModelAnswer) -> Json:
-    return _document(said, said.text, finishReason="STOP")
+def _whole(answer: ModelAnswer) -> Json:
+    return _document(answer, answer.text, finishReason="STOP")
 
 
-def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
-    for piece in said.pieces:
-        yield None, _document(said, piece)
-    yield None, _document(ModelAnswer(said.model), "", finishReason="STOP")
+def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
+    for piece in answer.pieces:
+        yield None, _document(answer, piece)
+    yield None, _document(ModelAnswer(answer.model), "", finishReason="STOP")
 
 
 def _refusal(status: int, message: str) -> Json:

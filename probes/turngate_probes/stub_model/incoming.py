@@ -27,7 +27,7 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
         self.message = message
 
 
-class Target(Struct, frozen=True):
+class RequestTarget(Struct, frozen=True):
     """The target of a request: `path` with its query, None for a tunnel; `host` and `port` if it is for a proxy."""
 
     path: str | None
@@ -45,10 +45,10 @@ class Target(Struct, frozen=True):
             return False
 
 
-def read_target(method: str, target: str) -> Target:
+def read_target(method: str, target: str) -> RequestTarget:
     """Read the target of a request line. Raises BadRequest."""
     if method != "CONNECT" and "://" not in target.partition("?")[0]:
-        return Target(target)
+        return RequestTarget(target)
     try:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         port = url.port or (443 if url.scheme in ("", "https", "wss") else 80)
@@ -57,7 +57,7 @@ def read_target(method: str, target: str) -> Target:
     if not url.hostname:
         raise BadRequest(400, f"no host: {target}")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    return Target(None if method == "CONNECT" else path, url.hostname, port)
+    return RequestTarget(None if method == "CONNECT" else path, url.hostname, port)
 
 
 def read_body(headers: Message, stream: BufferedIOBase) -> bytes:

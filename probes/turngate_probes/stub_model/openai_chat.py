@@ -44,44 +44,44 @@ def _names(tool: Json) -> tuple[str, ...]:
     return name_of(inner if isinstance(inner, dict) else tool)
 
 
-def _call(said: ModelAnswer, arguments: str) -> Json:
-    return {"id": new_id("call_"), "type": "function", "function": {"name": said.tool, "arguments": arguments}}
+def _call(answer: ModelAnswer, arguments: str) -> Json:
+    return {"id": new_id("call_"), "type": "function", "function": {"name": answer.tool, "arguments": arguments}}
 
 
-def _finish(said: ModelAnswer) -> str:
-    return "stop" if said.tool is None else "tool_calls"
+def _finish(answer: ModelAnswer) -> str:
+    return "stop" if answer.tool is None else "tool_calls"
 
 
-def _head(said: ModelAnswer, kind: str) -> Json:
-    return {"id": new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": said.model}
+def _head(answer: ModelAnswer, kind: str) -> Json:
+    return {"id": new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": answer.model}
 
 
-def _whole(said: ModelAnswer) -> Json:
-    message: Json = {"role": "assistant", "content": said.text, "refusal": None}
-    if said.tool is not None:
-        message = {**message, "content": None, "tool_calls": [_call(said, said.arguments_json)]}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(said)}
-    return {**_head(said, "chat.completion"), "choices": [choice], "usage": _USAGE}
+def _whole(answer: ModelAnswer) -> Json:
+    message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
+    if answer.tool is not None:
+        message = {**message, "content": None, "tool_calls": [_call(answer, answer.arguments_json)]}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
+    return {**_head(answer, "chat.completion"), "choices": [choice], "usage": _USAGE}
 
 
-def _events(said: ModelAnswer, request: Json) -> Iterator[Event]:
-    head = _head(said, "chat.completion.chunk")
-    for delta in _deltas(said):
+def _events(answer: ModelAnswer, request: Json) -> Iterator[Event]:
+    head = _head(answer, "chat.completion.chunk")
+    for delta in _deltas(answer):
         yield None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield None, {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(said)}]}
+    yield None, {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(answer)}]}
     options = request.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
         yield None, {**head, "choices": [], "usage": _USAGE}
     yield None, "[DONE]"
 
 
-def _deltas(said: ModelAnswer) -> Iterator[Json]:
-    if said.tool is None:
+def _deltas(answer: ModelAnswer) -> Iterator[Json]:
+    if answer.tool is None:
         yield {"role": "assistant", "content": ""}
-        yield from ({"content": piece} for piece in said.pieces)
+        yield from ({"content": piece} for piece in answer.pieces)
         return
-    yield {"role": "assistant", "content": None, "tool_calls": [{"index": 0, **_call(said, "")}]}
-    yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
+    yield {"role": "assistant", "content": None, "tool_calls": [{"index": 0, **_call(answer, "")}]}
+    yield {"tool_calls": [{"index": 0, "function": {"arguments": answer.arguments_json}}]}
 
 
 WIRE = WireProtocol("openai.chat", _kind, _whole, _events, refusal, model, models, _names)

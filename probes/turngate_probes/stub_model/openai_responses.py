@@ -40,26 +40,26 @@ def _kind(item: Json) -> str | None:
     return "model" if item.get("role") == "assistant" or kind.endswith("_call") else None
 
 
-def _item(said: ModelAnswer) -> Json:
-    if said.tool is not None:
+def _item(answer: ModelAnswer) -> Json:
+    if answer.tool is not None:
         return {
             "type": "function_call",
             "id": new_id("fc_"),
             "call_id": new_id("call_"),
-            "name": said.tool,
-            "arguments": said.arguments_json,
+            "name": answer.tool,
+            "arguments": answer.arguments_json,
             "status": "completed",
         }
-    part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
+    part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
 
 
-def _response(said: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
+def _response(answer: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
     return {
         "id": identifier,
         "object": "response",
         "created_at": int(time.time()),
-        "model": said.model,
+        "model": answer.model,
         "status": "in_progress" if items is None else "completed",
         "output": items or [],
         "usage": None if items is None else _USAGE,
@@ -67,25 +67,25 @@ def _response(said: ModelAnswer, identifier: str, items: list[Json] | None = Non
     }
 
 
-def _whole(said: ModelAnswer) -> Json:
-    return _response(said, new_id("resp_"), [_item(said)])
+def _whole(answer: ModelAnswer) -> Json:
+    return _response(answer, new_id("resp_"), [_item(answer)])
 
 
-def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
-    for number, (kind, data) in enumerate(_numberless_events(said)):
+def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
+    for number, (kind, data) in enumerate(_numberless_events(answer)):
         yield kind, {"type": kind, "sequence_number": number, **data}
 
 
-def _numberless_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
-    identifier, item = new_id("resp_"), _item(said)
-    empty: Json = {"arguments": ""} if said.tool is not None else {"content": []}
+def _numberless_events(answer: ModelAnswer) -> Iterator[tuple[str, Json]]:
+    identifier, item = new_id("resp_"), _item(answer)
+    empty: Json = {"arguments": ""} if answer.tool is not None else {"content": []}
     begun = {**item, **empty, "status": "in_progress"}
-    yield "response.created", {"response": _response(said, identifier)}
-    yield "response.in_progress", {"response": _response(said, identifier)}
+    yield "response.created", {"response": _response(answer, identifier)}
+    yield "response.in_progress", {"response": _response(answer, identifier)}
     yield "response.output_item.added", {"output_index": 0, "item": begun}
-    yield from _tool_events(item) if said.tool is not None else _text_events(item, said)
+    yield from _tool_events(item) if answer.tool is not None else _text_events(item, answer)
     yield "response.output_item.done", {"output_index": 0, "item": item}
-    yield "response.completed", {"response": _response(said, identifier, [item])}
+    yield "response.completed", {"response": _response(answer, identifier, [item])}
 
 
 def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
@@ -94,13 +94,13 @@ def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
     yield "response.function_call_arguments.done", {**place, "name": item["name"], "arguments": item["arguments"]}
 
 
-def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
+def _text_events(item: Json, answer: ModelAnswer) -> Iterator[tuple[str, Json]]:
     place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     part = item["content"][0]
     yield "response.content_part.added", {**place, "part": {**part, "text": ""}}
-    for piece in said.pieces:
+    for piece in answer.pieces:
         yield "response.output_text.delta", {**place, "delta": piece, "logprobs": []}
-    yield "response.output_text.done", {**place, "text": said.text, "logprobs": []}
+    yield "response.output_text.done", {**place, "text": answer.text, "logprobs": []}
     yield "response.content_part.done", {**place, "part": part}
 
 

@@ -12,7 +12,7 @@ Json: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str | None, Json | str]  # an event of a stream: its name, if it has one, and its data
 
 
-class Prompted(Struct, frozen=True):
+class ModelPrompt(Struct, frozen=True):
     """The parts of a request that rules and journal use.
 
     Attributes:
@@ -105,17 +105,17 @@ class WireProtocol(Struct, frozen=True):
     content: str = "content"
     role: str | None = None
 
-    def read(self, document: Json) -> Prompted:
+    def read(self, document: Json) -> ModelPrompt:
         """Return the prompt of a request, without unknown parts."""
         given = document.get(self.messages)
         user_texts, waiting = list[str](), False
         for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):
             if message.get("role", self.role) == "user":
                 user_texts += texts(message.get(self.content))
-            said = self.kind(message)
-            waiting = said == "result" or (waiting and said != "model")
+            answer = self.kind(message)
+            waiting = answer == "result" or (waiting and answer != "model")
         tools = tuple(name for tool in objects(document.get("tools")) for name in self.names(tool))
-        return Prompted(tuple(user_texts), tools, waiting)
+        return ModelPrompt(tuple(user_texts), tools, waiting)
 
 
 class Text(Struct, frozen=True):
@@ -149,7 +149,7 @@ class Cut(Struct, frozen=True):
 Reply: TypeAlias = Text | ToolCall | Refuse | Hang | Cut
 
 
-class Rule(Struct, frozen=True):
+class StubRule(Struct, frozen=True):
     """A reply and its requests: those that meet every given condition.
 
     Attributes:
@@ -168,7 +168,7 @@ class Rule(Struct, frozen=True):
     offers_tools: bool | None = None
     times: int | None = None
 
-    def fits(self, document: Json, prompted: Prompted) -> bool:
+    def fits(self, document: Json, prompted: ModelPrompt) -> bool:
         """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
             return False
@@ -181,12 +181,12 @@ class Rule(Struct, frozen=True):
 class ReplyRules:
     """Rules in order of precedence, and how often each was used. Safe for threads."""
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+    def __init__(self, rules: Sequence[StubRule] = ()) -> None:
         self._rules = tuple(rules)
         self._used = [0] * len(self._rules)
         self._lock = Lock()
 
-    def choose(self, document: Json, prompted: Prompted) -> Reply:
+    def choose(self, document: Json, prompted: ModelPrompt) -> Reply:
         """Return the reply of the first matching rule that is not used up; without one, the model says "ok"."""
         with self._lock:
             for index, rule in enumerate(self._rules):

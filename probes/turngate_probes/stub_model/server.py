@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, Self, cast
 
 from turngate_probes.stub_model.answers import Answer, refuse, respond
-from turngate_probes.stub_model.incoming import BadRequest, Target, read_body, read_target
+from turngate_probes.stub_model.incoming import BadRequest, RequestTarget, read_body, read_target
 from turngate_probes.stub_model.journal import Egress, Exchange, nonces_in
-from turngate_probes.stub_model.protocol import ReplyRules, Rule
+from turngate_probes.stub_model.protocol import ReplyRules, StubRule
 
 _DEADLINE = 2.0  # seconds for the threads to end once their connections are closed
 
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = False
 
-    def _refuse_passing_on(self, target: Target) -> None:
+    def _refuse_passing_on(self, target: RequestTarget) -> None:
         self.close_connection = True
         entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
         if target.on_loopback:  # wrong, but it does not leave the machine
@@ -231,7 +231,7 @@ class StubBackend:
             raise RuntimeError("the stub backend serves only while its context is entered")
         return f"http://127.0.0.1:{self._listener.port}"
 
-    def script(self, *rules: Rule) -> None:
+    def script(self, *rules: StubRule) -> None:
         """Answer by these rules from now on: the first match wins; without one, the model says "ok"."""
         self.rules = ReplyRules(rules)
 
@@ -273,8 +273,8 @@ class StubBackend:
                 self._exchanges.append(entry)
                 callbacks = tuple(self._callbacks)
         if isinstance(entry, Egress):
-            for told in leaving:
-                told(entry)
+            for reported in leaving:
+                reported(entry)
         else:
             for callback in callbacks:
                 callback(entry)

@@ -150,7 +150,7 @@ def _reason_against(store: Store, run: Run) -> str:
         if run.state is State.WAITING_USER:
             return f"its sticky process belongs to turngate serve; POST the reply to {run.links['reply']}"
         sticky = contract_for(run.engine, run.engine_version).sticky
-        if not sticky.same_id or sticky.own_store:
+        if not sticky.keeps_session_id or sticky.private_store:
             return f"its session ended with its sticky process: {run.engine} can't resume it by its id"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} is using {run.workspace}"

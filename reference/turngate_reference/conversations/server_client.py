@@ -122,9 +122,9 @@ def info(run: dict[str, Any]) -> ServedRunInfo:
 
 def _refused(problem: Any) -> ServerRefusedError:
     """Return the error for a problem document."""
-    told = problem if isinstance(problem, dict) else {}
-    if told.get("code") == "UNAUTHORIZED":
+    reported = problem if isinstance(problem, dict) else {}
+    if reported.get("code") == "UNAUTHORIZED":
         hint = "give it in the environment variable TURNGATE_TOKEN; on the server's machine, turngate token prints it"
         return ServerRefusedError("the server needs its token, and got none or another", hint)
-    detail = visible(str(told.get("detail", "the server refused the request")))
-    return ServerRefusedError(detail, visible(str(told.get("hint", ""))))
+    detail = visible(str(reported.get("detail", "the server refused the request")))
+    return ServerRefusedError(detail, visible(str(reported.get("hint", ""))))

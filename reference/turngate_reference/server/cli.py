@@ -25,7 +25,7 @@ from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.descriptors import connections, raise_limit
 from turngate_reference.server.web.listener import WebListener, address_of, bound, url
 from turngate_reference.server.web.metrics import Metrics
-from turngate_reference.server.web.security import Guard, allowed_hosts
+from turngate_reference.server.web.security import RequestCheck, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
 
@@ -172,7 +172,7 @@ def serve(  # noqa: PLR0913 - as it has options
         if token is None and not no_token:
             token = make_token(data)
         listener = WebListener(
-            create_app(core, Guard(token, hosts), open_streams, metrics), listening, open_streams, limits
+            create_app(core, RequestCheck(token, hosts), open_streams, metrics), listening, open_streams, limits
         )
 
         def end(*_: object) -> None:
@@ -198,13 +198,13 @@ def _started(core: Server, at: str, settings: ServerSettings, token: str | None)
     names = [engine["engine"] + " (simulated)" * engine["simulated"] for engine in engines if engine["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
     here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(names) or 'none on PATH'})"
-    told = [here]
+    reported = [here]
     if token:
-        told.append(
+        reported.append(
             f"log in: {login_address(at, token)}\n"
             f"(works once, within {CODE_MINUTES} minutes; {settings.data.command('token --link')} prints another)"
         )
-    return "\n".join(told if names else [*told, _no_engines()])
+    return "\n".join(reported if names else [*reported, _no_engines()])
 
 
 def _no_engines() -> str:

@@ -57,7 +57,7 @@ hermetic:
 sticky:
   - {transport: none, unverified: true}
 deviations:
-  - {clause: stdin.open, symptom: hang, compensation: close it, unverified: true}
+  - {clause: stdin.open, symptom: hang, action: close it, unverified: true}
 """
 
 

@@ -112,7 +112,8 @@ NONE = "  - {transport: none, unverified: true}\n"
 
 KEPT = """\
   - {transport: acp, argv: [--acp, "{options}"], options: [--auto], interactive: {mode: default},
-     permission_requests: [x/ask], one_time: {allow: allow_once, deny: reject_once}, same_id: true, own_store: false,
+     permission_requests: [x/ask], one_time: {allow: allow_once, deny: reject_once},
+    keeps_session_id: true, private_store: false,
      evidence: [{clause: resume.accepted}]}
 """
 

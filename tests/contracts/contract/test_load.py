@@ -121,6 +121,6 @@ def test_a_release_that_no_claim_covers_has_no_contract(monkeypatch: pytest.Monk
     ranged = SMALL.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n")
     contract = Contract(parse(ranged, "small.yaml"))
     monkeypatch.setattr(load, "contract", lambda _: contract)
-    assert load.covering("small", "0.99.0") is None
-    assert load.covering("small", "no version") is None
-    assert load.covering("small", "0.120.0") == contract.at("0.120.0")
+    assert load.find_contract("small", "0.99.0") is None
+    assert load.find_contract("small", "no version") is None
+    assert load.find_contract("small", "0.120.0") == contract.at("0.120.0")

@@ -147,7 +147,7 @@ def test_undeclared_failure_fails() -> None:
 
 
 def test_declared_symptom_deviates_and_says_what_to_do() -> None:
-    """A declared symptom deviates, and its compensation says what an orchestrator must do."""
+    """A declared symptom deviates, and its action says what an orchestrator must do."""
     came = judge(fail("hang"), HANG)
     assert came.result is Result.DEVIATES
     assert (came.detail, came.action) == ("it hung", "bound it")

@@ -120,7 +120,7 @@ CHANGED = """\
   changes:
     - since: 1.0.0
       set: {transport: acp, argv: [--acp, "{options}"], interactive: {mode: ask}, permission_requests: [x],
-            same_id: true, own_store: true, one_time: {allow: once, deny: never}}
+            keeps_session_id: true, private_store: true, one_time: {allow: once, deny: never}}
       evidence: [{clause: resume.accepted}]
     - {since: 2.0.0, set: {argv: [acp, "{options}"]}, evidence: [{clause: resume.repeated}]}
 """
@@ -145,7 +145,7 @@ def test_an_entry_may_say_what_changed() -> None:
         ("until: 3.0.0", "until: 2.0.0", "until", "2.0.0 is not after 2.0.0"),
         ("argv: [acp", "argv: 3, auto: [acp", "changes[1].set.argv", "3 is not of type 'array'"),
         ("argv: [acp", "agrv: [acp", "changes[1].set.agrv", "unknown key 'agrv'"),
-        ("argv: [acp", "same_id: null, argv: [acp", "changes[1]", "'same_id' is a required property"),
+        ("argv: [acp", "keeps_session_id: null, argv: [acp", "changes[1]", "'keeps_session_id' is a required property"),
         ("argv: [acp", "options: [--x], argv: [acp", "changes[1].set.options[0]", "--x isn't a declared option"),
         ("once, deny", "always, deny", "changes[0].set.one_time.allow", "always covers more than one action"),
         ("evidence: [{clause: resume.accepted}]\n", "note: none\n", "changes[0]", "has no evidence"),

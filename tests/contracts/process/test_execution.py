@@ -156,12 +156,12 @@ def test_exit_may_take_longer_where_everything_is_slow(
 def test_process_that_exits_after_its_work_is_timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit limit replaces even a deadline that would come first."""
 
-    def heard(*_: object) -> bool:
+    def received(*_: object) -> bool:
         clock.ahead = 200.0
         return True
 
     monkeypatch.setattr(execution, "EXIT_LIMIT", 60.0)
-    outcome = run(shell("echo done; sleep 0.2", timeout=100.0), on_output=heard)
+    outcome = run(shell("echo done; sleep 0.2", timeout=100.0), on_output=received)
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
     assert outcome.exit_seconds is not None
     assert 0.1 < outcome.exit_seconds < 60
@@ -171,7 +171,7 @@ def test_process_whose_work_goes_on_is_not_ended(clock: Clock, tmp_path: Path, m
     """If the listener takes back that the work is done, the deadline applies again and the exit isn't timed."""
     said: list[bytes] = []
 
-    def heard(_stream: str, chunk: bytes) -> bool:
+    def received(_stream: str, chunk: bytes) -> bool:
         said.append(chunk)
         if len(said) > 1:
             clock.ahead = 100.0
@@ -180,7 +180,7 @@ def test_process_whose_work_goes_on_is_not_ended(clock: Clock, tmp_path: Path, m
 
     monkeypatch.setattr(execution, "EXIT_LIMIT", 60.0)
     script = 'echo done; until [ -e "$1" ]; do sleep 0.01; done; echo more; sleep 0.2'
-    outcome = run(shell(script, str(tmp_path / "heard"), timeout=500.0), on_output=heard)
+    outcome = run(shell(script, str(tmp_path / "heard"), timeout=500.0), on_output=received)
     assert said == [b"done\n", b"more\n"]
     assert (outcome.ended, outcome.exit_code, outcome.exit_seconds) == (Ended.EXIT, 0, None)
 
@@ -369,16 +369,16 @@ def test_run_reads_a_fake_process(fp: FakeProcess, monkeypatch: pytest.MonkeyPat
 
 def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop signals only the fake process, and no real one."""
-    stop, told = Stop(), threading.Event()
+    stop, reported = Stop(), threading.Event()
 
     def hang(_: object) -> None:
         stop.set()
-        assert told.wait(60)
+        assert reported.wait(60)
 
     recorder = fp.register(
         ["engine", "exec"],
         callback=hang,
-        signal_callback=lambda *_: told.set(),
+        signal_callback=lambda *_: reported.set(),
     )
     monkeypatch.setattr(execution, "ProcessTree", FakeTree)
     assert run(REQUEST, stop=stop).ended is Ended.STOPPED
@@ -389,14 +389,14 @@ def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: 
 def test_a_slow_reader_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow callback gets all output, even if it takes longer than the readers' time limit."""
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def on_output(_name: str, chunk: bytes) -> None:
         time.sleep(0.4)
-        heard.append(chunk)
+        received.append(chunk)
 
     run(shell("echo first; sleep 0.1; echo last"), on_output=on_output)
-    assert b"".join(heard) == b"first\nlast\n"
+    assert b"".join(received) == b"first\nlast\n"
 
 
 def test_a_stop_does_not_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:

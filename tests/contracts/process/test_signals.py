@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.patience import PATIENCE
-from turngate.process.signals import heard
+from turngate.process.signals import handling_signals
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
@@ -15,13 +15,13 @@ class Ear:
     """Records each signal and its thread; `again` is set at the second signal."""
 
     def __init__(self) -> None:
-        self.told: list[signal.Signals] = []
+        self.reported: list[signal.Signals] = []
         self.threads: set[threading.Thread] = set()
         self.once, self.again = threading.Event(), threading.Event()
 
     def tell(self, number: signal.Signals) -> None:
         """Record a signal."""
-        self.told.append(number)
+        self.reported.append(number)
         self.threads.add(threading.current_thread())
         (self.again if self.once.is_set() else self.once).set()
 
@@ -30,12 +30,12 @@ class Ear:
 def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
     """Each of the named signals is passed on, as often as it arrives."""
     ear = Ear()
-    with heard(BOTH, ear.tell):
+    with handling_signals(BOTH, ear.tell):
         signal.raise_signal(number)
         assert ear.once.wait(PATIENCE)
         signal.raise_signal(number)
         assert ear.again.wait(PATIENCE)
-    assert ear.told == [number, number]
+    assert ear.reported == [number, number]
     assert threading.main_thread() not in ear.threads
 
 
@@ -51,7 +51,7 @@ def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() ->
         with waiting:
             waiting.notify()
 
-    with heard(BOTH, tell), waiting:
+    with handling_signals(BOTH, tell), waiting:
         threading.Thread(target=take_it, daemon=True).start()
         assert waiting.wait(PATIENCE)
 
@@ -60,9 +60,9 @@ def test_all_is_as_before_afterwards() -> None:
     """After the block, handlers and wakeup descriptor are restored, the thread has ended, and no signal was lost."""
     handlers = [signal.getsignal(number) for number in BOTH]
     ear = Ear()
-    with heard(BOTH, ear.tell):
+    with handling_signals(BOTH, ear.tell):
         signal.raise_signal(signal.SIGTERM)
-    assert ear.told == [signal.SIGTERM]
+    assert ear.reported == [signal.SIGTERM]
     assert [signal.getsignal(number) for number in BOTH] == handlers
     assert signal.set_wakeup_fd(-1) == -1
     assert "turngate-signals" not in {thread.name for thread in threading.enumerate()}
@@ -73,8 +73,8 @@ def test_other_signals_are_none_of_its_business() -> None:
     ear, seen = Ear(), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: seen.append(number))
     try:
-        with heard(BOTH, ear.tell):
+        with handling_signals(BOTH, ear.tell):
             signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert (seen, ear.told) == ([signal.SIGUSR1], [])
+    assert (seen, ear.reported) == ([signal.SIGUSR1], [])

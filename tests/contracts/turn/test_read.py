@@ -243,12 +243,12 @@ def test_texts_are_reported_as_they_come(
     contract: EngineContract, streams: tuple[bytes, bytes], expected: list[str]
 ) -> None:
     """Each text of the agent is passed on once; events without a text pass nothing on."""
-    heard: list[str] = []
-    reader = TurnReader(contract, AUTO, on_text=heard.append)
+    received: list[str] = []
+    reader = TurnReader(contract, AUTO, on_text=received.append)
     reader.feed("stdout", streams[0])
     reader.feed("stderr", streams[1])
     reader.finish(0)
-    assert heard == expected
+    assert received == expected
 
 
 def test_failures_are_bounded_in_number_and_length() -> None:

@@ -93,7 +93,7 @@ def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], pr
 def test_every_record_may_repeat_the_id() -> None:
     """If each record has the id, equal ids count once, and records of the other stream need none."""
     reading = look(EVERY, *[_said({"id": CODEX_ID})] * 200, ("stderr", {}))
-    assert (reading.value, len(reading.sightings)) == (CODEX_ID, 1)
+    assert (reading.value, len(reading.occurrences)) == (CODEX_ID, 1)
 
 
 def test_later_mention_of_the_same_id_is_no_contradiction() -> None:
@@ -118,7 +118,7 @@ def test_interleaving_of_the_streams_says_nothing(other: str) -> None:
 def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
     """Of a thousand different ids the first few are reported."""
     reading = look(EVERY, *[_said({"id": str(i)}) for i in range(1000)])
-    assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
+    assert (reading.problem, len(reading.occurrences)) == (HandleProblem.PLACE, 50)
 
 
 @pytest.mark.parametrize("place", [FIRST, EVERY])
@@ -128,7 +128,7 @@ def test_a_long_id_is_never_kept_whole_and_never_given(place: HandlePlace) -> No
     long = [_said({"type": "started", "id": "s" * 10**6 + str(i)}) for i in range(60)]
     reading = look(anything, *long)
     assert (reading.value, reading.problem) == (None, HandleProblem.UNSAFE)
-    assert sum(len(str(seen.value)) for seen in reading.sightings) < 2000
+    assert sum(len(str(seen.value)) for seen in reading.occurrences) < 2000
     assert len(reading.detail) < 200
     assert look(anything, _said({"type": "started", "id": "s" * 512})).value == "s" * 512
 
@@ -139,7 +139,7 @@ def test_an_id_of_many_values_is_none() -> None:
     for odd in many:
         reading = look(EVERY, _said({"id": odd}))
         assert reading.problem is HandleProblem.UNSAFE
-        assert len(str(reading.sightings)) < 1200
+        assert len(str(reading.occurrences)) < 1200
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=200).filter(str.strip))

@@ -50,7 +50,7 @@ def test_a_session_that_is_lost_says_how(changes: dict[str, Any], symptom: str) 
 
 def test_a_session_that_was_touched_must_hold_the_turn_of_the_other_release() -> None:
     """After the rollback the session must contain the newer release's turn as well."""
-    told = t.turn(FIRST), t.resumed(AGAIN, FIRST)
-    assert t.check("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
-    finding = t.check("rollback.touched", *told, t.resumed(THIRD, FIRST))
+    reported = t.turn(FIRST), t.resumed(AGAIN, FIRST)
+    assert t.check("rollback.touched", *reported, t.resumed(THIRD, FIRST, AGAIN)).ok
+    finding = t.check("rollback.touched", *reported, t.resumed(THIRD, FIRST))
     assert (finding.ok, finding.symptoms) == (False, ("context-lost",))

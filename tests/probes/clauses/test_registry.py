@@ -18,11 +18,11 @@ def test_a_check_ends_where_a_condition_fails() -> None:
 
     def finding(*, fails: bool) -> Finding:
         @check("some.clause", "main", blames=("other.clause",))
-        def judge(seen: Observations) -> Finding:
-            fail_if(fails, "it hangs", seen.turn("main/first"), symptom="hang")
-            return passed("it ends", seen.turn("main/first"))
+        def judge(observed: Observations) -> Finding:
+            fail_if(fails, "it hangs", observed.turn("main/first"), symptom="hang")
+            return passed("it ends", observed.turn("main/first"))
 
-        return judge(t.seen(turn))
+        return judge(t.observed(turn))
 
     assert finding(fails=True) == Finding(False, "it hangs", ("hang",), ("main/first",))  # noqa: FBT003
     assert finding(fails=False) == Finding(True, "it ends", (), ("main/first",))  # noqa: FBT003
@@ -30,7 +30,7 @@ def test_a_check_ends_where_a_condition_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    "turn, well, told",
+    "turn, well, reported",
     [
         (t.turn("a/b"), True, "exit code 0"),
         (t.refused("a/b"), False, "exit code 1: Error: no such thing"),
@@ -55,6 +55,6 @@ def test_a_check_ends_where_a_condition_fails() -> None:
         (t.turn("a/b", ended=Ended.TIMEOUT), False, "still running after 21 s"),
     ],
 )
-def test_how_a_turn_ended_is_told(turn: Turn, *, well: bool, told: str) -> None:
+def test_how_a_turn_ended_is_told(turn: Turn, *, well: bool, reported: str) -> None:
     """Only a turn that exits with 0 by itself and reports no failure is good; otherwise the detail names the reason."""
-    assert (went_well(turn), how_it_ended(turn)) == (well, told)
+    assert (went_well(turn), how_it_ended(turn)) == (well, reported)

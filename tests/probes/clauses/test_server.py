@@ -139,15 +139,15 @@ def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observati
 
 def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
     """If the contract declares that a refused turn hangs, only a timeout passes."""
-    told, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
-    assert not t.check("server.engine-failure", *told, contract=CLAUDE).ok
+    reported, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
+    assert not t.check("server.engine-failure", *reported, contract=CLAUDE).ok
     assert t.check("server.engine-failure", *late, contract=CLAUDE).ok
     assert not t.check("server.engine-failure", *late).ok
 
 
 def test_a_session_that_a_kept_process_can_not_load_needs_no_kept_process() -> None:
     """If a kept process can't load headless sessions, each reply after the death must start a new process."""
-    never = replace(t.CODEX, sticky=replace(t.CODEX.sticky, loads_headless=False))
+    never = replace(t.CODEX, sticky=replace(t.CODEX.sticky, loads_headless_sessions=False))
     cold = v.good(v.delivered(NEW, LIVING, NEW, NEW))
     assert t.check("server.warm-wait", *cold, contract=never).ok
     assert not t.check("server.warm-wait", *v.good(), contract=never).ok
@@ -162,11 +162,11 @@ def test_an_engine_without_a_warm_wait_is_skipped() -> None:
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
     """If a case was stopped, its clauses are not run and report why."""
     for case in (*RESUMED_CASES, WARM_CASE):
-        seen = [item for item in v.good() if not item.name.startswith(f"{case.name}/")]
+        observed = [item for item in v.good() if not item.name.startswith(f"{case.name}/")]
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
         assert asking
         for clause in asking:
             if clause == "server.no-auto-flags" and case.name == "one-reply":
                 continue
             with pytest.raises(NotSeenError, match="it broke"):
-                t.check(clause, *seen, stopped={case.name: Obstacle("it broke")})
+                t.check(clause, *observed, stopped={case.name: Obstacle("it broke")})

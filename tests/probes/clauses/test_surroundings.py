@@ -49,8 +49,8 @@ def visited(
     effects: dict[str, tuple[str, ...]] | None = None, controls: tuple[str, ...] = ("env", "hook")
 ) -> list[Turn]:
     """Return the turns in a stranger's repository, with the effects of each."""
-    told = effects or {}
-    turns = [t.turn(f"workspace/{step}", effects=told.get(step, ()), offline="offline" in step) for step in VISITED]
+    reported = effects or {}
+    turns = [t.turn(f"workspace/{step}", effects=reported.get(step, ()), offline="offline" in step) for step in VISITED]
     return [
         *turns,
         *(t.turn(f"workspace/control-{name}", effects=(name,) * (name in controls)) for name in ("env", "hook")),

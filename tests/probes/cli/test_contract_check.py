@@ -96,7 +96,7 @@ def test_a_deviation_that_a_recording_refutes_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A deviation that did not occur in the recordings is reported at its line."""
-    entry = "{clause: resume.other-cwd, symptom: hang, compensation: stay, evidence: [{observed: once}]}"
+    entry = "{clause: resume.other-cwd, symptom: hang, action: stay, evidence: [{observed: once}]}"
     file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition(entry)[0].count("\n")

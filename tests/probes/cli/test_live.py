@@ -11,7 +11,7 @@ from tests.probes import engines
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.load import first_error
-from turngate_probes.clauses import with_needs
+from turngate_probes.clauses import with_prerequisites
 from turngate_probes.cli.live import CLAUSES, TURNS, planned
 
 KEY = "hunter2-hunter2"
@@ -36,7 +36,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     """The plan is printed first, the word is recalled, the session stays in the user's store, no key is saved."""
     done = live("--yes", "--json")
     assert done.code == 0, done.err
-    assert done.clauses() == dict.fromkeys(with_needs(CLAUSES), "pass")
+    assert done.clauses() == dict.fromkeys(with_prerequisites(CLAUSES), "pass")
     assert first_error("probe-report", done.report) is None
     assert (done.report["level"], done.report["releases"][0]["turns"]) == ("live", TURNS)
     before = done.err.partition("2 turns planned")[0]

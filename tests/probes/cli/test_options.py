@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.probes.report import samples
 from turngate import MachineError, cli
 from turngate_probes.cli import options
-from turngate_probes.report.publish import Output, json_text
+from turngate_probes.report.publish import Printer, json_text
 from turngate_probes.report.source_locations import use_anchor
 
 
@@ -32,7 +32,7 @@ def test_the_option_may_be_repeated() -> None:
 
     @click.command()
     @options.output_options(".xml", ".md")
-    def command(output: Output) -> None:
+    def command(output: Printer) -> None:
         click.echo(" ".join(map(str, output.reports)))
 
     said = CliRunner().invoke(command, ["--report", "a.xml", "--report", "b.md"])

@@ -33,8 +33,8 @@ def test_the_command_ends_with_what_it_found(
     line = capsys.readouterr().out
     assert line.startswith(f"codex@0.169.0 {word}: ")
     assert cli.run(["verify", "--json", f"codex={executable}"]) == code
-    told = json.loads(capsys.readouterr().out)
-    assert (told.keys(), told["status"]) == ({"status", "detail"}, word)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported.keys(), reported["status"]) == ({"status", "detail"}, word)
 
 
 @pytest.mark.parametrize("how", ["signal", "eof"])

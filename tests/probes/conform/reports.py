@@ -6,7 +6,7 @@ from turngate_probes.conform.report import (
     CallRow,
     Conformance,
     ConformReport,
-    Result,
+    ScenarioResult,
     ScenarioRow,
 )
 
@@ -27,17 +27,17 @@ CALL = CallRow(
 )
 
 
-def row(scenario: str, result: Result, *broken: BreachRow, detail: str = "") -> ScenarioRow:
+def row(scenario: str, result: ScenarioResult, *broken: BreachRow, detail: str = "") -> ScenarioRow:
     """Return the result of a scenario."""
     return ScenarioRow("codex", "0.169.0", scenario, result, detail, 1.5, (0,), broken, (CALL,))
 
 
 ROWS = (
-    row("two-turns", Result.PASS),
-    row("hang-before-answer", Result.FAIL, FAILED),
-    row("reads-stdin-first", Result.EXCUSED, EXCUSED),
-    row("crash", Result.UNANSWERED, detail="never started"),
-    row("three-turns", Result.SKIPPED, detail="no second reply"),
+    row("two-turns", ScenarioResult.PASS),
+    row("hang-before-answer", ScenarioResult.FAIL, FAILED),
+    row("reads-stdin-first", ScenarioResult.EXCUSED, EXCUSED),
+    row("crash", ScenarioResult.UNANSWERED, detail="never started"),
+    row("three-turns", ScenarioResult.SKIPPED, detail="no second reply"),
 )
 REPORT = ConformReport(
     turngate="0.1.0",

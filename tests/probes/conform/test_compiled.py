@@ -6,7 +6,7 @@ from pathlib import Path
 
 from turngate import load_contract
 from turngate_probes.conform import compiled, executable
-from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.simulate.printing import simulation
 
 PLAN = ("codex", "0.169.0", (Conversation("a", ("p", "r"), "x"),))
@@ -16,14 +16,14 @@ SLOW = ("yaml", "semver", "inspect", "dataclasses", "subprocess", "jsonschema", 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     """With the contract and the simulation of its release."""
     contract = load_contract("codex", "0.169.0")
-    written = compiled.CompiledPlan(Plan(str(tmp_path), *PLAN), contract, simulation(contract))
+    written = compiled.CompiledPlan(ConformPlan(str(tmp_path), *PLAN), contract, simulation(contract))
     compiled.write(written)
     assert compiled.read(tmp_path) == written
 
 
 def test_an_executable_imports_nothing_slow(tmp_path: Path) -> None:
     """A call takes as long as its imports; neither parsers nor what else takes milliseconds is among them."""
-    script = executable.install(Plan(str(tmp_path), *PLAN)).read_text("utf-8")
+    script = executable.install(ConformPlan(str(tmp_path), *PLAN)).read_text("utf-8")
     asked = script.replace("-X utf8", "-X utf8 -X importtime")
     ran = subprocess.run(
         ["sh", "-c", asked, "codex", "exec", "--json", "--skip-git-repo-check", "-"],
@@ -42,7 +42,7 @@ def test_an_executable_imports_nothing_slow(tmp_path: Path) -> None:
 def test_an_executable_imports_nothing_of_the_workspace(tmp_path: Path) -> None:
     """Neither its files nor PYTHONPATH take the place of a module."""
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
-    path = executable.install(Plan(str(tmp_path), *PLAN))
+    path = executable.install(ConformPlan(str(tmp_path), *PLAN))
     ran = subprocess.run(
         [path, "--version"],
         capture_output=True,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turngate_probes.conform.calls import Call, Ended, Started
+from turngate_probes.conform.calls import CallEnd, EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
 from turngate_probes.conform.plan import Conversation
@@ -14,11 +14,11 @@ B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
 TWO_TURNS = scenarios()["two-turns"]
 
 
-def call(number: int, text: str, *, resumed: str | None = None, handle: str | None = "s1", **more: Any) -> Call:
+def call(number: int, text: str, *, resumed: str | None = None, handle: str | None = "s1", **more: Any) -> EngineCall:
     """Return a good call that ends before the next one starts; `more` are fields of its start or of the call."""
     start: dict[str, Any] = {"cwd": "/work", "stdin": "pipe", "kind": "turn", "prompt": text, "resumed": resumed}
     whole: dict[str, Any] = {
-        "ended": Ended(handle, 0, number + 0.5),
+        "ended": CallEnd(handle, 0, number + 0.5),
         "stdin_closed": True,
         "stdout": b"",
         "signals": (),
@@ -27,7 +27,7 @@ def call(number: int, text: str, *, resumed: str | None = None, handle: str | No
         (start if name in Started.__struct_fields__ else whole)[name] = value
     fields: dict[str, Any] = {"argv": ("exec",), "at": float(number)} | start
     started = Started(number, env=(), **fields)
-    return Call(number, started, stdin=b"", handle=handle, **whole)
+    return EngineCall(number, started, stdin=b"", handle=handle, **whole)
 
 
 def ran(talk: Conversation = A, code: int | None = 0, stdout: str | None = None, left: tuple[str, ...] = ()) -> Ran:
@@ -35,7 +35,7 @@ def ran(talk: Conversation = A, code: int | None = 0, stdout: str | None = None,
     return Ran(talk, code, talk.answer if stdout is None else stdout, "", 1.0, left)
 
 
-def rules(*calls: Call, scenario: Scenario = TWO_TURNS, did: tuple[Ran, ...] = (ran(),)) -> list[str]:
+def rules(*calls: EngineCall, scenario: Scenario = TWO_TURNS, did: tuple[Ran, ...] = (ran(),)) -> list[str]:
     """Return the rules that these calls break."""
     return [row.rule.removeprefix("orchestrator.") for row in breaches(Evidence(scenario, "/work", did, calls))]
 
@@ -86,7 +86,7 @@ def test_the_result_is_compared_with_what_the_scenario_expects(name: str, did: R
         (call(2, A.prompts[1], resumed="s1", at=1.2), ["one-turn-at-a-time"]),
     ],
 )
-def test_a_call_breaks_its_rule(changed: Call, broken: list[str]) -> None:
+def test_a_call_breaks_its_rule(changed: EngineCall, broken: list[str]) -> None:
     """And no other."""
     assert rules(GOOD[0], changed) == broken
 
@@ -119,7 +119,7 @@ def test_conversations_keep_to_themselves() -> None:
 def test_only_some_rules_hold_for_every_command() -> None:
     """Approval counts only with a user in the loop."""
     wide = call(1, "anything", widening=("--yolo",), stdin_closed=False)
-    seen = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
-    assert [row.rule for row in in_calls(seen)] == ["orchestrator.stdin"]
-    seen = Evidence(TWO_TURNS, "", (), (wide,))
-    assert in_calls(seen)[0] == Breach("orchestrator.no-auto-approval", "it passed --yolo", 1)
+    evidence = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
+    assert [row.rule for row in in_calls(evidence)] == ["orchestrator.stdin"]
+    evidence = Evidence(TWO_TURNS, "", (), (wide,))
+    assert in_calls(evidence)[0] == Breach("orchestrator.no-auto-approval", "it passed --yolo", 1)

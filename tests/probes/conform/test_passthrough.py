@@ -11,7 +11,7 @@ import pytest
 
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import calls
-from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.conform.plan import ConformPlan, Conversation
 
 ECHOES = """#!/bin/sh
 echo "$MARK $*"; cat; echo warning >&2; exit 3
@@ -29,7 +29,9 @@ def behind(root: Path, script: str) -> Path:
     cli.write_text(script)
     cli.chmod(0o755)
     talk = Conversation("a", ("first", "second"), "amber")
-    return executable.install(Plan(str(root), "codex", "0.169.0", (talk,), real=str(cli), real_env={"MARK": "marked"}))
+    return executable.install(
+        ConformPlan(str(root), "codex", "0.169.0", (talk,), real=str(cli), real_env={"MARK": "marked"})
+    )
 
 
 def test_streams_and_exit_code_pass_through(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from turngate import load_contract, read_turn
 from turngate_probes.conform import executable
-from turngate_probes.conform.calls import Call, calls
-from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.conform.calls import EngineCall, calls
+from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.simulate.faults import Play
 
 CODEX = load_contract("codex", "0.169.0")
@@ -24,7 +24,7 @@ class Engine:
 
     def __init__(self, root: Path, *plays: Play) -> None:
         self.root = root
-        self.path = executable.install(Plan(str(root), "codex", "0.169.0", (TALK,), plays))
+        self.path = executable.install(ConformPlan(str(root), "codex", "0.169.0", (TALK,), plays))
         self.env = {"HOME": str(root), "PATH": os.defpath}
 
     def start(self, *argv: str) -> "subprocess.Popen[bytes]":
@@ -38,7 +38,7 @@ class Engine:
         out, err = process.communicate(text.encode(), timeout=60)
         return process.returncode, out, err
 
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[EngineCall, ...]:
         """Return the records of the calls."""
         return calls(self.root)
 

@@ -9,13 +9,13 @@ from turngate import Stop, load_contract
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.model import QUESTION
-from turngate_probes.conform.plan import Conversation, Plan
+from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.conform.real import obstacle, rules, staged
 from turngate_probes.conform.session import play
 from turngate_probes.simulate.faults import Play
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Text
-from turngate_probes.stub_model.protocol import Prompted, ReplyRules
+from turngate_probes.stub_model.protocol import ModelPrompt, ReplyRules
 
 CODEX = load_contract("codex", "0.169.0")
 TALK = Conversation("a", ("first", "second"), "amber")
@@ -31,7 +31,7 @@ def test_what_a_model_can_cause_is_played() -> None:
 
 def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
     """The answer needs both prompts, so a fresh session doesn't get it."""
-    plan = Plan(str(tmp_path), "codex", "0.169.0", (TALK,), (Play(turn=2, says="unicode"),))
+    plan = ConformPlan(str(tmp_path), "codex", "0.169.0", (TALK,), (Play(turn=2, says="unicode"),))
     with staged(plan, CODEX, tmp_path / "codex") as complete:
         assert complete.real == str(tmp_path / "codex")
         assert complete.real_env["HOME"].startswith(str(tmp_path))
@@ -39,7 +39,7 @@ def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
     script = ReplyRules(tuple(rules(plan, CODEX)))
 
     def said(*texts: str) -> str:
-        reply = script.choose({"input": list(texts)}, Prompted((), (), after_tool_result=False))
+        reply = script.choose({"input": list(texts)}, ModelPrompt((), (), after_tool_result=False))
         assert isinstance(reply, Text)
         return reply.text
 

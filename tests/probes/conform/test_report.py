@@ -8,7 +8,7 @@ from tests.probes.conform.reports import EXCUSED, FAILED, MILD, REPORT, ROWS, ro
 from tests.probes.conform.test_judge import call
 from turngate_probes.conform.report import (
     Conformance,
-    Result,
+    ScenarioResult,
     ScenarioRow,
     call_row,
     excuses,
@@ -27,9 +27,9 @@ PASS, SKIP = ROWS[0], ROWS[4]
     "rows, found",
     [
         ((PASS, SKIP), Conformance.CONFORMS),
-        ((PASS, row("crash", Result.EXCUSED, EXCUSED)), Conformance.CONFORMS),
-        ((PASS, row("crash", Result.FAIL, MILD)), Conformance.DEGRADED),
-        ((ROWS[3], row("crash", Result.FAIL, MILD)), Conformance.UNANSWERED),
+        ((PASS, row("crash", ScenarioResult.EXCUSED, EXCUSED)), Conformance.CONFORMS),
+        ((PASS, row("crash", ScenarioResult.FAIL, MILD)), Conformance.DEGRADED),
+        ((ROWS[3], row("crash", ScenarioResult.FAIL, MILD)), Conformance.UNANSWERED),
         (ROWS, Conformance.BROKEN),
         ((SKIP,), Conformance.UNANSWERED),
         ((), Conformance.UNANSWERED),

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
-from turngate_probes.conform.calls import Call, Started
+from turngate_probes.conform.calls import EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.report import Conformance, ConformReport, Result, ScenarioRow
-from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, Session
+from turngate_probes.conform.report import Conformance, ConformReport, ScenarioResult, ScenarioRow
+from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
@@ -46,18 +46,18 @@ def conform(
     root: Path, command: tuple[str, ...], *names: str, expected: tuple[ExpectedBreach, ...] = ()
 ) -> ConformReport:
     """Run scenarios with Codex."""
-    return Session(command, (CODEX,), tuple(scenarios()[name] for name in names), root, 2, expected).run(
+    return ConformSession(command, (CODEX,), tuple(scenarios()[name] for name in names), root, 2, expected).run(
         Interrupt(), lambda _: None
     )
 
 
 def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> None:
     """Each is told once."""
-    told: list[ScenarioRow] = []
+    reported: list[ScenarioRow] = []
     chosen = tuple(scenarios()[name] for name in ("two-turns", "three-turns", "no-id"))
-    report = Session(GOOD, (CODEX,), chosen, tmp_path, 2).run(Interrupt(), told.append)
-    assert [(row.scenario, row.result) for row in report.results] == [(one.id, Result.PASS) for one in chosen]
-    assert {row.scenario for row in told} == {one.id for one in chosen}
+    report = ConformSession(GOOD, (CODEX,), chosen, tmp_path, 2).run(Interrupt(), reported.append)
+    assert [(row.scenario, row.result) for row in report.results] == [(one.id, ScenarioResult.PASS) for one in chosen]
+    assert {row.scenario for row in reported} == {one.id for one in chosen}
     assert (report.verdict, report.exit_code, report.mode) == (Conformance.CONFORMS, 0, "simulated")
 
 
@@ -66,8 +66,8 @@ def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
     report = conform(tmp_path, IDLE, "lost-session", "prompt-200-kb")
     hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
     assert [(row.result, row.detail) for row in report.results] == [
-        (Result.UNANSWERED, f"{hint} (it exited with 1)"),
-        (Result.UNANSWERED, f"{TOO_LONG} (it exited with 1)"),
+        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
+        (ScenarioResult.UNANSWERED, f"{TOO_LONG} (it exited with 1)"),
     ]
     assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
 
@@ -83,14 +83,14 @@ def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
     """Because of the engine, or because the driver has no second reply."""
     chosen = (scenarios()["long-line"],)
-    report = Session(GOOD, (GEMINI,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
-    assert (report.results[0].result, report.exit_code) == (Result.SKIPPED, 2)
+    report = ConformSession(GOOD, (GEMINI,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
+    assert (report.results[0].result, report.exit_code) == (ScenarioResult.SKIPPED, 2)
     driver = tmp_path / "driver.py"
     driver.write_text(
         CORRECT["python"].read_text().replace('("TURNGATE_REPLY", "TURNGATE_REPLY_2")', '("TURNGATE_REPLY",)')
     )
     report = conform(tmp_path / "2", (sys.executable, str(driver)), "three-turns")
-    assert (report.results[0].result, report.results[0].detail) == (Result.SKIPPED, NO_THIRD_TURN)
+    assert (report.results[0].result, report.results[0].detail) == (ScenarioResult.SKIPPED, NO_THIRD_TURN)
 
 
 def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
         "fresh-session",
         expected=(used, ExpectedBreach("orchestrator.stdin", "r")),
     )
-    assert (report.results[0].result, report.results[0].breaches[0].excused) == (Result.EXCUSED, "known")
+    assert (report.results[0].result, report.results[0].breaches[0].excused) == (ScenarioResult.EXCUSED, "known")
     assert (report.verdict, report.stale) == (Conformance.CONFORMS, ("orchestrator.stdin",))
 
 
@@ -121,20 +121,20 @@ def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
     for said, times in ((b"first", 2), (b"first second", 1)):
         begun = Started(1, (), "", (), "pipe", 0.0, kind="process")
         message = json.dumps({"text": said.decode()}).encode()
-        call = Call(1, begun, None, message, stdin_closed=False, stdout=b"", signals=(), handle=None)
-        seen = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
-        assert played(tmp_path, seen, hang.id) == [hang.id] * times
+        call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", signals=(), handle=None)
+        evidence = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
+        assert played(tmp_path, evidence, hang.id) == [hang.id] * times
 
 
-def played(root: Path, seen: Evidence, *names: str, jobs: int = 1) -> list[str]:
+def played(root: Path, evidence: Evidence, *names: str, jobs: int = 1) -> list[str]:
     """Return the scenarios that a session plays, if each run gives the same evidence."""
     started = list[str]()
 
     def play(scenario: Scenario, *_: object, **__: object) -> Evidence:
         started.append(scenario.id)
-        return seen
+        return evidence
 
-    session = Session(IDLE, (CODEX,), tuple(scenarios()[name] for name in names), root, jobs)
+    session = ConformSession(IDLE, (CODEX,), tuple(scenarios()[name] for name in names), root, jobs)
     with patch("turngate_probes.conform.session.play", play):
         session.run(Interrupt(), lambda _: None)
     return started
@@ -145,7 +145,7 @@ def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
     interrupt = Interrupt()
     interrupt.set()
     chosen = (scenarios()["two-turns"],)
-    report = Session(GOOD, (CODEX,), chosen, tmp_path, 1).run(interrupt, lambda _: None)
+    report = ConformSession(GOOD, (CODEX,), chosen, tmp_path, 1).run(interrupt, lambda _: None)
     assert (report.results, report.interrupted, report.exit_code) == ((), True, 130)
 
 
@@ -156,8 +156,8 @@ def test_one_process_for_all_turns(tmp_path: Path) -> None:
     names = ("two-turns", "prompt-with-newlines", "failing-backend", "crash")
     chosen = tuple(scenarios()[name] for name in names)
     command = (sys.executable, str(driver))
-    report = Session(command, (CLAUDE,), chosen, tmp_path / "r", 2).run(Interrupt(), lambda _: None)
+    report = ConformSession(command, (CLAUDE,), chosen, tmp_path / "r", 2).run(Interrupt(), lambda _: None)
     assert [(row.result, row.detail, row.breaches) for row in report.results] == [
-        *[(Result.PASS, "", ())] * 3,
-        (Result.SKIPPED, ONE_PROCESS, ()),
+        *[(ScenarioResult.PASS, "", ())] * 3,
+        (ScenarioResult.SKIPPED, ONE_PROCESS, ()),
     ]

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
 from turngate import TurngateError
-from turngate_probes.conform.report import ConformReport, Result
+from turngate_probes.conform.report import ConformReport, ScenarioResult
 from turngate_probes.conform.view import Progress, row_lines, view
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
-from turngate_probes.report.publish import Output, publish
+from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.text import Detail, report_lines
 
 
@@ -27,13 +27,13 @@ def summary(report: ConformReport) -> str:
 
 def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str]) -> None:
     """--quiet leaves out what passes."""
-    progress = Progress(Output(), 2)
+    progress = Progress(Printer(), 2)
     progress(ROWS[0])
     progress(ROWS[1])
     out = capsys.readouterr().out
     assert "two-turns  1.5 s  [1/2]" in out
     assert "hang-before-answer  1.5 s  [2/2]\n  orchestrator.ends-hangs" in out
-    quiet = Progress(Output(detail=Detail.QUIET), 2)
+    quiet = Progress(Printer(detail=Detail.QUIET), 2)
     quiet(ROWS[0])
     quiet(ROWS[1])
     assert capsys.readouterr().out.startswith("fail")
@@ -41,10 +41,10 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
 
 def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
     """With several jobs the longest scenarios come first, so results take a while."""
-    progress = Progress(Output(), 40)
+    progress = Progress(Printer(), 40)
     progress.begin(40, ["codex 0.169.0"], jobs=1)
     progress.begin(40, ["codex 0.169.0", "gemini 0.61.0"], jobs=4)
-    Progress(Output(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
+    Progress(Printer(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
     assert capsys.readouterr().out.splitlines() == [
         "40 scenarios with codex 0.169.0",
         "40 scenarios with codex 0.169.0, gemini 0.61.0, 4 at a time, the longest first",
@@ -74,14 +74,14 @@ def test_the_summary_ends_with_the_exit_code() -> None:
 def test_a_report_is_written_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON goes to stdout, and text to stderr."""
     files = tuple(tmp_path / f"r{suffix}" for suffix in (".json", ".xml", ".md", ".html"))
-    assert publish(view(REPORT), Output(as_json=True, reports=files)) == 1
+    assert publish(view(REPORT), Printer(as_json=True, reports=files)) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out) == json.loads(files[0].read_text())
     assert "exit code 1" in printed.err
     assert files[1].read_text().startswith("<?xml")
     (tmp_path / "file").touch()
     with pytest.raises(TurngateError, match="can't write the report"):
-        publish(view(REPORT), Output(reports=(tmp_path / "file" / "r.json",)))
+        publish(view(REPORT), Printer(reports=(tmp_path / "file" / "r.json",)))
 
 
 def test_markdown_has_the_problems_and_a_table() -> None:
@@ -107,7 +107,7 @@ def test_junit_counts_each_result() -> None:
 
 def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:
     """Annotations have the severity of the rule; what the baseline no longer needs is a notice."""
-    report = replace(REPORT, results=(*ROWS, row("banner", Result.FAIL, MILD)))
+    report = replace(REPORT, results=(*ROWS, row("banner", ScenarioResult.FAIL, MILD)))
     assert annotations(view(report)) == [
         "::error title=codex 0.169.0 hang-before-answer::orchestrator.ends-hangs: it was still running | after 25 s%0A",
         "::error title=codex 0.169.0 crash::unanswered: never started",
@@ -118,7 +118,7 @@ def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:
 
 def test_the_page_has_a_row_for_each_scenario_and_a_column_for_each_engine() -> None:
     """A scenario that did not run with an engine, because of an interrupt, has an empty cell."""
-    other = replace(row("crash", Result.FAIL, FAILED), engine="gemini", version="0.61.0")
+    other = replace(row("crash", ScenarioResult.FAIL, FAILED), engine="gemini", version="0.61.0")
     shown = view(replace(REPORT, results=(*ROWS, other)))
     assert [column.title for column in shown.columns] == ["codex 0.169.0", "gemini 0.61.0"]
     marks = {
@@ -141,6 +141,6 @@ def test_the_page_shows_problems_first_and_each_call() -> None:
 
 def test_an_observed_command_and_nothing_at_all_are_pages() -> None:
     """An observed command is one row that is no scenario of ours; a run that was interrupted early has none."""
-    observed = row("observed", Result.FAIL, FAILED)
+    observed = row("observed", ScenarioResult.FAIL, FAILED)
     assert "codex 0.169.0, observed: fail" in page(view(replace(REPORT, mode="observed", results=(observed,))))
     assert "Nothing was tested." in page(view(replace(REPORT, results=(), interrupted=True, exit_code=130)))

@@ -12,7 +12,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.load import GAP
 from turngate.contract.surroundings import SetupFile
 from turngate_probes.draft import contract as drafts
-from turngate_probes.draft.contract import Engine, draft, told
+from turngate_probes.draft.contract import Engine, draft, reported
 from turngate_probes.draft.reading import read
 from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn
 from turngate_probes.stub_model import Exchange
@@ -134,7 +134,7 @@ def test_a_resume_that_fails_is_shown_as_what_it_is() -> None:
     assert drafted["end"]["match"] == {"type": "done"}
     assert "stderr: no such session\\x1b[0m" in text
     assert f"#   | id of the first record: {UUID}" in text
-    lines = [*told(failed)]
+    lines = [*reported(failed)]
     assert "first turn, prompt by argument: the prompt reached the model; exit code 0" in lines
     assert f"resume of {UUID}, prompt by argument: it asked the model for no answer; exit code 1" in lines
 

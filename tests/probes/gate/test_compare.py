@@ -19,8 +19,8 @@ def by_subject(before: Side, after: Side) -> dict[str, Difference]:
 
 def shown_by(names: list[str] | None = None, **turns: list[str]) -> ReleaseSurface:
     """Return the surface of one help page and these turns; each turn is a list of record kinds, some with a key."""
-    kinds = {name: [word for word in told if ":" not in word] for name, told in turns.items()}
-    keys = {name: [word for word in told if ":" in word] for name, told in turns.items()}
+    kinds = {name: [word for word in reported if ":" not in word] for name, reported in turns.items()}
+    keys = {name: [word for word in reported if ":" in word] for name, reported in turns.items()}
     return ReleaseSurface({"help-1": names} if names else {}, kinds, keys)
 
 
@@ -127,8 +127,8 @@ def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
     after["interactive"]["call"]["exit_code"] = 1
     changes = by_subject(old(tool_access=before), new(tool_access=after))
     assert changes.keys() == {"interactive exit code"}
-    told = changes["interactive exit code"]
-    assert (told.before, told.after, told.impact) == ("0", "1", Impact.DEGRADED)
+    reported = changes["interactive exit code"]
+    assert (reported.before, reported.after, reported.impact) == ("0", "1", Impact.DEGRADED)
 
 
 def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:

@@ -21,9 +21,9 @@ def fails(clause_id: str = DEAD, detail: str = "exit code 0") -> Any:
     return j.clause(clause_id, "fail", detail=detail)
 
 
-def call(release: str, *, acted: bool, told: str = "no") -> Any:
+def call(release: str, *, acted: bool, reported: str = "no") -> Any:
     """Return the event of a turn in which the model calls a tool."""
-    return j.turn(release, case="tool-call", requests=[REQUEST], acted=acted, told=told)
+    return j.turn(release, case="tool-call", requests=[REQUEST], acted=acted, told=reported)
 
 
 def of(
@@ -87,8 +87,8 @@ def hostile() -> GateReport:
         j.clause("prompt.large", "deviates", detail=samples.HOSTILE, action=samples.HOSTILE),
         verdict="broken",
     )
-    told = [first, call(NEW, acted=True, told=samples.HOSTILE), *rest]
-    return of(release(OLD), told, DEAD, "stdin.open", at="\0:x", why=samples.HOSTILE)
+    reported = [first, call(NEW, acted=True, reported=samples.HOSTILE), *rest]
+    return of(release(OLD), reported, DEAD, "stdin.open", at="\0:x", why=samples.HOSTILE)
 
 
 def unanswered() -> GateReport:

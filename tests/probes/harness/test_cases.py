@@ -23,13 +23,13 @@ SURROUNDED = ("own-settings", "workspace", "file-marks")
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 
-@pytest.fixture(name="seen", scope="module")
+@pytest.fixture(name="observed", scope="module")
 def _seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     """All observations of an honest engine in all cases, without waiting for a later minute."""
     folder = tmp_path_factory.mktemp("cases")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
-        return engines.play(engines.install(folder), folder, *(case.name for case in CASES)).seen
+        return engines.play(engines.install(folder), folder, *(case.name for case in CASES)).observed
 
 
 def test_names_are_unique_and_failing_backends_are_cases() -> None:
@@ -40,36 +40,38 @@ def test_names_are_unique_and_failing_backends_are_cases() -> None:
 
 
 @pytest.mark.long
-def test_each_case_runs_as_many_turns_as_it_says(seen: Observations) -> None:
+def test_each_case_runs_as_many_turns_as_it_says(observed: Observations) -> None:
     """Each case runs as many steps as it announces."""
-    played = [name.partition("/")[0] for name in seen.turns]
+    played = [name.partition("/")[0] for name in observed.turns]
     assert {case.name: played.count(case.name) for case in CASES} == {
-        case.name: case.turns(seen.contract) for case in CASES
+        case.name: case.turns(observed.contract) for case in CASES
     }
 
 
-def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
+def test_every_turn_has_a_nonce_of_its_own(observed: Observations) -> None:
     """Each turn has a unique nonce in its prompt, except for prompts that must look like flags."""
-    nonces = [turn.nonce for turn in seen.turns.values() if turn.nonce]
+    nonces = [turn.nonce for turn in observed.turns.values() if turn.nonce]
     assert len(set(nonces)) == len(nonces)
-    without = {turn.name for turn in seen.turns.values() if not turn.nonce or turn.nonce not in turn.prompt}
+    without = {turn.name for turn in observed.turns.values() if not turn.nonce or turn.nonce not in turn.prompt}
     assert without == {"flag-prompts/first", "flag-prompts/again"}
 
 
-def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(seen: Observations) -> None:
+def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(observed: Observations) -> None:
     """Only these four turns run in auto mode; the others get no auto-approve flag."""
-    auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
+    auto = {turn.name for turn in observed.turns.values() if turn.mode is Mode.AUTO}
     plain = {name for name in auto if name.partition("/")[0] not in SURROUNDED}
     assert plain == {"auto/first", "auto/again", "tool-call/auto", "canaries/control"}
-    for name in seen.turns.keys() - auto:
-        assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
+    for name in observed.turns.keys() - auto:
+        assert auto_flags_in(observed.turns[name].own_arguments, observed.contract) == ()
 
 
-def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
+def test_sessions_are_resumed_as_the_story_goes(observed: Observations) -> None:
     """Each resumed turn resumes the session that its case specifies."""
-    resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed and turn.case not in SURROUNDED}
-    main, minute = seen.turns["main/first"].session, "later-minute"
-    a, b = seen.turns[f"{minute}/a-first"].session, seen.turns[f"{minute}/b-first"].session
+    resumed = {
+        turn.name: turn.resumed for turn in observed.turns.values() if turn.resumed and turn.case not in SURROUNDED
+    }
+    main, minute = observed.turns["main/first"].session, "later-minute"
+    a, b = observed.turns[f"{minute}/a-first"].session, observed.turns[f"{minute}/b-first"].session
     assert resumed == {
         "main/again": main,
         "main/third": main,
@@ -77,17 +79,17 @@ def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
         f"{minute}/a-again": a,
         f"{minute}/a-third": a,
         f"{minute}/b-again": b,
-        "bad-handles/dead": seen.contract.handle.nonexistent_id,
+        "bad-handles/dead": observed.contract.handle.nonexistent_id,
         "bad-handles/malformed": cases.MALFORMED,
-        "canaries/again": seen.turns["canaries/first"].session,
-        "auto/again": seen.turns["auto/first"].session,
-        "flag-prompts/again": seen.turns["flag-prompts/first"].session,
+        "canaries/again": observed.turns["canaries/first"].session,
+        "auto/again": observed.turns["auto/first"].session,
+        "flag-prompts/again": observed.turns["flag-prompts/first"].session,
     }
 
 
-def test_the_large_prompt_is_large(seen: Observations) -> None:
+def test_the_large_prompt_is_large(observed: Observations) -> None:
     """The large prompt exceeds the limit and has a nonce at both ends."""
-    prompt = seen.turns["large-prompt/first"].prompt
+    prompt = observed.turns["large-prompt/first"].prompt
     assert len(prompt) > LARGE_PROMPT
     assert prompt.startswith("tgn-")
     assert prompt[-20:].startswith("tgn-")
@@ -163,5 +165,5 @@ def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monke
     """The wait for a later minute counts from the end of the session's first turn."""
     waited: list[float] = []
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda _, since: waited.append(since))
-    seen = engines.play(engines.install(tmp_path), tmp_path, "later-minute").seen
-    assert waited == [seen.turns["later-minute/a-first"].finished_at]
+    observed = engines.play(engines.install(tmp_path), tmp_path, "later-minute").observed
+    assert waited == [observed.turns["later-minute/a-first"].finished_at]

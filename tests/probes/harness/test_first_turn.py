@@ -23,27 +23,27 @@ def wrapped(folder: Path, *lines: str) -> Path:
 
 def obstacles(executable: Path, folder: Path) -> dict[str, Obstacle]:
     """Run the main case and another one, and return what stopped them."""
-    return engines.play(executable, folder, "main", "auto").seen.stopped
+    return engines.play(executable, folder, "main", "auto").observed.stopped
 
 
 @pytest.mark.long
 def test_a_plain_wrapper_changes_nothing(tmp_path: Path) -> None:
     """Behind a wrapper that passes everything on, both cases run, and no canary file is left."""
     played = engines.play(wrapped(tmp_path, 'exec ENGINE "$@"'), tmp_path, "main", "auto")
-    assert played.seen.stopped == {}
-    assert {turn.exit_code for turn in played.seen.turns.values()} == {0}
+    assert played.observed.stopped == {}
+    assert {turn.exit_code for turn in played.observed.turns.values()} == {0}
 
 
 @pytest.mark.parametrize("lines", [('cd / && exec ENGINE "$@"',), ("cd /", 'ENGINE "$@"'), ('(cd / && ENGINE "$@")',)])
 def test_another_working_directory_stops_everything(lines: tuple[str, ...], tmp_path: Path) -> None:
     """If the wrapper changes the working directory, no case runs and no turn is judged."""
     played = engines.play(wrapped(tmp_path, *lines), tmp_path, "main", "auto", "static")
-    stopped = played.seen.stopped
+    stopped = played.observed.stopped
     assert {name: why.reason for name, why in stopped.items()} == dict.fromkeys(
         ("main", "auto", "static"), Reason.WRAPPER
     )
     assert stopped["main"].text == "the executable runs its engine in /, not in the directory in which it was started"
-    assert (played.seen.turns, played.seen.pages) == ({}, {})
+    assert (played.observed.turns, played.observed.pages) == ({}, {})
 
 
 def test_a_refused_registry_is_no_fault_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +59,8 @@ def test_a_refused_registry_is_no_fault_of_the_engine(tmp_path: Path, monkeypatc
 def test_an_engine_that_sends_nothing_is_broken_after_one_turn(tmp_path: Path) -> None:
     """Without a request for any other reason, one clause fails, the others need it, and pages are still tested."""
     played = engines.play(wrapped(tmp_path, "echo no licence >&2", "exit 3"), tmp_path, "main", "auto", "static")
-    assert list(played.seen.turns) == ["main/first"]
-    assert played.seen.stopped["auto"].text == "main/first sent no request to the model (exit code 3: no licence)"
+    assert list(played.observed.turns) == ["main/first"]
+    assert played.observed.stopped["auto"].text == "main/first sent no request to the model (exit code 3: no licence)"
     results = played.judged()
     assert results["turn.terminal-event"].result is Result.FAIL
     assert results["auto.flags-accepted"].needs == ("turn.terminal-event",)
@@ -77,7 +77,7 @@ def test_a_newer_node_is_wanted_only_by_a_release_that_sends_nothing(
     monkeypatch.setattr(first_turn, "node_version", lambda: "v20.20.2")
     (tmp_path / "package.json").write_text('{"engines": {"node": ">=22.19.0"}}')
     executable = wrapped(tmp_path, does, "echo no such builtin >&2; exit 1")
-    stopped = engines.play(executable, tmp_path, "main", "auto", "static").seen.stopped
+    stopped = engines.play(executable, tmp_path, "main", "auto", "static").observed.stopped
     assert {why.reason for why in stopped.values()} == (set() if does else {Reason.NO_EXECUTABLE})
     if not does:
         assert stopped["main"].text.startswith("the release needs Node.js 22.19.0 or newer, and doesn't start with")

@@ -14,7 +14,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obsta
 def test_it_sets_every_stop_under_way() -> None:
     """An interrupt from any thread stops every running process."""
     interrupt = Interrupt()
-    with interrupt.covering() as one, interrupt.covering() as other:
+    with interrupt.scope() as one, interrupt.scope() as other:
         assert not one.is_set()
         thread = threading.Thread(target=interrupt.set)
         thread.start()
@@ -26,7 +26,7 @@ def test_it_sets_every_stop_under_way() -> None:
 def test_it_leaves_what_has_ended_alone() -> None:
     """A process that has already ended is not stopped."""
     interrupt = Interrupt()
-    with interrupt.covering() as ended:
+    with interrupt.scope() as ended:
         pass
     interrupt.set()
     assert not ended.is_set()
@@ -38,7 +38,7 @@ def test_nothing_starts_after_it() -> None:
     assert not interrupt.is_set()
     interrupt.set()
     assert interrupt.is_set()
-    with pytest.raises(CaseStoppedError, match="interrupted"), interrupt.covering():
+    with pytest.raises(CaseStoppedError, match="interrupted"), interrupt.scope():
         pytest.fail("it went on")
 
 

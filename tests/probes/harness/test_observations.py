@@ -5,19 +5,23 @@ import pytest
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import Call, CaseEnd, NotSeenError, Observations, unknown_requests
+from turngate_probes.harness.observations import CaseEnd, NotSeenError, Observations, ServerCall, unknown_requests
 
 FIRST = t.turn("main/first")
 PAGE = t.page("static/version", "codex-cli 0.169.0")
-CALL = Call("loop/create", "POST", "/v1/runs", 409, {}, {"state": "queued", "code": "BUSY", "detail": "no slot"})
+CALL = ServerCall("loop/create", "POST", "/v1/runs", 409, {}, {"state": "queued", "code": "BUSY", "detail": "no slot"})
 
 
 def test_what_was_seen_is_found_by_its_name() -> None:
     """Turns, command outputs and calls are found by case and step."""
-    seen = Observations(t.CODEX)
+    observed = Observations(t.CODEX)
     for item in (FIRST, PAGE, CALL):
-        seen.saw(item)
-    assert (seen.turn("main/first"), seen.page("static/version"), seen.call("loop/create")) == (FIRST, PAGE, CALL)
+        observed.saw(item)
+    assert (observed.turn("main/first"), observed.page("static/version"), observed.call("loop/create")) == (
+        FIRST,
+        PAGE,
+        CALL,
+    )
     assert (FIRST.case, FIRST.step) == ("main", "first")
 
 
@@ -32,20 +36,20 @@ def test_what_was_seen_is_found_by_its_name() -> None:
 )
 def test_what_was_not_seen_has_its_reason(end: CaseEnd | None, absent: Obstacle | None, obstacle: Obstacle) -> None:
     """A missing observation reports why its case was stopped or not run."""
-    seen = Observations(t.CODEX, absent=absent)
+    observed = Observations(t.CODEX, absent=absent)
     if end:
-        seen.ended(end)
+        observed.ended(end)
     with pytest.raises(NotSeenError, match=f"main/first was not observed.*{obstacle.text}") as unseen:
-        seen.turn("main/first")
+        observed.turn("main/first")
     assert (unseen.value.obstacle.reason, unseen.value.obstacle.by_engine) == (obstacle.reason, obstacle.by_engine)
 
 
 def test_the_ends_of_cases_add_up() -> None:
     """Hosts and unknown requests of all cases are collected."""
-    seen = Observations(t.CODEX)
-    seen.ended(CaseEnd("main", hosts=frozenset({"a.test"})))
-    seen.ended(CaseEnd("auto", unknown=frozenset({"GET /x"})))
-    assert (seen.hosts, seen.unknown, seen.finished) == ({"a.test"}, {"GET /x"}, {"main", "auto"})
+    observed = Observations(t.CODEX)
+    observed.ended(CaseEnd("main", hosts=frozenset({"a.test"})))
+    observed.ended(CaseEnd("auto", unknown=frozenset({"GET /x"})))
+    assert (observed.hosts, observed.unknown, observed.finished) == ({"a.test"}, {"GET /x"}, {"main", "auto"})
 
 
 def test_a_turn_carries_the_turns_before_it() -> None:
@@ -60,7 +64,7 @@ def test_a_turn_carries_the_turns_before_it() -> None:
 def test_a_call_says_what_was_answered() -> None:
     """A call is described by its status, code and detail; a response that is no object counts as empty."""
     assert (CALL.said(), CALL.state) == ("POST /v1/runs: 409: BUSY: no slot", "queued")
-    assert Call("loop/x", "GET", "/", 200, None, "text").document == {}
+    assert ServerCall("loop/x", "GET", "/", 200, None, "text").document == {}
 
 
 def test_unknown_requests_are_named_by_method_and_path() -> None:

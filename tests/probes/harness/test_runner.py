@@ -54,7 +54,7 @@ def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
     results = played.judged(EVERYTHING)
     assert {name for name, result in results.items() if result.result is not Result.PASS} == {"executable.unchanged"}
     assert played.done == {case.name for case in CASES}
-    assert played.seen.stopped == {}
+    assert played.observed.stopped == {}
 
 
 LIES = {
@@ -123,7 +123,7 @@ def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, m
     results = played.judged(EVERYTHING)
     assert engines.failing(results) == {"process.clean-exit"}
     assert "after its terminal event" in results["process.clean-exit"].detail
-    assert {turn.ended for turn in played.seen.turns.values() if turn.name.startswith("main/")} == {Ended.LINGERED}
+    assert {turn.ended for turn in played.observed.turns.values() if turn.name.startswith("main/")} == {Ended.LINGERED}
 
 
 def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +137,8 @@ def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pyte
 def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
     """Without a session id the case stops, and the reason is recorded."""
     played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
-    assert played.seen.stopped == {"main": Obstacle("the previous turn reported no session id", by_engine=True)}
-    assert list(played.seen.turns) == ["main/first"]
+    assert played.observed.stopped == {"main": Obstacle("the previous turn reported no session id", by_engine=True)}
+    assert list(played.observed.turns) == ["main/first"]
 
 
 def test_sandboxes_are_gone_afterwards(tmp_path: Path) -> None:
@@ -153,10 +153,10 @@ def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> Non
     broken.write_text("#!/nonexistent/interpreter\n")
     broken.chmod(0o755)
     played = engines.play(broken, tmp_path, "main", "auto")
-    assert played.seen.turns == {}
-    assert "check the interpreter" in played.seen.stopped["main"].text
-    assert played.seen.stopped["main"].reason is Reason.MACHINE
-    assert set(played.seen.stopped) == {"main", "auto"}
+    assert played.observed.turns == {}
+    assert "check the interpreter" in played.observed.stopped["main"].text
+    assert played.observed.stopped["main"].reason is Reason.MACHINE
+    assert set(played.observed.stopped) == {"main", "auto"}
 
 
 def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
     interrupt.set()
     played = engines.play(engines.install(tmp_path), tmp_path, "main", "static", interrupt=interrupt)
     interrupted = Obstacle("interrupted", Reason.INTERRUPTED)
-    assert played.seen.stopped == {"main": interrupted, "static": interrupted}
-    assert played.seen.turns == {}
+    assert played.observed.stopped == {"main": interrupted, "static": interrupted}
+    assert played.observed.turns == {}
 
 
 def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

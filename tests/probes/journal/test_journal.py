@@ -140,8 +140,8 @@ def test_a_full_disk_is_an_environment_failure(path: Path) -> None:
 
 def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> None:
     """Events of many threads are written as whole lines, and listeners get them in file order."""
-    heard: list[Event] = []
-    journal = Journal(path, [heard.append])
+    received: list[Event] = []
+    journal = Journal(path, [received.append])
 
     def add_many(thread: int) -> None:
         for number in range(50):
@@ -151,7 +151,7 @@ def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> No
         list(pool.map(add_many, range(8)))
     journal.close()
     events = list(read(path))
-    assert events == heard
+    assert events == received
     assert sorted(text.removesuffix(" x" * 250) for text in texts(path)) == sorted(
         f"{thread} {number}" for thread in range(8) for number in range(50)
     )
@@ -159,12 +159,12 @@ def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> No
 
 def test_events_after_the_end_are_dropped(path: Path) -> None:
     """Events added after the journal is closed are dropped."""
-    heard: list[Event] = []
-    journal = Journal(path, [heard.append])
+    received: list[Event] = []
+    journal = Journal(path, [received.append])
     journal.close()
     journal.close()
     journal.add(says())
-    assert list(read(path)) == heard == []
+    assert list(read(path)) == received == []
 
 
 def test_an_older_journal_is_replaced(path: Path) -> None:
@@ -188,11 +188,11 @@ def deep(text: str) -> Any:
 )
 def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path, made: Callable[[], str]) -> None:
     """Secrets and registry hosts are redacted everywhere in an event."""
-    heard: list[Event] = []
-    journal = Journal(path, [heard.append])
+    received: list[Event] = []
+    journal = Journal(path, [received.append])
     journal.add(deep(f"before {made()} after"))
     journal.close()
-    for text in (path.read_text(), repr(heard)):
+    for text in (path.read_text(), repr(received)):
         assert made() not in text
         assert "registry.example" not in text
         assert text.count("before <") == text.count("after") == 3

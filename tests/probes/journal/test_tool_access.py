@@ -15,14 +15,14 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
 from turngate_probes.journal.events import TurnEvent
-from turngate_probes.journal.seen import seen_event
+from turngate_probes.journal.observed import seen_event
 from turngate_probes.journal.tool_access import (
     ModeToolAccess,
     ToolAccess,
     ToolCallResult,
     difference,
+    reported,
     rows,
-    told,
     tool_access,
 )
 from turngate_probes.report.markdown import markdown
@@ -33,8 +33,8 @@ from turngate_probes.report.text import print_line, report_lines
 
 def asked(*lies: str, folder: Path) -> ToolAccess:
     """Run the tool call in both modes on a fake engine, and return the tool access."""
-    seen = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").seen
-    events = [seen_event("codex@1", turn, {}) for turn in seen.turns.values()]
+    observed = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").observed
+    events = [seen_event("codex@1", turn, {}) for turn in observed.turns.values()]
     access = tool_access([event for event in events if isinstance(event, TurnEvent)])
     assert access
     return access
@@ -52,7 +52,7 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
     assert access.auto
     assert (access.interactive.tools, access.auto.tools) == (("exec_command",), ("apply_patch", "exec_command"))
     calls = [mode.call for _, mode in access.modes()]
-    assert [(call.outcome, call.told, call.exit_code) for call in calls if call] == [
+    assert [(call.outcome, call.reported, call.exit_code) for call in calls if call] == [
         ("denied", "rejected by the sandbox", 0),
         ("executed", "done", 0),
     ]
@@ -166,7 +166,7 @@ def test_what_the_model_is_told_is_read_in_every_protocol(document: Any) -> None
     call = exchange(reply="tool_call exec_command", body=json.dumps(document).encode())
     beside = exchange(body=b'{"messages": [{"role": "user", "content": "a title, please"}]}')
     result = exchange(body=json.dumps(document).encode())
-    assert told([call, beside, result]) == "no way"
-    assert told([result]) is None
-    assert told([call, exchange(body=b"torn")]) is None
+    assert reported([call, beside, result]) == "no way"
+    assert reported([result]) is None
+    assert reported([call, exchange(body=b"torn")]) is None
     assert CODEX.hermetic.tool_call

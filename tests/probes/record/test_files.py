@@ -17,9 +17,9 @@ FIRST = f"00000000-0000-7000-8000-{first_number('main') + 1:012d}"
 SECOND = f"00000000-0000-7000-8000-{first_number('main') + 2:012d}"
 
 
-def files(*seen: Turn, places: dict[str, str] | None = None) -> dict[str, dict[str, bytes]]:
+def files(*observed: Turn, places: dict[str, str] | None = None) -> dict[str, dict[str, bytes]]:
     """Render turns of the case main."""
-    return dict(rendered(CODEX, "main", seen, places or {}))
+    return dict(rendered(CODEX, "main", observed, places or {}))
 
 
 def requests(turn: Turn) -> list[dict[str, Any]]:
@@ -79,9 +79,9 @@ def test_retries_are_one_request_that_is_marked() -> None:
 def test_requests_that_run_beside_the_agents_come_last() -> None:
     """The engine's background requests are recorded after those of the agent, in whichever order they arrived."""
     main, title = turns.exchange(), turns.exchange(tools=())
-    told = requests(turns.turn("main/first", requests=(title, main)))
-    assert told == requests(turns.turn("main/first", requests=(main, title)))
-    assert [request["tools"] for request in told] == [["shell"], []]
+    reported = requests(turns.turn("main/first", requests=(title, main)))
+    assert reported == requests(turns.turn("main/first", requests=(main, title)))
+    assert [request["tools"] for request in reported] == [["shell"], []]
 
 
 def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:

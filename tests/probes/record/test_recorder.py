@@ -88,8 +88,8 @@ def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypat
     """A recording that is read back has the session, resume, requests and nonces, so clauses can be checked with it."""
     recorded(tmp_path, named("main", "large-prompt"))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
-    seen = replay.replay(CODEX)
-    first, again, large = (seen.turn(name) for name in ("main/first", "main/again", "large-prompt/first"))
+    observed = replay.replay(CODEX)
+    first, again, large = (observed.turn(name) for name in ("main/first", "main/again", "large-prompt/first"))
     assert first.session == again.session == again.resumed
     assert {first.nonce, again.nonce} <= set(again.watched[0].nonces)
     assert (first.turn_index, again.turn_index, first.stdin) == (1, 2, "prompt")
@@ -196,11 +196,11 @@ class SlowRunner:
         late = len(self.runs) <= self._slow
         saw = observer.saw
 
-        def told(item: Observation, box: Sandbox) -> None:
+        def reported(item: Observation, box: Sandbox) -> None:
             saw(replace(item, ended=Ended.TIMEOUT) if late and isinstance(item, Turn) else item, box)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(observer, "saw", told)
+            patch.setattr(observer, "saw", reported)
             self._runner.play(contract, executable, cases, observer)
 
 

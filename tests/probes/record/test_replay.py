@@ -81,9 +81,9 @@ def test_a_recording_that_breaks_its_schema_is_refused(
 ) -> None:
     """The error names the file."""
     edit(first, old, new)
-    with pytest.raises(ContractError) as told:
+    with pytest.raises(ContractError) as reported:
         replay.replay(contract)
-    assert "recording.yaml" in str(told.value)
+    assert "recording.yaml" in str(reported.value)
 
 
 def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
@@ -115,9 +115,9 @@ def test_what_no_recording_can_show_counts_as_the_contract_declares_it(first: Pa
     judged = list[ClauseResult]()
     for deviations in ((), (known,)):
         results = dict[str, ClauseResult]()
-        seen = replay.replay(replace(contract, deviations=deviations))
-        judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
+        observed = replay.replay(replace(contract, deviations=deviations))
+        judge_all(observed, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
         judged.append(results[known.clause])
     assert [clause.result for clause in judged] == [Result.NOT_RUN, Result.DEVIATES]
-    assert judged[1].action == known.compensation
+    assert judged[1].action == known.action
     assert known.symptom in judged[1].detail

@@ -141,10 +141,10 @@ def test_files_of_another_kind_are_too_much(release: Path) -> None:
 def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str, object], message: str) -> None:
     """A request of another shape is rejected with file, line and key."""
     file = edit(release, **changes)
-    with pytest.raises(ContractError) as told:
+    with pytest.raises(ContractError) as reported:
         read_requests(file.parent)
-    assert (told.value.file, told.value.line) == (str(file), 1)
-    assert message in told.value.what
+    assert (reported.value.file, reported.value.line) == (str(file), 1)
+    assert message in reported.value.what
 
 
 @given(st.text(max_size=50), st.integers(0, 6000), st.text(max_size=50))

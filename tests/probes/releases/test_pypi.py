@@ -153,9 +153,9 @@ def test_only_what_was_probed_is_pinned(index: Path) -> None:
 
 def test_content_that_differs_from_the_known_one_is_refused() -> None:
     """A release that a gate has seen must have the same content when it is installed again."""
-    seen = replace(RELEASES, integrity={"1.0.0": f"sha256-{'0' * 64}"})
+    observed = replace(RELEASES, integrity={"1.0.0": f"sha256-{'0' * 64}"})
     with pytest.raises(MachineError, match="differs from what PyPI published"):
-        seen.install("1.0.0", print)
+        observed.install("1.0.0", print)
 
 
 def test_an_engine_on_npm_comes_from_pypi_on_request_alone(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,9 +92,9 @@ def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
     """A missing file, a folder and a file that isn't executable are rejected at once, with the path."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
-    with pytest.raises(NotFoundError, match="there is no executable") as told:
+    with pytest.raises(NotFoundError, match="there is no executable") as reported:
         obtained(f"codex={tmp_path / what}")
-    assert str(tmp_path / what) in told.value.what
+    assert str(tmp_path / what) in reported.value.what
 
 
 def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
@@ -141,16 +141,16 @@ def test_a_release_of_a_known_registry_reads_its_contract_once(npm: Path) -> Non
 
 def test_a_version_that_is_none(npm: Path) -> None:
     """A version that npm lacks is rejected with the nearest one."""
-    with pytest.raises(NotFoundError, match="has no version banana") as told:
+    with pytest.raises(NotFoundError, match="has no version banana") as reported:
         obtained("codex@banana")
-    assert "0.147.0" in told.value.hint
+    assert "0.147.0" in reported.value.hint
 
 
 def test_without_engine_and_npm(path: Path) -> None:
     """The error says that npm is missing, and that an executable can be given."""
-    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as told:
+    with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as reported:
         obtained("codex")
-    assert "ENGINE=/path" in told.value.hint
+    assert "ENGINE=/path" in reported.value.hint
 
 
 def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
@@ -178,13 +178,13 @@ def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
     (tmp_path / "fixtures/iflow/0.5.19").mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     withdrawn = "iflow@0.5.19 can't be installed: its vendor withdrew iflow"
-    with pytest.raises(NotFoundError, match=withdrawn) as told:
+    with pytest.raises(NotFoundError, match=withdrawn) as reported:
         obtained("iflow@0.5.19")
-    assert "probe the recordings of 0.5.19 with turngate probe iflow" in told.value.hint
+    assert "probe the recordings of 0.5.19 with turngate probe iflow" in reported.value.hint
     monkeypatch.setattr(recorded_releases, "folders", list)
-    with pytest.raises(NotFoundError, match=withdrawn) as told:
+    with pytest.raises(NotFoundError, match=withdrawn) as reported:
         obtained("iflow@0.5.19")
-    assert "recordings" not in told.value.hint
+    assert "recordings" not in reported.value.hint
 
 
 def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path: Path) -> None:

@@ -106,9 +106,9 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
     """The result of one clause of the catalogue, with `main/first` as evidence."""
     known = catalogue()[clause_id]
     usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
-    seen = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
-    seen |= {"needs": [], "reason": None, "action": "bound each turn" if result == "deviates" else ""}
-    return _event("clause", usual | seen | fields)
+    observed = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
+    observed |= {"needs": [], "reason": None, "action": "bound each turn" if result == "deviates" else ""}
+    return _event("clause", usual | observed | fields)
 
 
 def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:

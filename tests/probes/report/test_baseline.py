@@ -55,9 +55,9 @@ WRONG = [
 def test_a_wrong_baseline_of_a_gate_is_refused(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
     """Each mistake is reported with file and line."""
     path = written(tmp_path, GATE.replace(old, new, 1))
-    with pytest.raises(ContractError, match=said) as told:
+    with pytest.raises(ContractError, match=said) as reported:
         read(path, ExpectedFailure, CLAUSES, "see clauses.yaml")
-    assert (told.value.file, told.value.line) == (str(path), line)
+    assert (reported.value.file, reported.value.line) == (str(path), line)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_a_wrong_baseline_of_an_orchestrator_is_refused(
 ) -> None:
     """Each mistake is reported with file and line."""
     path = written(tmp_path, CONFORM.replace(old, new, 1))
-    with pytest.raises(ContractError, match=said) as told:
+    with pytest.raises(ContractError, match=said) as reported:
         read(path, ExpectedBreach, RULES, "see turngate conform --list")
-    assert (told.value.file, told.value.line) == (str(path), line)
+    assert (reported.value.file, reported.value.line) == (str(path), line)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

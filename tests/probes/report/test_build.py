@@ -149,10 +149,10 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
     report = built(
         j.started(), j.planned(), *held, lost, j.finished(verdict="broken"), j.ended(interrupted=interrupted)
     )
-    told = {clause["id"]: clause["detail"] for clause in report["releases"][0]["clauses"]}
+    reported = {clause["id"]: clause["detail"] for clause in report["releases"][0]["clauses"]}
     assert report["exit_code"] == 3
-    assert told["handle.place"].startswith("nobody knows: not run, and turngate can't say why. This is a bug")
-    assert "bug" not in told["resume.accepted"]
+    assert reported["handle.place"].startswith("nobody knows: not run, and turngate can't say why. This is a bug")
+    assert "bug" not in reported["resume.accepted"]
 
 
 @pytest.mark.parametrize("need", ["fail", "deviates", "unsupported"])

@@ -11,7 +11,7 @@ from turngate.errors import MachineError
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.github import annotations
 from turngate_probes.report.progress import live
-from turngate_probes.report.publish import Output, publish
+from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.release_view import view
 from turngate_probes.report.structs import ProbeReport
 
@@ -28,7 +28,7 @@ def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def published(report: ProbeReport) -> list[str]:
     """Publish a report and return the printed lines."""
-    output, printed = Output(), io.StringIO()
+    output, printed = Printer(), io.StringIO()
     output.console = Console(file=printed, width=80)
     publish(view(report), output, Path("journal"))
     return printed.getvalue().splitlines()

@@ -144,12 +144,12 @@ def test_a_dumb_terminal_gets_lines() -> None:
 def test_a_probe_ends_whose_lines_nobody_reads() -> None:
     """If progress can't be written, the probe is interrupted at once and the error raised after it has ended."""
     full, interrupt = Mock(wraps=io.StringIO(), **{"write.side_effect": OSError(28, "full")}), Interrupt()
-    heard = []
+    received = []
     with pytest.raises(OSError, match="full"), live(Console(file=full), interrupt) as listener:  # noqa: PT012
         for _ in range(2):
             listener(j.planned())
-            heard.append(interrupt.is_set())
-    assert heard == [True, True]
+            received.append(interrupt.is_set())
+    assert received == [True, True]
 
 
 def of_matrix(releases: int, kept: int = 0) -> Event:

@@ -17,7 +17,7 @@ from turngate.errors import MachineError
 from turngate_probes.journal.journal import read
 from turngate_probes.report import FORMATS
 from turngate_probes.report.build import build
-from turngate_probes.report.publish import Output, checked, publish, write_reports
+from turngate_probes.report.publish import Printer, checked, publish, write_reports
 from turngate_probes.report.release_view import view
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
@@ -34,7 +34,7 @@ def test_publish_writes_both_reports_and_gives_the_exit_code(
 ) -> None:
     """The JSON report matches its schema, the text is printed, and the exit code is returned."""
     file = tmp_path / "new" / "report.json"
-    code = publish(view(build(read(journal))), Output(reports=(file,)), journal)
+    code = publish(view(build(read(journal))), Printer(reports=(file,)), journal)
     report, printed = json.loads(file.read_text()), capsys.readouterr().out
     assert code == report["exit_code"] == 0
     assert first_error("probe-report", report) is None
@@ -46,7 +46,7 @@ def test_a_torn_journal_is_published(journal: Path, tmp_path: Path) -> None:
     """A journal that a crash cut off gives a valid report of what is known."""
     whole = journal.read_bytes()
     journal.write_bytes(whole[: len(whole) * 2 // 3])
-    code = publish(view(build(read(journal))), Output(reports=(tmp_path / "report.json",)), journal)
+    code = publish(view(build(read(journal))), Printer(reports=(tmp_path / "report.json",)), journal)
     report = json.loads((tmp_path / "report.json").read_text())
     assert code == report["exit_code"] == 130
     assert report["releases"][0]["verdict"] == "unanswered"
@@ -54,7 +54,7 @@ def test_a_torn_journal_is_published(journal: Path, tmp_path: Path) -> None:
 
 def test_json_on_standard_output_leaves_it_to_the_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With JSON on stdout, text goes to stderr."""
-    publish(view(build(read(journal))), Output(as_json=True), journal)
+    publish(view(build(read(journal))), Printer(as_json=True), journal)
     captured = capsys.readouterr()
     assert json.loads(captured.out)["schema"] == "turngate.probe-report/2"
     assert "compatible" in captured.err
@@ -63,7 +63,7 @@ def test_json_on_standard_output_leaves_it_to_the_json(journal: Path, capsys: py
 
 def test_without_json_text_is_on_standard_output(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without JSON, text goes to stdout and nothing to stderr."""
-    publish(view(build(read(journal))), Output(), journal)
+    publish(view(build(read(journal))), Printer(), journal)
     captured = capsys.readouterr()
     assert "compatible" in captured.out
     assert captured.err == ""
@@ -74,7 +74,7 @@ def test_an_older_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
     target, link = tmp_path / "report.json", tmp_path / "link.json"
     target.write_text("old")
     link.symlink_to(target)
-    write_reports(view(build(WHOLE)), Output(reports=(link,)))
+    write_reports(view(build(WHOLE)), Printer(reports=(link,)))
     assert json.loads(target.read_text())["turngate"] == "0.1.0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "report.json"]
     assert link.is_symlink()
@@ -90,7 +90,7 @@ def test_a_report_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, m
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(MachineError, match="No space left"):
-        write_reports(view(build(WHOLE)), Output(reports=(target,)))
+        write_reports(view(build(WHOLE)), Printer(reports=(target,)))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
 
@@ -101,7 +101,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     got: list[str] = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
     reader.start()
-    write_reports(view(build(WHOLE)), Output(reports=(pipe,)))
+    write_reports(view(build(WHOLE)), Printer(reports=(pipe,)))
     reader.join(10)
     assert json.loads(got[0])["turngate"] == "0.1.0"
 
@@ -114,7 +114,7 @@ def test_secrets_and_registries_are_in_no_report(tmp_path: Path, capsys: pytest.
     missed = j.clause("handle.present", "fail", detail=f"asked {host} with {key}")
     events = [j.started(), j.planned(note=f"from {host}"), turn, missed, j.failed(what="the registry is away")]
     path = j.written(tmp_path / "journal", *events)
-    publish(view(build(read(path))), Output(as_json=True), path)
+    publish(view(build(read(path))), Printer(as_json=True), path)
     captured = capsys.readouterr()
     for shown in (captured.out, captured.err):
         assert "<package-registry>" in shown
@@ -127,7 +127,7 @@ def test_text_that_the_terminal_can_not_encode_is_escaped(journal: Path, monkeyp
     """Text that an ASCII terminal can't show is escaped, and doesn't crash the report."""
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", write_through=True))
-    Output().console.print("größer")
+    Printer().console.print("größer")
     assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
 
 
@@ -144,13 +144,13 @@ BEGINNINGS = {
 def test_the_suffix_says_the_format(tmp_path: Path, suffix: str) -> None:
     """The file's suffix, in upper or lower case, selects the format; missing folders are created."""
     for report, name in ((samples.mixed(), f"new/report{suffix}"), (samples.hostile(), f"REPORT{suffix.upper()}")):
-        write_reports(view(report), Output(reports=(tmp_path / name,)))
+        write_reports(view(report), Printer(reports=(tmp_path / name,)))
         assert (tmp_path / name).read_text("utf-8").startswith(BEGINNINGS[suffix])
 
 
 def test_json_holds_the_report_itself(tmp_path: Path) -> None:
     """A JSON file has the same content as the output of `--json`."""
-    write_reports(view(samples.mixed()), Output(reports=(tmp_path / "a.json",)))
+    write_reports(view(samples.mixed()), Printer(reports=(tmp_path / "a.json",)))
     assert json.loads((tmp_path / "a.json").read_text()) == samples.plain(samples.mixed())
 
 
@@ -163,14 +163,14 @@ def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, mon
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(MachineError, match=r"a\.html.*No space left"):
-        write_reports(view(samples.mixed()), Output(reports=(tmp_path / "a.html",)))
+        write_reports(view(samples.mixed()), Printer(reports=(tmp_path / "a.html",)))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.html", "old")]
 
 
 def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> None:
     """A report that breaks its schema is an internal error and is not written."""
     with pytest.raises(ValueError, match="seconds"):
-        write_reports(view(structs.replace(samples.mixed(), seconds=-1.0)), Output(reports=(tmp_path / "a.md",)))
+        write_reports(view(structs.replace(samples.mixed(), seconds=-1.0)), Printer(reports=(tmp_path / "a.md",)))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.probes import turns as t
 from turngate_probes.clauses.server import LIVING, NEW
-from turngate_probes.harness.observations import Call, Observation, Turn
+from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import MALFORMED, RACERS, REPEATS
 from turngate_probes.stub_model import Exchange
@@ -23,28 +23,28 @@ WAITING = {
 PENDING = {**json.loads(QUESTION)["interaction"], "interaction_id": "q1", "asked_at": "2026-01-01T00:00:00Z"}
 
 
-def call(name: str, answer: Any, status: int = 200, sent: Any = None) -> Call:
+def call(name: str, answer: Any, status: int = 200, sent: Any = None) -> ServerCall:
     """Return a request to the server: a POST if it has a body, else a GET."""
-    return Call(name, "POST" if sent else "GET", RUN, status, sent, answer)
+    return ServerCall(name, "POST" if sent else "GET", RUN, status, sent, answer)
 
 
-def asked(name: str, **changes: Any) -> Call:
+def asked(name: str, **changes: Any) -> ServerCall:
     """Return a GET of the run while it waits, with the given changes to the response."""
     return call(name, WAITING | changes)
 
 
-def question(name: str, **changes: Any) -> Call:
+def question(name: str, **changes: Any) -> ServerCall:
     """Return a GET of the run that shows its question, with the given changes."""
     return call(name, {"state": "waiting_user", "pending": PENDING | changes})
 
 
-def reply(name: str, status: int = 202, answer: Any = None) -> Call:
+def reply(name: str, status: int = 202, answer: Any = None) -> ServerCall:
     """Return a reply; its nonce is that of the turn of the same name."""
     sent = {"interaction_id": "q1", "response": f"blue {t.nonce(name)}"}
     return call(name, answer or {"links": {}}, status, sent)
 
 
-def ended(name: str, state: str = "succeeded", code: str | None = None, data: Any = None) -> Call:
+def ended(name: str, state: str = "succeeded", code: str | None = None, data: Any = None) -> ServerCall:
     """Return a GET of the run after it has ended."""
     error = {"code": code, "detail": "because"} if code else None
     return call(name, WAITING | {"state": state, "error": error, "final_data": data})
@@ -113,7 +113,7 @@ def bad_ways() -> list[Observation]:
     ]
 
 
-def delivered(*deliveries: str) -> Call:
+def delivered(*deliveries: str) -> ServerCall:
     """Return the event stream of a run whose turns were delivered like this."""
     events = [
         f'id: {i}\nevent: turn.delivered\ndata: {{"turn_index": {i}, "delivery": "{delivery}"}}\n\n'

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Call
-from turngate_probes.server_level.client import ServerClient
+from turngate_probes.harness.observations import ServerCall
+from turngate_probes.server_level.client import CaseClient
 
 ANSWERS = {
     "/ok": (202, b'{"links": {}}'),
@@ -53,11 +53,11 @@ def _url() -> Iterator[str]:
 
 def test_requests_are_noted_with_their_answers(url: str) -> None:
     """A named request is recorded with its JSON body and response; the key is sent as a header."""
-    noted: list[Call] = []
-    client = ServerClient(url, "secret", noted.append)
+    noted: list[ServerCall] = []
+    client = CaseClient(url, "secret", noted.append)
     call = client.post("/ok", {"a": 1}, "loop/create", key="k1")
     client.get("/list")
-    assert noted == [call] == [Call("loop/create", "POST", "/ok", 202, {"a": 1}, {"links": {}})]
+    assert noted == [call] == [ServerCall("loop/create", "POST", "/ok", 202, {"a": 1}, {"links": {}})]
     assert _Handler.got == [("POST", "k1", b'{"a": 1}'), ("GET", None, b"")]
     assert _Handler.authorizations == ["Bearer secret"] * 2
     assert "secret" not in repr(noted)
@@ -65,7 +65,7 @@ def test_requests_are_noted_with_their_answers(url: str) -> None:
 
 def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
     """A problem response is returned like any other, with its description."""
-    call = ServerClient(url, "secret", lambda _: None).post("/problem", {}, "one")
+    call = CaseClient(url, "secret", lambda _: None).post("/problem", {}, "one")
     assert (call.status, call.document["code"]) == (409, "NOT_WAITING")
     assert call.said() == "POST /problem: 409: NOT_WAITING: it does not wait"
 
@@ -73,19 +73,19 @@ def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
 @pytest.mark.parametrize("path, answer", [("/list", [1]), ("/text", "nothing here"), ("/empty", None)])
 def test_an_answer_that_is_no_object_is_an_empty_document(url: str, path: str, answer: object) -> None:
     """A response that is no JSON object is recorded as it is, and read as an empty object."""
-    call = ServerClient(url, "secret", lambda _: None).get(path)
+    call = CaseClient(url, "secret", lambda _: None).get(path)
     assert (call.answer, call.document) == (answer, {})
 
 
 def test_a_fault_of_the_server_ends_the_case(url: str) -> None:
     """A server error ends the case, since it says nothing about the engine, and is recorded."""
-    noted: list[Call] = []
+    noted: list[ServerCall] = []
     with pytest.raises(CaseStoppedError, match="the server itself failed: GET /broken: 500: INTERNAL_ERROR: a fault"):
-        ServerClient(url, "secret", noted.append).get("/broken", "loop/asked")
+        CaseClient(url, "secret", noted.append).get("/broken", "loop/asked")
     assert [call.status for call in noted] == [500]
 
 
 def test_a_server_that_is_gone_ends_the_case(url: str) -> None:
     """If the server is gone, the case ends and says so."""
     with pytest.raises(CaseStoppedError, match="did not respond to GET /ok"):
-        ServerClient("http://127.0.0.1:1", "secret", lambda _: None).get("/ok")
+        CaseClient("http://127.0.0.1:1", "secret", lambda _: None).get("/ok")

@@ -11,7 +11,7 @@ from turngate.files import use_overlay
 from turngate.process import Ended, ProcessRequest, is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server
-from turngate_probes.server_level.client import ServerClient
+from turngate_probes.server_level.client import CaseClient
 from turngate_probes.server_level.server import ServerProcess
 
 SERVES = """
@@ -118,7 +118,7 @@ def test_it_is_the_reference_server(tmp_path: Path) -> None:
     wanted = server.request(tmp_path / "data", tmp_path, env, ["B", "A"])
     assert wanted.argv[-4:] == ("--pass-env", "A", "--pass-env", "B")
     with ServerProcess(wanted, Interrupt(), "serve") as serving:
-        client = ServerClient(serving.url, server.read_token(tmp_path / "data"), lambda _: None)
+        client = CaseClient(serving.url, server.read_token(tmp_path / "data"), lambda _: None)
         assert client.get("/readyz").answer == {"status": "ready"}
     assert b"/login?code=<code>\n" in serving.page().stdout
 

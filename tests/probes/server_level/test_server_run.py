@@ -53,11 +53,11 @@ def _played(folder: Path) -> engines.Spectator:
 
 def test_every_clause_passes(played: engines.Spectator) -> None:
     """Every clause of the server level passes, through the real server."""
-    assert played.seen.stopped == {}
+    assert played.observed.stopped == {}
     results = played.judged()
-    told = {name: (result.result.value, result.detail) for name, result in results.items()}
+    reported = {name: (result.result.value, result.detail) for name, result in results.items()}
     assert set(results) == {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")}
-    assert {result for result, _ in told.values()} == {Result.PASS.value}, told
+    assert {result for result, _ in reported.values()} == {Result.PASS.value}, reported
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case,
     contract = at_known_release(engine)
     place = folder / f"sticky-{engine}"
     played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
-    assert played.seen.stopped == {}
-    told = {name: (result.result.value, result.detail) for name, result in played.judged().items()}
-    assert {name: said for name, said in told.items() if said[0] != Result.PASS.value} == {}
+    assert played.observed.stopped == {}
+    reported = {name: (result.result.value, result.detail) for name, result in played.judged().items()}
+    assert {name: said for name, said in reported.items() if said[0] != Result.PASS.value} == {}
     about = {case.name for case in cases}
-    assert set(told) >= {name for name, check in CHECKS.items() if check.cases and about.issuperset(check.cases)}
-    assert "sticky.permission-asked" in told
+    assert set(reported) >= {name for name, check in CHECKS.items() if check.cases and about.issuperset(check.cases)}
+    assert "sticky.permission-asked" in reported
 
 
 def test_a_setting_that_nothing_outranks_takes_no_run(folder: Path) -> None:
@@ -90,9 +90,9 @@ def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> No
     planned = {
         f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.turns(t.CODEX) + 1)
     }
-    assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
-    assert set(played.seen.turns) == planned
-    first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")
+    assert {name: turn.argv for name, turn in played.observed.turns.items() if name not in planned} == {}
+    assert set(played.observed.turns) == planned
+    first, again = played.observed.turn("loop/turn-1"), played.observed.turn("loop/turn-2")
     assert (first.scripted, again.scripted) == (QUESTION, ANSWER)
     assert (first.reading.final_text, again.reading.final_text) == (QUESTION, ANSWER)
     assert first.argv == ("codex", *first.own_arguments)
@@ -104,16 +104,16 @@ def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> No
 
 def test_the_refused_replies_are_refused_for_their_reason(played: engines.Spectator) -> None:
     """All replies at once but one are rejected, since the run has another question by then, or none."""
-    codes = [played.seen.call(f"one-reply/reply-{i}").document.get("code") for i in range(1, RACERS + 1)]
+    codes = [played.observed.call(f"one-reply/reply-{i}").document.get("code") for i in range(1, RACERS + 1)]
     assert codes.count(None) == 1
     assert set(codes) <= {None, "NOT_WAITING", "INTERACTION_STALE"}
-    answers = [played.seen.call(f"one-reply/repeated-{i}").answer for i in range(1, REPEATS + 1)]
+    answers = [played.observed.call(f"one-reply/repeated-{i}").answer for i in range(1, REPEATS + 1)]
     assert answers == answers[:1] * REPEATS
 
 
 def test_the_second_life_of_the_server_follows_a_kill(played: engines.Spectator) -> None:
     """The first server process was killed by SIGKILL, the second one shut down normally."""
-    assert [played.seen.page(f"loop/serve-{i}").exit_code for i in (1, 2)] == [-9, 0]
+    assert [played.observed.page(f"loop/serve-{i}").exit_code for i in (1, 2)] == [-9, 0]
 
 
 def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
@@ -153,4 +153,4 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
     CaseRunner.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
     assert began[0]  # at least the server: the engine below it may be missed while the process tree changes
     assert not below()
-    assert spectator.seen.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}
+    assert spectator.observed.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}

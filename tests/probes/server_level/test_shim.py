@@ -10,7 +10,7 @@ import pytest
 from tests.probes import turns as t
 from turngate.process import TAG
 from turngate_probes.server_level import shim
-from turngate_probes.server_level.shim import Shim, Start
+from turngate_probes.server_level.shim import EngineStart, Shim
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None
     made.run("--version", tag="/c")
     made.run("exec", "resume", cwd=work, tag="/d")
     assert made.shim.starts(work) == [
-        Start("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")),
-        Start("/d", str(work), ("exec", "resume")),
+        EngineStart("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")),
+        EngineStart("/d", str(work), ("exec", "resume")),
     ]
 
 

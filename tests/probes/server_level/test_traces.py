@@ -61,11 +61,11 @@ def test_what_runs_on_is_found_by_its_tag(tmp_path: Path) -> None:
 
     stop = Stop()
 
-    def heard(_stream: str, _chunk: bytes) -> bool:
+    def received(_stream: str, _chunk: bytes) -> bool:
         listed.append(bool(traces.alive("outer/own")))
         stop.set()
         return False
 
-    run(ProcessRequest(command, tmp_path, dict(os.environ), tag="outer/own"), stop=stop, on_output=heard)
+    run(ProcessRequest(command, tmp_path, dict(os.environ), tag="outer/own"), stop=stop, on_output=received)
     assert listed == [True]
     assert traces.alive("outer/own") == ()

@@ -21,13 +21,13 @@ def test_a_kept_process_and_new_ones_share_a_session(engine: str, tmp_path: Path
     """The clause passes, whether or not the engine can load headless sessions, and the first process was kept."""
     contract = at_known_release(engine)
     played = engines.play(install(contract, tmp_path / "engine"), tmp_path, LOOP, WARM_CASE, contract=contract)
-    assert played.seen.stopped == {}
+    assert played.observed.stopped == {}
     result = played.judged()["server.warm-wait"]
     assert result.result is Result.PASS, result.detail
-    turns = [played.seen.turn(f"warm/turn-{i}") for i in range(1, 6)]
+    turns = [played.observed.turn(f"warm/turn-{i}") for i in range(1, 6)]
     running = [{left.pid for left in turn.leftovers} for turn in turns]
     assert running[0] & running[1]
-    assert bool(running[3]) is contract.sticky.loads_headless
+    assert bool(running[3]) is contract.sticky.loads_headless_sessions
     assert not running[4]
     assert [turn.resumed is None for turn in turns[:3]] == [True, True, False]
 

@@ -133,7 +133,7 @@ def install_quick(contract: EngineContract, folder: Path) -> Path:
     for argv in (contract.version_query.argv, *(page.argv for page in contract.help.pages)):
         said = SimulatedMachine(folder).call(contract, argv)
         assert said.exit_code == 0, said
-        told = f"printf %s {shlex.quote(said.stdout.decode())}; printf %s {shlex.quote(said.stderr.decode())} >&2"
-        start += f'[ "$*" != {shlex.quote(" ".join(argv))} ] || {{ {told}; exit; }}\n'
+        reported = f"printf %s {shlex.quote(said.stdout.decode())}; printf %s {shlex.quote(said.stderr.decode())} >&2"
+        start += f'[ "$*" != {shlex.quote(" ".join(argv))} ] || {{ {reported}; exit; }}\n'
     path.write_text(f"{start}exec {command}")
     return path

@@ -5,7 +5,7 @@ import pytest
 
 from tests.probes.simulate.played import at_known_release
 from turngate_probes.simulate.backend import Acted, Called, Failed, Message, Model, ModelRequest, alone, ask, backend
-from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall, refused_port
+from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall, refused_port
 
 HELLO = ModelRequest("some/model", [{"role": "user", "content": "hello"}], ["read_file"])
 
@@ -18,10 +18,10 @@ def _stub() -> Iterator[StubBackend]:
 
 def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
     """A request has the whole conversation, the model's name and the offered tools; the response's text is returned."""
-    stub.script(Rule(Text("an answer")))
+    stub.script(StubRule(Text("an answer")))
     assert ask(stub.url, HELLO) == "an answer"
-    (seen,) = stub.exchanges()
-    assert (seen.protocol, seen.model, seen.user_texts, seen.tools) == (
+    (observed,) = stub.exchanges()
+    assert (observed.protocol, observed.model, observed.user_texts, observed.tools) == (
         "openai.chat",
         "some/model",
         ("hello",),
@@ -32,13 +32,13 @@ def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
 @pytest.mark.parametrize("status", [401, 429, 500])
 def test_a_refusal_is_told_with_its_status_and_message(stub: StubBackend, status: int) -> None:
     """An HTTP error becomes a failure whose kind depends on its status."""
-    stub.script(Rule(Refuse(status, "no")))
+    stub.script(StubRule(Refuse(status, "no")))
     assert ask(stub.url, HELLO) == Failed(str(status), "no", status)
 
 
 def test_a_cut_answer_and_a_backend_that_is_away_are_told_apart(stub: StubBackend) -> None:
     """A connection that ends within the response is `cut`, a refused one is `away`."""
-    stub.script(Rule(Cut()))
+    stub.script(StubRule(Cut()))
     cut = ask(stub.url, HELLO)
     with refused_port() as port:
         away = ask(f"http://127.0.0.1:{port}", HELLO)
@@ -49,7 +49,7 @@ def test_a_cut_answer_and_a_backend_that_is_away_are_told_apart(stub: StubBacken
 
 def test_a_tool_call_comes_with_the_message_that_history_keeps(stub: StubBackend) -> None:
     """A tool call has the tool's name, its id, and a message that can be sent back."""
-    stub.script(Rule(ToolCall("touch", {"path": "x"})))
+    stub.script(StubRule(ToolCall("touch", {"path": "x"})))
     called = ask(stub.url, HELLO)
     assert isinstance(called, Called)
     assert called.tool == "touch"

@@ -18,7 +18,7 @@ def test_words_name_faults() -> None:
 
 
 @pytest.mark.parametrize(
-    "word, told",
+    "word, reported",
     [
         ("nope", "'nope' is not one of 'delay'"),
         ("dies_in_turn", "'dies_in_turn' is not one of"),
@@ -32,9 +32,9 @@ def test_words_name_faults() -> None:
         ("delay=nan", "`$.delay`"),
     ],
 )
-def test_other_words_are_refused(word: str, told: str) -> None:
+def test_other_words_are_refused(word: str, reported: str) -> None:
     """The message says what is wrong, or what is known."""
-    with pytest.raises(ValueError, match=re.escape(told)):
+    with pytest.raises(ValueError, match=re.escape(reported)):
         parsed(("bom", word))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turngate import EngineContract, load_contract
 from turngate_probes.simulate.faults import NONE, Faults
-from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, Halt, Output, steps
+from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, FaultyOutput, Halt, steps
 
 CODEX = load_contract("codex", "0.169.0")
 GEMINI = load_contract("gemini", "0.61.0")
@@ -18,17 +18,18 @@ RECORDS = (
     {"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": "grün"}},
     {"type": "turn.completed", "usage": {}},
 )
-GOOD = tuple(Output("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n") for record in RECORDS)
-DOCUMENT = (Output("stdout", json.dumps({"session_id": ID, "response": "yes"}, indent=2).encode()),)
+GOOD = tuple(FaultyOutput("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n") for record in RECORDS)
+DOCUMENT = (FaultyOutput("stdout", json.dumps({"session_id": ID, "response": "yes"}, indent=2).encode()),)
 
 
 def played(
-    faults: Faults, outputs: tuple[Output, ...] = GOOD, contract: EngineContract = CODEX
+    faults: Faults, outputs: tuple[FaultyOutput, ...] = GOOD, contract: EngineContract = CODEX
 ) -> tuple[bytes, bytes, list[str]]:
     """Return what goes to stdout and to stderr, and what else happens."""
     done = list(steps(contract, outputs, ID, faults))
     streams = [
-        b"".join(s.data for s in done if isinstance(s, Output) and s.stream == name) for name in ("stdout", "stderr")
+        b"".join(s.data for s in done if isinstance(s, FaultyOutput) and s.stream == name)
+        for name in ("stdout", "stderr")
     ]
     return streams[0], streams[1], [step.how for step in done if isinstance(step, Halt)]
 
@@ -39,7 +40,7 @@ def test_without_a_fault_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("outputs, contract", [(GOOD, CODEX), (DOCUMENT, GEMINI)])
-def test_the_session_id_can_be_absent_or_elsewhere(outputs: tuple[Output, ...], contract: EngineContract) -> None:
+def test_the_session_id_can_be_absent_or_elsewhere(outputs: tuple[FaultyOutput, ...], contract: EngineContract) -> None:
     """It is then nowhere else, and all other values stay."""
     absent, _, _ = played(Faults(session_id="absent"), outputs, contract)
     assert ID.encode() not in absent
@@ -81,7 +82,7 @@ def test_output_gets_noise() -> None:
 @given(st.integers(1, 50))
 def test_pieces_add_up(size: int) -> None:
     """Each piece has the size of the play at most, and together they are the whole."""
-    pieces = [step.data for step in steps(CODEX, GOOD, ID, Faults(chunk=size)) if isinstance(step, Output)]
+    pieces = [step.data for step in steps(CODEX, GOOD, ID, Faults(chunk=size)) if isinstance(step, FaultyOutput)]
     assert max(map(len, pieces)) <= size
     assert b"".join(pieces) == b"".join(row.data for row in GOOD)
     assert played(Faults(crlf=True))[0] == b"".join(pieces).replace(b"\n", b"\r\n")

@@ -15,7 +15,7 @@ from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
 from turngate_probes.simulate.process import install
-from turngate_probes.stub_model import Hang, Rule, StubBackend
+from turngate_probes.stub_model import Hang, StubBackend, StubRule
 
 HEAVY = {
     "click",
@@ -73,7 +73,7 @@ def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, t
     codex = at_known_release("codex")
     built = build.first_turn(codex, "hi", Mode.INTERACTIVE, via="argument")
     with StubBackend() as stub:
-        stub.script(Rule(Hang()))
+        stub.script(StubRule(Hang()))
         env = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}
         command, quiet = [str(install(codex, tmp_path)), *built.arguments], subprocess.DEVNULL
         with subprocess.Popen(command, stdin=quiet, stdout=quiet, env=env) as engine:
@@ -89,14 +89,14 @@ def test_a_stopped_engine_reports_its_end(engine: str, number: signal.Signals, e
     contract = at_known_release(engine)
     built = build.first_turn(contract, "hi", Mode.INTERACTIVE)
     with StubBackend() as stub:
-        stub.script(Rule(Hang()))
+        stub.script(StubRule(Hang()))
         env, pipe = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}, subprocess.PIPE
         command = [str(install(contract, tmp_path)), *built.arguments]
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=env) as process:
             stub.on_exchange(lambda _: process.send_signal(number))
             stdout, _ = process.communicate(built.stdin, timeout=30)
             assert process.returncode == exit_code
-    assert read_turn(contract, Mode.INTERACTIVE, stdout, b"", exit_code).handle.sightings
+    assert read_turn(contract, Mode.INTERACTIVE, stdout, b"", exit_code).handle.occurrences
 
 
 def test_another_program_is_not_overwritten(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
 from turngate.process.session_store import session_exists
-from turngate_probes.simulate.store import Session, store
+from turngate_probes.simulate.store import SimulatedSession, store
 
 
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
     """A saved session is read back unchanged, others don't affect it, and a deleted one is gone."""
     sessions = store(contract, {"HOME": str(tmp_path)}, "/w")
     one, other = (
-        Session(
+        SimulatedSession(
             contract.handle.nonexistent_id.replace("0000", digits),
             "/w",
             1.5,
@@ -36,7 +36,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
         )
         for digits in ("1111", "2222")
     )
-    elsewhere = Session(contract.handle.nonexistent_id.replace("0000", "3333"), "/other", 1.5)
+    elsewhere = SimulatedSession(contract.handle.nonexistent_id.replace("0000", "3333"), "/other", 1.5)
     for session in (one, other, elsewhere):
         store(contract, {"HOME": str(tmp_path)}, session.cwd).keep(session)
     assert sessions.find(one.handle) == one
@@ -49,7 +49,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
 def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
     """Sessions are found in a home whose name contains wildcard characters."""
     sessions = store(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
-    session = Session(contract.handle.nonexistent_id.replace("0000", "1111"), "/w [x]*", 1.5)
+    session = SimulatedSession(contract.handle.nonexistent_id.replace("0000", "1111"), "/w [x]*", 1.5)
     sessions.keep(session)
     assert sessions.find(session.handle) == session
     assert sessions.find("*") is None
@@ -58,7 +58,7 @@ def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> N
 def test_variables_move_the_store(tmp_path: Path) -> None:
     """A variable in the contract selects where sessions are stored."""
     codex = at_known_release("codex")
-    store(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(Session("h", "/w", 0.0))
+    store(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(SimulatedSession("h", "/w", 0.0))
     assert list(tmp_path.glob("sessions/*/*/*/rollout-*-h.jsonl"))
 
 

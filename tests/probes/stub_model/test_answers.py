@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Exchange, Hang, Refuse, Reply, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Exchange, Hang, Refuse, Reply, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.answers import Answer, respond
 from turngate_probes.stub_model.protocol import ReplyRules
 
@@ -23,7 +23,7 @@ else:
 @pytest.fixture(autouse=True)
 def _scripted(backend: StubBackend) -> None:
     """Refuse every model request; requests for lists are not affected."""
-    backend.script(Rule(Refuse(500)))
+    backend.script(StubRule(Refuse(500)))
 
 
 @pytest.mark.long
@@ -56,7 +56,7 @@ def test_anthropic(backend: StubBackend) -> None:
 
 
 def _respond(reply: Reply, body: bytes = b'{"model": "m", "messages": []}') -> tuple[Exchange, Answer | None]:
-    return respond(Exchange(1.0, "POST", "/v1/messages", body=body), Message(), ReplyRules([Rule(reply)]))
+    return respond(Exchange(1.0, "POST", "/v1/messages", body=body), Message(), ReplyRules([StubRule(reply)]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.anthropic import WIRE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def client(backend: StubBackend) -> Iterator[anthropic.Anthropic]:
 
 def test_text(backend: StubBackend, client: anthropic.Anthropic) -> None:
     """A scripted text is the only text block of a complete message."""
-    backend.script(Rule(Text("héllo\nworld")))
+    backend.script(StubRule(Text("héllo\nworld")))
     message = client.messages.create(model="m", max_tokens=9, messages=_HI)
     (block,) = message.content
     assert isinstance(block, anthropic.types.TextBlock)
@@ -38,7 +38,7 @@ def test_text(backend: StubBackend, client: anthropic.Anthropic) -> None:
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: anthropic.Anthropic, text: str) -> None:
     """The SDK assembles the streamed events to the scripted text."""
-    backend.script(Rule(Text(text)))
+    backend.script(StubRule(Text(text)))
     with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
         assert stream.get_final_text() == text
         assert stream.get_final_message().stop_reason == "end_turn"
@@ -60,7 +60,7 @@ def test_events_in_order(client: anthropic.Anthropic) -> None:
 
 def test_tool_call(backend: StubBackend, client: anthropic.Anthropic) -> None:
     """A scripted tool call is a tool use block with an object as arguments, streamed or not."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     whole = client.messages.create(model="m", max_tokens=9, messages=_HI)
     with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
         streamed = stream.get_final_message()
@@ -86,7 +86,7 @@ def test_refusals(
     kind: str,
 ) -> None:
     """A refusal is the SDK's error of that status, with the vendor's type and the scripted message."""
-    backend.script(Rule(Refuse(status, "no, thanks")))
+    backend.script(StubRule(Refuse(status, "no, thanks")))
     with pytest.raises(getattr(anthropic, kind), match="no, thanks") as raised:
         client.messages.create(model="m", max_tokens=9, messages=_HI)
     assert isinstance(raised.value.body, dict)
@@ -96,7 +96,7 @@ def test_refusals(
 
 def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
     """A cut stream yields a part of the text and then fails."""
-    backend.script(Rule(Cut()))
+    backend.script(StubRule(Cut()))
     kinds = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
         for event in client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True):
@@ -106,7 +106,7 @@ def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
 
 def test_count_tokens(backend: StubBackend, client: anthropic.Anthropic) -> None:
     """Counting tokens works with any script, and is recorded separately from turns."""
-    backend.script(Rule(Refuse(500)))
+    backend.script(StubRule(Refuse(500)))
     assert client.messages.count_tokens(model="m", messages=_HI).input_tokens > 0
     assert [exchange.protocol for exchange in backend.exchanges()] == ["anthropic.count"]
 

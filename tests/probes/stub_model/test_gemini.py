@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.gemini import WIRE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def client(backend: StubBackend, request: pytest.FixtureRequest) -> Iterator[gen
 
 def test_text(backend: StubBackend, client: genai.Client) -> None:
     """A scripted text is the text of a finished candidate."""
-    backend.script(Rule(Text("héllo\nworld")))
+    backend.script(StubRule(Text("héllo\nworld")))
     answer = client.models.generate_content(model="gemini-x", contents="hi")
     (candidate,) = answer.candidates or []
     assert (answer.text, answer.model_version) == ("héllo\nworld", "gemini-x")
@@ -37,7 +37,7 @@ def test_text(backend: StubBackend, client: genai.Client) -> None:
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) -> None:
     """The chunks together are the scripted text, and the last one has the finish reason."""
-    backend.script(Rule(Text(text)))
+    backend.script(StubRule(Text(text)))
     chunks = list(client.models.generate_content_stream(model="m", contents="hi"))
     assert "".join(chunk.text or "" for chunk in chunks) == text
     reasons = [chunk.candidates[0].finish_reason for chunk in chunks if chunk.candidates]
@@ -47,7 +47,7 @@ def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) ->
 
 def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
     """A scripted tool call is a function call, streamed or not."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     whole = client.models.generate_content(model="m", contents="hi")
     stream = client.models.generate_content_stream(model="m", contents="hi")
     calls = [call for answer in (whole, *stream) for call in answer.function_calls or ()]
@@ -64,7 +64,7 @@ def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
 )
 def test_refusals(backend: StubBackend, client: genai.Client, status: int, name: str, kind: str) -> None:
     """A refusal is the SDK's error with the code, the status name and the scripted message."""
-    backend.script(Rule(Refuse(status, "no, thanks")))
+    backend.script(StubRule(Refuse(status, "no, thanks")))
     with pytest.raises(getattr(errors, kind)) as raised:
         client.models.generate_content(model="m", contents="hi")
     assert (raised.value.code, raised.value.status, raised.value.message) == (status, name, "no, thanks")
@@ -72,18 +72,18 @@ def test_refusals(backend: StubBackend, client: genai.Client, status: int, name:
 
 def test_cut(backend: StubBackend, client: genai.Client) -> None:
     """A cut stream yields a part of the text and then fails."""
-    backend.script(Rule(Cut()))
-    seen = []
+    backend.script(StubRule(Cut()))
+    observed = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
         for chunk in client.models.generate_content_stream(model="m", contents="hi"):
-            seen.append(chunk.text)  # noqa: PERF401 - what came before the failure counts
-    assert seen
-    assert all(seen)
+            observed.append(chunk.text)  # noqa: PERF401 - what came before the failure counts
+    assert observed
+    assert all(observed)
 
 
 def test_count_tokens(backend: StubBackend, client: genai.Client) -> None:
     """Counting tokens works with any script, and is recorded separately from turns."""
-    backend.script(Rule(Refuse(500)))
+    backend.script(StubRule(Refuse(500)))
     assert (client.models.count_tokens(model="m", contents="hi").total_tokens or 0) > 0
     assert [exchange.protocol for exchange in backend.exchanges()] == ["gemini.count"]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate_probes.stub_model import incoming
-from turngate_probes.stub_model.incoming import BadRequest, Target, read_body, read_target
+from turngate_probes.stub_model.incoming import BadRequest, RequestTarget, read_body, read_target
 
 
 def _headers(**values: str) -> Message:
@@ -133,18 +133,18 @@ def test_bad_bodies(status: int, headers: dict[str, str], raw: bytes) -> None:
 @pytest.mark.parametrize(
     "method, target, expected",
     [
-        ("GET", "/v1/models?a=b", Target("/v1/models?a=b")),
-        ("GET", "/x?to=http://e.com/", Target("/x?to=http://e.com/")),
-        ("OPTIONS", "*", Target("*")),
-        ("CONNECT", "e.com:443", Target(None, "e.com", 443)),
-        ("CONNECT", "e.com", Target(None, "e.com", 443)),
-        ("CONNECT", "[::1]:8080", Target(None, "::1", 8080)),
-        ("GET", "http://E.com/a?b=c", Target("/a?b=c", "e.com", 80)),
-        ("GET", "http://e.com:8080", Target("/", "e.com", 8080)),
-        ("GET", "https://e.com/", Target("/", "e.com", 443)),
+        ("GET", "/v1/models?a=b", RequestTarget("/v1/models?a=b")),
+        ("GET", "/x?to=http://e.com/", RequestTarget("/x?to=http://e.com/")),
+        ("OPTIONS", "*", RequestTarget("*")),
+        ("CONNECT", "e.com:443", RequestTarget(None, "e.com", 443)),
+        ("CONNECT", "e.com", RequestTarget(None, "e.com", 443)),
+        ("CONNECT", "[::1]:8080", RequestTarget(None, "::1", 8080)),
+        ("GET", "http://E.com/a?b=c", RequestTarget("/a?b=c", "e.com", 80)),
+        ("GET", "http://e.com:8080", RequestTarget("/", "e.com", 8080)),
+        ("GET", "https://e.com/", RequestTarget("/", "e.com", 443)),
     ],
 )
-def test_targets(method: str, target: str, expected: Target) -> None:
+def test_targets(method: str, target: str, expected: RequestTarget) -> None:
     """A target is a path, or host and port with an optional path."""
     assert read_target(method, target) == expected
 
@@ -173,4 +173,4 @@ def test_bad_targets(target: str) -> None:
 )
 def test_loopback(host: str, *, expected: bool) -> None:
     """Only the host decides what is loopback."""
-    assert Target(None, host, 80).on_loopback is expected
+    assert RequestTarget(None, host, 80).on_loopback is expected

@@ -71,12 +71,12 @@ def test_nothing_is_truncated(backend: StubBackend, ask: Callable[..., Any]) -> 
 
 def test_on_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
     """The callback gets an exchange after it is recorded and before the response is sent."""
-    seen: list[tuple[bool, bool]] = []
+    observed: list[tuple[bool, bool]] = []
     answered = threading.Event()
-    backend.on_exchange(lambda exchange: seen.append((exchange in backend.exchanges(), answered.is_set())))
+    backend.on_exchange(lambda exchange: observed.append((exchange in backend.exchanges(), answered.is_set())))
     ask("GET", "/v1/models")
     answered.set()
-    assert seen == [(True, False)]
+    assert observed == [(True, False)]
 
 
 def test_order(backend: StubBackend, ask: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.openai_chat import WIRE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def client(backend: StubBackend) -> Iterator[openai.OpenAI]:
 
 def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
     """A scripted text is the content of the only choice."""
-    backend.script(Rule(Text("héllo\nworld")))
+    backend.script(StubRule(Text("héllo\nworld")))
     answer = client.chat.completions.create(model="m", messages=_HI)
     (choice,) = answer.choices
     assert (choice.message.content, choice.finish_reason, answer.model) == ("héllo\nworld", "stop", "m")
@@ -37,7 +37,7 @@ def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -> None:
     """The chunks together are the scripted text, and the last one has the finish reason."""
-    backend.script(Rule(Text(text)))
+    backend.script(StubRule(Text(text)))
     chunks = list(client.chat.completions.create(model="m", messages=_HI, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text
     assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "stop"
@@ -57,7 +57,7 @@ def test_usage_streamed_when_asked(client: openai.OpenAI, *, asked: bool) -> Non
 
 def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
     """A scripted tool call is a function call with its arguments as JSON text."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     (choice,) = client.chat.completions.create(model="m", messages=_HI).choices
     (call,) = choice.message.tool_calls or []
     assert isinstance(call, openai.types.chat.ChatCompletionMessageFunctionToolCall)
@@ -67,7 +67,7 @@ def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
 
 def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None:
     """The SDK assembles a streamed tool call."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     with client.chat.completions.stream(model="m", messages=_HI) as stream:
         (choice,) = stream.get_final_completion().choices
     (call,) = choice.message.tool_calls or []
@@ -85,7 +85,7 @@ def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None
 )
 def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, kind: str) -> None:
     """A refusal is the SDK's error of that status, streamed or not."""
-    backend.script(Rule(Refuse(status, "no, thanks")))
+    backend.script(StubRule(Refuse(status, "no, thanks")))
     for stream in (False, True):
         with pytest.raises(getattr(openai, kind), match="no, thanks"):
             client.chat.completions.create(model="m", messages=_HI, stream=stream)
@@ -93,7 +93,7 @@ def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, kind
 
 def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
     """A cut stream yields a part of the text and then fails, without a finish reason."""
-    backend.script(Rule(Cut()))
+    backend.script(StubRule(Cut()))
     chunks = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
         for chunk in client.chat.completions.create(model="m", messages=_HI, stream=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.openai_responses import WIRE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def client(backend: StubBackend) -> Iterator[openai.OpenAI]:
 
 def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
     """A scripted text is the output text of a completed response."""
-    backend.script(Rule(Text("héllo\nworld")))
+    backend.script(StubRule(Text("héllo\nworld")))
     answer = client.responses.create(model="m", input="hi")
     assert (answer.output_text, answer.status, answer.model) == ("héllo\nworld", "completed", "m")
 
@@ -33,7 +33,7 @@ def test_text(backend: StubBackend, client: openai.OpenAI) -> None:
 @pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -> None:
     """The SDK assembles the streamed events to the scripted text."""
-    backend.script(Rule(Text(text)))
+    backend.script(StubRule(Text(text)))
     with client.responses.stream(model="m", input="hi") as stream:
         events = list(stream)
         final = stream.get_final_response()
@@ -61,7 +61,7 @@ def test_events_in_order(client: openai.OpenAI) -> None:
 
 def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
     """A scripted tool call is a function call with its arguments as JSON text."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     (item,) = client.responses.create(model="m", input="hi").output
     assert isinstance(item, openai.types.responses.ResponseFunctionToolCall)
     assert (item.name, item.arguments) == ("look", '{"at": 1}')
@@ -69,7 +69,7 @@ def test_tool_call(backend: StubBackend, client: openai.OpenAI) -> None:
 
 def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None:
     """A streamed tool call has its arguments in the events and in the completed response."""
-    backend.script(Rule(ToolCall("look", {"at": 1})))
+    backend.script(StubRule(ToolCall("look", {"at": 1})))
     with client.responses.stream(model="m", input="hi") as stream:
         done = [event for event in stream if event.type == "response.function_call_arguments.done"]
         (item,) = stream.get_final_response().output
@@ -88,7 +88,7 @@ def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None
 )
 def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, code: str, kind: str) -> None:
     """A refusal is the SDK's error of that status, with the vendor's code and the scripted message."""
-    backend.script(Rule(Refuse(status, "no, thanks")))
+    backend.script(StubRule(Refuse(status, "no, thanks")))
     with pytest.raises(getattr(openai, kind), match="no, thanks") as raised:
         client.responses.create(model="m", input="hi")
     assert isinstance(raised.value.body, dict)
@@ -98,7 +98,7 @@ def test_refusals(backend: StubBackend, client: openai.OpenAI, status: int, code
 
 def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
     """A cut stream yields a part of the text and then fails, without a completed event."""
-    backend.script(Rule(Cut()))
+    backend.script(StubRule(Cut()))
     kinds = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
         for event in client.responses.create(model="m", input="hi", stream=True):

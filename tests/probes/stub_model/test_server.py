@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.patience import PATIENCE
-from turngate_probes.stub_model import Refuse, Rule, StubBackend, Text, ToolCall, refused_port
+from turngate_probes.stub_model import Refuse, StubBackend, StubRule, Text, ToolCall, refused_port
 
 
 def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
     """A turn with a tool needs two rules: one for the tool call, one for the text after its result."""
-    backend.script(Rule(Text("done"), after_tool_result=True), Rule(ToolCall("bash", {})))
+    backend.script(StubRule(Text("done"), after_tool_result=True), StubRule(ToolCall("bash", {})))
     messages = [{"role": "user", "content": "hi"}]
     ask("POST", "/v1/chat/completions", {"messages": messages})
     later = [*messages, {"role": "assistant"}, {"role": "tool", "content": "x"}]
@@ -25,7 +25,7 @@ def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
 def test_script_is_replaced(backend: StubBackend, ask: Callable[..., Any]) -> None:
     """A new script replaces the old one and starts its own counts."""
     for status in (500, 429):
-        backend.script(Rule(Refuse(status), times=1))
+        backend.script(StubRule(Refuse(status), times=1))
         assert [ask("POST", "/responses", {}).status for _ in range(2)] == [status, 200]
 
 
@@ -41,7 +41,7 @@ def test_unknown_path(backend: StubBackend, ask: Callable[..., Any]) -> None:
 def test_many_at_once() -> None:
     """Several backends run at the same time, each with its own script and journal."""
     with StubBackend() as first, StubBackend() as second:
-        first.script(Rule(Refuse(401)))
+        first.script(StubRule(Refuse(401)))
         statuses = []
         for backend in (first, second):
             connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=PATIENCE)

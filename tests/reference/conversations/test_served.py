@@ -44,7 +44,7 @@ def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
     return cli_env.type("resume", handle_of(run_id), message)
 
 
-def told(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
+def reported(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
     """List the events of a run with their state or turn."""
     events = runs.events(server_env.server.store, run_id, after, 1000)
     return [(event.type, event.data.get("state") or event.data.get("turn_index")) for event in events]
@@ -71,7 +71,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
     answered = runs.question(server_env.server.store, question.interaction_id)
     assert answered
     assert answered.response == "blue"
-    assert told(server_env, run_id, last) == [
+    assert reported(server_env, run_id, last) == [
         ("reply", None),
         ("state", "running"),
         ("turn.started", 2),
@@ -225,7 +225,7 @@ def test_a_sticky_run_that_has_ended_is_continued_in_a_new_process(
         )
 
 
-@pytest.mark.parametrize("change_", [{"same_id": False}, {"own_store": True}])
+@pytest.mark.parametrize("change_", [{"keeps_session_id": False}, {"private_store": True}])
 def test_a_sticky_session_that_can_not_be_resumed_is_refused(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, change_: dict[str, bool]
 ) -> None:
@@ -358,7 +358,7 @@ def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: Serv
     engine = kill_terminal(server_env, run_id)
     assert server_env.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
     assert not is_alive(engine)
-    assert told(server_env, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
+    assert reported(server_env, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
     assert server_env.run(run_id).process is None
     assert server_env.cli_env.record(handle_of(run_id))["state"] == "failed"
 

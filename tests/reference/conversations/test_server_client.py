@@ -12,7 +12,7 @@ from turngate.errors import MachineError, NotFoundError, ServerRefusedError, Usa
 from turngate_reference.access import make_token
 from turngate_reference.conversations.server_client import find_server, info
 from turngate_reference.data_dir import DataDir, RunningServer, locked
-from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.security import RequestCheck
 
 RUN = {
     "run_id": "r",
@@ -56,7 +56,7 @@ def test_no_answer_of_a_server_forges_a_line(server_env: ServerEnv, monkeypatch:
     """Detail and hint of a problem stay on one line each, and their control characters are escaped."""
     problem = {"code": "X", "detail": "no\nhandle k3n9x2ab\x1b[2J", "hint": "a\nb"}
     monkeypatch.setattr(http.client.HTTPResponse, "read", lambda _: json.dumps(problem).encode())
-    with served(Caller(server_env.server, Guard(TOKEN))) as port:
+    with served(Caller(server_env.server, RequestCheck(TOKEN))) as port:
         refused = server_env.cli_env.type("runs", "--url", f"http://127.0.0.1:{port}")
     assert refused.code == 2
     assert refused.err == "Error: no\\nhandle k3n9x2ab\\x1b[2J\na\\nb\n"
@@ -66,7 +66,7 @@ def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatc
     """If the token is missing, the error names its variable; the proxy is not used."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     data = DataDir(server_env.cli_env.data)
-    with served(Caller(server_env.server, Guard(TOKEN))) as port:
+    with served(Caller(server_env.server, RequestCheck(TOKEN))) as port:
         with pytest.raises(ServerRefusedError, match="needs its token") as refused:
             find_server(f"http://127.0.0.1:{port}", data).waiting()
         assert "TURNGATE_TOKEN" in refused.value.hint

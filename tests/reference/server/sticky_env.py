@@ -66,8 +66,8 @@ def _waits(process: KeptProcess) -> bool:
 
 
 def _has_text(server_env: ServerEnv, run_id: str, text: str) -> bool:
-    told = runs.events(server_env.server.store, run_id, 0, 1000)
-    return any(event.type == "text" and event.data["text"] == text for event in told)
+    reported = runs.events(server_env.server.store, run_id, 0, 1000)
+    return any(event.type == "text" and event.data["text"] == text for event in reported)
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

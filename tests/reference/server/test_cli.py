@@ -96,19 +96,19 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     """It runs, lists the engines it looked for, and prints install commands that can be typed."""
     serving = ServeProcess(cli_env)
     assert serving.process.stdout
-    told: list[str] = []
+    reported: list[str] = []
     assert serving.process.stdout.readline().startswith("log in: http")
     assert "turngate token --link prints another" in serving.process.stdout.readline()
     for line in serving.process.stdout:
-        told.append(line.strip())
+        reported.append(line.strip())
         if "&&" in line:
             break
     code, _ = serving.end(signal.SIGTERM)
     assert code == 0
     assert "engines: none on PATH" in serving.line
-    assert f"looked for {', '.join(engine_names())}" in told[0]
-    assert "npm install --global @openai/codex" in told
-    simulate, _, path = told[-1].partition(" && ")
+    assert f"looked for {', '.join(engine_names())}" in reported[0]
+    assert "npm install --global @openai/codex" in reported
+    simulate, _, path = reported[-1].partition(" && ")
     assert path == "export PATH=$PWD/bin:$PATH"
     assert cli_env.type(*simulate.replace("./bin", str(cli_env.path)).split()[1:]).code == 0
     again = ServeProcess(cli_env)
@@ -180,8 +180,8 @@ def test_serve_logs_the_arguments_of_engines(cli_env: CliEnv) -> None:
     cli_env.engine("codex", d.codex("x"))
     serving = ServeProcess(cli_env, "--log-level", "debug")
     try:
-        told = serving.post("/v1/runs", {"engine": "codex", "prompt": "the secret plan"})
-        serving.read(told["links"]["events"])
+        reported = serving.post("/v1/runs", {"engine": "codex", "prompt": "the secret plan"})
+        serving.read(reported["links"]["events"])
     finally:
         _, err = serving.end(signal.SIGTERM)
     assert "codex exec --json" in err
@@ -194,9 +194,9 @@ def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
     cli_env.fifos()
     cli_env.engine("codex", d.codex("x", more=[["meet"]]))
     serving = ServeProcess(cli_env)
-    told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+    reported = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
     pid = cli_env.meet()
-    followed = urllib.request.Request(serving.url + told["links"]["events"], headers=serving.headers)
+    followed = urllib.request.Request(serving.url + reported["links"]["events"], headers=serving.headers)
     with urllib.request.urlopen(followed, timeout=PATIENCE) as stream:
         assert stream.readline() == b"retry: 1000\n"
         code, _ = serving.end(signal.SIGTERM)
@@ -242,7 +242,7 @@ def test_a_browser_logs_in_by_an_address_that_is_nowhere_logged(cli_env: CliEnv)
     serving = ServeProcess(cli_env, "--log-level", "debug")
     assert serving.process.stdout
     try:
-        told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+        reported = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         printed = serving.process.stdout.readline().split()[2]
         links = [printed, cli_env.type("token", "--link").out.strip()]
         for link in links:
@@ -257,7 +257,7 @@ def test_a_browser_logs_in_by_an_address_that_is_nowhere_logged(cli_env: CliEnv)
                     refused.close()
                     raise
             assert opened == [(f"{serving.url}/", True), (f"{serving.url}/login?void=1", False)]
-        events = serving.read(told["links"]["events"])
+        events = serving.read(reported["links"]["events"])
     finally:
         _, err = serving.end(signal.SIGTERM)
     token = cli_env.type("token").out.strip()

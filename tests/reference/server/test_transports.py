@@ -18,7 +18,7 @@ from tests.probes.simulate.played import at_known_release
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install
-from turngate_probes.stub_model import Rule, Text
+from turngate_probes.stub_model import StubRule, Text
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.transports.host import ProcessHost
 
@@ -49,7 +49,7 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
 def faulty(kept: Kept, *names: str) -> None:
     """Replace the engine by a simulated one with these faults."""
     install(kept.contract, kept.executable.parent, names)
-    kept.box.backend.script(Rule(Text("hello")))
+    kept.box.backend.script(StubRule(Text("hello")))
 
 
 def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:

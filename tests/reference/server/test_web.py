@@ -28,7 +28,7 @@ from tests.reference.server.web.api_tables import FILE, with_tables
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
 from turngate_reference.server.web import openapi
-from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.states import State
 
 TEXT = FILE.read_text("utf-8")
@@ -97,7 +97,7 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
         waiting, _ = server_env.ask()
         running, queued = server_env.create(), server_env.create()
         server_env.wait(running, State.RUNNING)
-        with served(Caller(server, Guard(TOKEN))) as port:
+        with served(Caller(server, RequestCheck(TOKEN))) as port:
             # a token is optional in the document, but not on a server that has one
             schema = schemathesis.openapi.from_dict(openapi.document() | {"security": [{"bearer": []}]})
             schema.config.update(base_url=f"http://127.0.0.1:{port}")

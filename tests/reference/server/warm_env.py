@@ -16,7 +16,7 @@ from tests.reference.server.sticky_env import pid_of
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Rule, Text
+from turngate_probes.stub_model import StubRule, Text
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
 from turngate_reference.server.transports.host import ProcessHost
@@ -115,7 +115,7 @@ def warm_env(
     else:
         install_quick(contract, server_env.cli_env.path)
     with sandbox(contract.hermetic, server_env.cli_env.root, "box", keep=False) as box:
-        box.backend.script(Rule(Text(ANSWER), contains=ENDS), Rule(Text(ASK)))
+        box.backend.script(StubRule(Text(ANSWER), contains=ENDS), StubRule(Text(ASK)))
         env = {
             **server_env.settings.env,
             **box.env(contract.hermetic, box.work),
@@ -128,8 +128,8 @@ def warm_env(
 
 def deliveries(server_env: ServerEnv, run_id: str) -> list[str]:
     """List how the turns of a run were delivered."""
-    told = runs.events(server_env.server.store, run_id, 0, 1000)
-    return [event.data["delivery"] for event in told if event.type == "turn.delivered"]
+    reported = runs.events(server_env.server.store, run_id, 0, 1000)
+    return [event.data["delivery"] for event in reported if event.type == "turn.delivered"]
 
 
 def is_running(pid: int) -> bool:

@@ -46,7 +46,7 @@ def accept(
     registry, pinned = default_registry(engine), dict[str, str]()
     # everything that may fail comes before anything is written
     if registry and new.source == registry.name and not target.path:
-        with interrupt.covering() as stop:
+        with interrupt.scope() as stop:
             pinned = registry.pin(new.version, new.integrity or "", stop)
     file, own = contract_files()[engine], into.contracts / f"{engine}.yaml"
     changed = rewrite(file.read_text("utf-8"), old, new, report.differences, _compensations())
@@ -91,7 +91,7 @@ def _diff(path: Path, before: Path | None, after: str) -> Iterator[str]:
 def _compensations() -> dict[tuple[str, str], str]:
     """Collect the compensations in the contracts of all engines, by clause and symptom."""
     return {
-        (deviation["clause"], deviation["symptom"]): deviation["compensation"]
+        (deviation["clause"], deviation["symptom"]): deviation["action"]
         for engine in engine_names()
         for deviation in load.contract(engine).document.data.get("deviations", ())
     }

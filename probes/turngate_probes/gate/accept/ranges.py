@@ -86,13 +86,13 @@ class _Upgrade:
             if clause.level == "gate":
                 observed = f"{self._older} and {self._newer} in a shared HOME"
             for symptom in symptoms[1].split(", "):
-                compensation = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
+                action = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
                 deviations.append(
                     {
                         "clause": clause.id,
                         "since": self._newer,
                         "symptom": symptom,
-                        "compensation": compensation,
+                        "action": action,
                         "evidence": [edit.observation(observed)],
                     }
                 )

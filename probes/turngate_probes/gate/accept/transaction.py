@@ -26,7 +26,7 @@ def recorded(
     """Record a release, from the gate's source and with its new contract, into a folder that lasts for the block."""
     runner = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
     with tempfile.TemporaryDirectory(prefix="turngate-accept-") as aside:
-        with interrupt.covering() as stop, source.held(target, lambda _: None, stop) as release:
+        with interrupt.scope() as stop, source.held(target, lambda _: None, stop) as release:
             recording = record(replace(release, contract=contract), RECORDED, runner, Path(aside), interrupt)
         yield recording
 

@@ -19,7 +19,7 @@ from turngate_probes.simulate.sticky.calls import slots_of
 from turngate_probes.simulate.sticky.engine import DONE, OTHER_MODE, dict_at, text_of
 from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
-from turngate_probes.simulate.store import Session
+from turngate_probes.simulate.store import SimulatedSession
 
 MANY, LONG = 99, 1001
 
@@ -31,16 +31,16 @@ class Modes:
     """
 
     def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str, faults: Faults) -> None:
-        stances = [stance for stance in (contract.sticky.interactive, contract.sticky.auto) if stance]
-        starts = [mode for mode in (simulation.starts_in, *(stance.mode for stance in stances)) if mode]
+        approvals = [approval for approval in (contract.sticky.interactive, contract.sticky.auto) if approval]
+        starts = [mode for mode in (simulation.starts_in, *(approval.mode for approval in approvals)) if mode]
         named = {mode["id"]: {**mode} for mode in simulation.acp.modes}
         self._modes: dict[str, Message] = named | {
             mode: {"id": mode, "name": mode} for mode in starts if mode not in named
         }
         self.faults = faults
         self.current = next(iter((*starts, *self._modes)), None)
-        asking = contract.sticky.interactive.mode if contract.sticky.interactive else None
-        self.other = next((mode for mode in (*starts, *self._modes) if mode != asking), OTHER_MODE)
+        approval = contract.sticky.interactive.mode if contract.sticky.interactive else None
+        self.other = next((mode for mode in (*starts, *self._modes) if mode != approval), OTHER_MODE)
         if faults.wrong_mode:
             self.current = self.other
         self.model = model
@@ -71,8 +71,8 @@ class Modes:
         fields: Message = {"configOptions": options} if options else {}
         if self._tells_modes_as_option or not modes:
             return fields
-        told = {} if self.faults.hides_mode else {"currentModeId": self.current}
-        return fields | {"modes": {**told, "availableModes": modes}}
+        reported = {} if self.faults.hides_mode else {"currentModeId": self.current}
+        return fields | {"modes": {**reported, "availableModes": modes}}
 
     def options(self) -> list[Message]:
         """Return the options of a session, and their values."""
@@ -139,7 +139,7 @@ class SimulatedAcp(Rpc):
         self.records = self.simulation.sticky.acp
         self.modes = Modes(self.contract, self.simulation.sticky, self.model, self.faults)
         self.files = ClientFiles(self.records.client_files, self.call)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, SimulatedSession] = {}
         self._always = False
         self._call: Called | None = None
 
@@ -245,7 +245,7 @@ class SimulatedAcp(Rpc):
         self._recall(session)
         return self.modes.described()
 
-    def _recall(self, session: Session) -> None:
+    def _recall(self, session: SimulatedSession) -> None:
         """Send what was said and done in a session."""
         records, slots = self.records, self._slots()
         for message in session.messages:
@@ -268,10 +268,10 @@ class SimulatedAcp(Rpc):
         self._leave_mode()
         if self.faults.hides_mode:
             return {}
-        told: Message = {"currentModeId": self.mode}
+        reported: Message = {"currentModeId": self.mode}
         if self.simulation.sticky.modes == "request":
-            self._update({"sessionUpdate": "current_mode_update", **told})
-        return told if self.modes.answers else {}
+            self._update({"sessionUpdate": "current_mode_update", **reported})
+        return reported if self.modes.answers else {}
 
     def _set_model(self, params: Message) -> Message:
         if not isinstance(params.get("modelId"), str):

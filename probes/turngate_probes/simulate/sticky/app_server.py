@@ -11,7 +11,7 @@ from turngate_probes.simulate.sticky.inbox import Message
 from turngate_probes.simulate.sticky.paths import put_at
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, BAD_REQUEST, NO_METHOD, Rpc, RpcError
 from turngate_probes.simulate.sticky.start import in_force
-from turngate_probes.simulate.store import Session
+from turngate_probes.simulate.store import SimulatedSession
 
 _FOREVER = "acceptForSession"
 _PROVIDER = "simulated"
@@ -54,13 +54,13 @@ class SimulatedAppServer(Rpc):
             self.reply(message, {})
         return stops
 
-    def _open_thread(self, session: Session, params: Message, message: Message) -> None:
+    def _open_thread(self, session: SimulatedSession, params: Message, message: Message) -> None:
         """Report the settings of a session under the names that the contract knows."""
         auto = self.contract.sticky.auto
         self.fields = params = {**params, **auto.session} if self.faults.wrong_mode and auto else params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
-        told: Message = {
+        reported: Message = {
             "thread": self._thread(),
             "model": self.model,
             "modelProvider": _PROVIDER,
@@ -72,8 +72,8 @@ class SimulatedAppServer(Rpc):
             "reasoningEffort": None,
         }
         for path, value in in_force(self.contract.sticky, self.fields).expect.items():
-            put_at(told, path, value)
-        self.reply(message, told)
+            put_at(reported, path, value)
+        self.reply(message, reported)
 
     def _thread(self) -> Message:
         """Describe the session as a thread."""

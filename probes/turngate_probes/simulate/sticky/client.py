@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.misbehaviour import NOISE
-from turngate_probes.simulate.sticky.inbox import Inbox, Message
+from turngate_probes.simulate.sticky.inbox import Message, MessageQueue
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ class Client:
 
     def __init__(self, world: EngineContext, reading: Reading) -> None:
         self._world, self._reading = world, reading
-        self._inbox = Inbox(world.stdin, self._complain)
+        self._inbox = MessageQueue(world.stdin, self._complain)
 
     def write(self, message: Message) -> None:
         """Send a message."""

@@ -24,8 +24,8 @@ from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import calls
 from turngate_probes.simulate.sticky.client import CancelledTurn, Client
 from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.start import Approval, Start, approval
-from turngate_probes.simulate.store import Session, store
+from turngate_probes.simulate.sticky.start import Approval, ProcessStart, approval
+from turngate_probes.simulate.store import SimulatedSession, store
 
 DIED = 1
 DECLINED = "the user declined"
@@ -41,14 +41,16 @@ class StickyEngine(ABC):
     Its client sends and receives JSON messages, one per line. A subclass speaks a protocol.
     """
 
-    def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, start: Start) -> None:
+    def __init__(
+        self, contract: EngineContract, simulation: Simulation, world: EngineContext, start: ProcessStart
+    ) -> None:
         self.contract, self.simulation, self.world, self.start = contract, simulation, world, start
         self.model = start.model
         self.fields: Mapping[str, Any] = {}
         self.requests = 0
         self.refused = False
         self.after_refusal = simulation.sticky.after_refusal
-        self._session: Session | None = None
+        self._session: SimulatedSession | None = None
         self._turns = 0
         self.faults = world.faults_in(0, "")
         self.client = Client(world, self)
@@ -84,13 +86,13 @@ class StickyEngine(ABC):
                 self._die("exited at a message after its first turn")
             self.hear(message)
 
-    def open(self, cwd: object = None, handle: str | None = None) -> Session:
+    def open(self, cwd: object = None, handle: str | None = None) -> SimulatedSession:
         """Open a session in a directory, the process's own unless a text is given, under a new id or the given one."""
         where = cwd if isinstance(cwd, str) else self.world.cwd
-        self._session = Session(handle or str(fill(self.simulation.handle, {})), where, self.world.clock())
+        self._session = SimulatedSession(handle or str(fill(self.simulation.handle, {})), where, self.world.clock())
         return self._session
 
-    def load(self, handle: str, cwd: object = None) -> Session | None:
+    def load(self, handle: str, cwd: object = None) -> SimulatedSession | None:
         """Continue a session that was saved; None if there is none of that id."""
         where = cwd if isinstance(cwd, str) else self.world.cwd
         saved = store(self.contract, self.world.env, where).find(handle)
@@ -111,7 +113,7 @@ class StickyEngine(ABC):
         """The permission mode, as the protocol names it."""
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SimulatedSession:
         """The session, opened on first use."""
         return self._session or self.open()
 
@@ -142,7 +144,7 @@ class StickyEngine(ABC):
         """Whether a message cancels the turn that runs; it is then answered."""
         return False
 
-    def turn(self, prompt: str, session: Session | None = None) -> str | Failed | None:
+    def turn(self, prompt: str, session: SimulatedSession | None = None) -> str | Failed | None:
         """Run the turn that has begun, in another session if given, and save it where a headless resume finds it.
 
         Return the agent's text (empty if a refused action ended the turn), the backend's failure, or None if the client
@@ -255,8 +257,8 @@ class StickyEngine(ABC):
             self.client.write({**request, **odd})
         return numbers
 
-    def _keep(self, session: Session) -> None:
-        if self.contract.sticky.same_id and not self.contract.sticky.own_store:
+    def _keep(self, session: SimulatedSession) -> None:
+        if self.contract.sticky.keeps_session_id and not self.contract.sticky.private_store:
             store(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:

@@ -27,7 +27,7 @@ class _Work(Generic[Result]):
             self.error = error
 
 
-class Inbox:
+class MessageQueue:
     """Reads JSON objects, one per line; `complain` is called for any other line.
 
     A thread reads a line only when one is wanted.

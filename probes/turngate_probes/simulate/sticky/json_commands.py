@@ -95,8 +95,8 @@ class SimulatedJsonCommands(StickyEngine):
     def _reply(self, message: Message, more: Message | None = None, *, accepted: bool = True) -> None:
         reply, name = self._commands.reply, self._commands.id
         outcome = reply.accepted if accepted else self.simulation.sticky.refused
-        told = {name: message[name]} if name in message else {}
-        self.client.write(_document({**told, **reply.match, **outcome, **(more or {})}))
+        reported = {name: message[name]} if name in message else {}
+        self.client.write(_document({**reported, **reply.match, **outcome, **(more or {})}))
 
     def _run(self, prompt: str) -> None:
         self._facts = ("resume" if self.session.messages else "start",)

@@ -67,7 +67,7 @@ def contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
     return any(tuple(words[at : at + width]) == tuple(wanted) for at in range(len(words) - width + 1))
 
 
-class Start(Struct, frozen=True):
+class ProcessStart(Struct, frozen=True):
     """How a sticky process was started: its transport, its options and the model.
 
     `resume` is the id of the session to resume, `session` that of a new one, `mode` the permission mode.
@@ -86,16 +86,16 @@ def starts_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     return _takes_messages(contract, argv) or arguments.is_sticky(contract, argv)
 
 
-def read(contract: EngineContract, argv: Sequence[str]) -> Start | None:
+def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     """Return how a sticky process is started; None if the arguments start none, UsageProblem if they are refused."""
     if not starts_sticky(contract, argv):
         return None
     line, model = arguments.read_sticky(contract, argv)
     messages = simulation(contract).sticky.stream_json
     if messages is None or not _takes_messages(contract, argv):
-        return Start(contract.sticky.transport, line.tokens, model)
+        return ProcessStart(contract.sticky.transport, line.tokens, model)
     resume = next((name for name, slot in pairwise(contract.launch.resume) if slot == "{handle}"), None)
-    return Start(
+    return ProcessStart(
         "stream_json", line.tokens, model, line.last(resume), line.last(messages.session), line.last(messages.mode)
     )
 

@@ -23,7 +23,7 @@ from turngate_probes.simulate.sticky.inbox import Message
 ASK, DENY = "ask", "deny"
 
 
-class Verdict(Struct, frozen=True):
+class HookDecision(Struct, frozen=True):
     """What hooks decide about a tool call: `allow`, `deny` or `ask`; None leaves it open."""
 
     decision: str | None = None
@@ -37,9 +37,9 @@ class Hooks:
         self.registered: Message = {}
         self._call = call
 
-    def run(self, name: str, event: Message, tool: str = "") -> Verdict:
+    def run(self, name: str, event: Message, tool: str = "") -> HookDecision:
         """Run the hooks of an event that match a tool, and return the first decision."""
-        verdict = Verdict()
+        verdict = HookDecision()
         for callback in self._matching(name, tool):
             said = _verdict(self._call(callback, event))
             verdict = verdict if verdict.decision else said
@@ -52,14 +52,14 @@ class Hooks:
                 yield from matcher.get("hookCallbackIds") or ()
 
 
-def _verdict(said: Message) -> Verdict:
+def _verdict(said: Message) -> HookDecision:
     """Read a decision about a tool, or the older form that blocks."""
     specific = said.get("hookSpecificOutput")
     if isinstance(specific, dict) and specific.get("permissionDecision"):
-        return Verdict(specific["permissionDecision"], specific.get("permissionDecisionReason") or "")
+        return HookDecision(specific["permissionDecision"], specific.get("permissionDecisionReason") or "")
     if said.get("decision") == "block":
-        return Verdict(DENY, said.get("reason") or "")
-    return Verdict()
+        return HookDecision(DENY, said.get("reason") or "")
+    return HookDecision()
 
 
 class SimulatedStreamJson(StickyEngine):
@@ -72,8 +72,8 @@ class SimulatedStreamJson(StickyEngine):
             raise NotFoundError(f"there is no simulation of {self.contract.engine} with messages as JSON lines")
         self.records, self.after_refusal = described, described.after_refusal
         self._forced = OTHER_MODE if self.faults.wrong_mode else None
-        stance = self.contract.sticky.interactive
-        self._mode = self.start.mode or self.simulation.sticky.starts_in or (stance.mode if stance else None)
+        approval = self.contract.sticky.interactive
+        self._mode = self.start.mode or self.simulation.sticky.starts_in or (approval.mode if approval else None)
         self.hooks = Hooks(self._call_hook)
         self._changed: Message = {}
         self._reason = DECLINED
@@ -188,8 +188,8 @@ class SimulatedStreamJson(StickyEngine):
             self._print(self.records.failed, {**slots, "error": end.error, "status": end.status})
         else:
             partial = self.records.partial_option in self.start.options
-            *told, last = self.records.answered
-            self._print((*self.records.partial, *told, *self.records.partial_end) if partial else told, slots)
+            *reported, last = self.records.answered
+            self._print((*self.records.partial, *reported, *self.records.partial_end) if partial else reported, slots)
             self._run_hooks("Stop", slots)
             self._print([last], slots)
         self.turn_told()
@@ -209,10 +209,10 @@ class SimulatedStreamJson(StickyEngine):
         self.client.write(request)
         return dict_at(dict_at(self.client.wait_for([number]), "response"), "response")
 
-    def _run_hooks(self, name: str, slots: Slots, tool: str = "") -> Verdict:
+    def _run_hooks(self, name: str, slots: Slots, tool: str = "") -> HookDecision:
         """Run the client's hooks of an event, if the engine has such an event."""
         if name not in self.records.hooks:
-            return Verdict()
+            return HookDecision()
         event = {**self.records.hook_input, "hook_event_name": name, **self.records.hooks[name]}
         return self.hooks.run(name, fill_all(event, slots), tool)
 

@@ -27,13 +27,13 @@ def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_
     """List the runs of a running server: first those that wait for you, with their questions, then the newest."""
     data = data_dir(asked_dir)
     server = find_server(url, data)
-    asking = server.waiting()
-    known = {run["run_id"] for run in asking}
+    approval = server.waiting()
+    known = {run["run_id"] for run in approval}
     others = [] if waiting else [run | {"pending": None} for run in server.latest(limit) if run["run_id"] not in known]
     if as_json:
-        click.echo(json.dumps(asking + others, indent=2))
+        click.echo(json.dumps(approval + others, indent=2))
         return
-    for run in map(info, asking):
+    for run in map(info, approval):
         if run.pending:
             closes = f", closes {_time(run.wait_deadline_at)}" if run.wait_deadline_at else ""
             click.echo(visible(f"{_row(run)}, asked {_time(run.pending.asked_at)}{closes} UTC"))

@@ -12,7 +12,7 @@ from turngate import Mode, RefusedError, Stop
 from turngate.argv.trust import Trust
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
-from turngate.process.signals import ending, heard
+from turngate.process.signals import ending, handling_signals
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
@@ -216,7 +216,7 @@ def _converse(
     data.check_layout()
     answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
-    with adopting_orphans(), heard(ending(), lambda _: stop.set()):
+    with adopting_orphans(), handling_signals(ending(), lambda _: stop.set()):
         try:
             show = (lambda _: None) if as_json else answer.text
             done = act(Conversations(data, show, stop, trusted, allow_file_marks))

@@ -20,7 +20,7 @@ from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
-from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Memo, Profiles, no_sticky_process, warm_wait
+from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Cache, Profiles, no_sticky_process, warm_wait
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0
@@ -47,7 +47,7 @@ class Engines:
     ) -> None:
         self._data, self._stop, self._profiles, self._environment = data, stop, profiles, environment
         self._settled = settled
-        self._installed: Memo[InstalledEngine] = Memo(clock)
+        self._installed: Cache[InstalledEngine] = Cache(clock)
         self._looking: set[str] = set()
         self._looks_in_vain: Counter[str] = Counter()
         self._news = threading.Condition()
@@ -178,7 +178,9 @@ class Engines:
             "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
             "sticky": _sticky(contract, simulated=simulated),
             "warm_wait": warm_wait(contract),
-            "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
+            "tools_lost": [
+                {"tool": tool, "detail": lost.why} for lost in contract.unavailable_tools for tool in lost.tools
+            ],
             "help_missing": [*self._profiles.help_missing(engine)] if engine else [],
             "last_probe": last
             and {
@@ -219,7 +221,7 @@ def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
         "transport": transport,
         "verified": supported and verified,
         "asks": asks,
-        "same_id": sticky.same_id,
-        "own_store": sticky.own_store,
+        "same_id": sticky.keeps_session_id,
+        "own_store": sticky.private_store,
         "detail": detail,
     }

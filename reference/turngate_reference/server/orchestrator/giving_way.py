@@ -10,14 +10,14 @@ import psutil
 from msgspec import Struct
 
 
-class Room(Struct, frozen=True):
+class SlotCheck(Struct, frozen=True):
     """Whether the first queued run may start now, and the runs whose processes must end so that others can start."""
 
     may_start: bool
     giving_way: tuple[str, ...]
 
 
-def make_room(queued: Sequence[str], free: int, waiting: Sequence[str], ending: int) -> Room:
+def make_room(queued: Sequence[str], free: int, waiting: Sequence[str], ending: int) -> SlotCheck:
     """Decide for the runs `queued`, in order, if turns leave `free` slots.
 
     `waiting` are the runs whose processes wait, the longest wait first; `ending` processes are being ended. Neither
@@ -29,7 +29,7 @@ def make_room(queued: Sequence[str], free: int, waiting: Sequence[str], ending: 
     others.sort(key=lambda run_id: run_id in queued)
     too_many = max(0, len(others) + len(starting) - free)
     is_ready = bool(starting) and (starting[0] in waiting or free > len(waiting) + ending)
-    return Room(is_ready, tuple(others[:too_many]))
+    return SlotCheck(is_ready, tuple(others[:too_many]))
 
 
 def beyond_memory(sizes: Iterable[tuple[str, int]], limit: int) -> list[str]:

@@ -88,7 +88,7 @@ class KeptTurn:
         if kept := self.processes.take(run.run_id):
             with suppress(NotDelivered):
                 return self._follow(kept, Delivery.LIVING_PROCESS, stop)
-        if reply is not None and not (self.policy.resumes and self.turn.engine.contract.sticky.loads_headless):
+        if reply is not None and not (self.policy.resumes and self.turn.engine.contract.sticky.loads_headless_sessions):
             raise NotDelivered
         try:
             process = self.processes.open(run.run_id, self.policy, self.turn.engine, self._request())
@@ -164,7 +164,7 @@ class KeptTurn:
                 note = structs.replace(process.note, kept=run.process.kept if run.process else None)
                 outbox.put(lambda connection: runs.change(connection, run.run_id, process=note))
                 self.processes.host.prompt(run.run_id, self.text)
-            case events.Prompted():
+            case events.PromptSent():
                 argv = process.opened.argv if process.opened else ()
                 outbox.put(lambda connection: transitions.note_argv(connection, run, argv))
                 outbox.put(lambda connection: transitions.note_delivery(connection, run, self.delivery))
@@ -221,13 +221,13 @@ class KeptTurn:
             self.processes.finish(run_id)
             raise RunHasEnded
 
-    def _end_early(self, decision: Decision, asking: Decision | None = None) -> Ending:
+    def _end_early(self, decision: Decision, approval: Decision | None = None) -> Ending:
         """End a turn together with its process, which must not go on in the workspace of a run that has ended.
 
-        `asking` is the decision for a run that waits for a permission, if that differs.
+        `approval` is the decision for a run that waits for a permission, if that differs.
         """
         if self.is_asking:
-            self._fail_asking(asking or decision)
+            self._fail_asking(approval or decision)
         self.processes.finish(self.turn.run.run_id)
         return decision, self._early_result()
 
@@ -240,7 +240,7 @@ class KeptTurn:
         self.processes.finish(process.run_id)
         with suppress(queue.Empty):
             while not self.is_made:
-                self.is_made = isinstance(process.events.get_nowait(), events.Prompted)
+                self.is_made = isinstance(process.events.get_nowait(), events.PromptSent)
         if lost is not None:
             log.log(
                 logging.ERROR if lost.ours else logging.INFO, "%s lost its process: %s", process.run_id, lost.detail
@@ -291,7 +291,7 @@ class KeptTurn:
     def _new_session(self, session_id: str | None) -> dict[str, Any] | None:
         """Return what to store of a session id if it is new and a headless resume would accept it, too."""
         run, contract = self.turn.run, self.turn.engine.contract
-        if run.session is not None or not contract.sticky.same_id or unsafe(session_id or ""):
+        if run.session is not None or not contract.sticky.keeps_session_id or unsafe(session_id or ""):
             return None
         return stored_session(contract, session_id or "", run.turn_index)
 

@@ -31,7 +31,7 @@ FAILURES_KEPT = 60.0
 T = TypeVar("T")
 
 
-class Memo(Generic[T]):
+class Cache(Generic[T]):
     """Values by key, computed by the first caller while all others wait; `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -113,7 +113,7 @@ class Profiles:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.verifier, self._environment, self._stop = verifier, environment, stop
-        self._surveys: Memo[HelpSurvey] = Memo(clock)
+        self._surveys: Cache[HelpSurvey] = Cache(clock)
 
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
@@ -204,7 +204,7 @@ def _no_proof(contract: EngineContract) -> str:
 
 def warm_wait(contract: EngineContract) -> dict[str, Any]:
     """Describe whether runs of a release can keep their processes, in the shape of `Engine` in `openapi.yaml`."""
-    why, again = _no_proof(contract), contract.sticky.loads_headless
+    why, again = _no_proof(contract), contract.sticky.loads_headless_sessions
     detail = why or f"headless turns resume its sessions; it {'loads' if again else 'can load none of'} theirs"
     return {"supported": not why, "again": again, "detail": detail}
 

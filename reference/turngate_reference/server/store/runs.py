@@ -212,8 +212,8 @@ def transition(connection: sqlite3.Connection, run_id: str, source: State, cause
     changed = _update(connection, run_id, {**columns, "state": to}, source)
     if changed:
         run = get(connection, run_id)
-        told = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
-        add_event(connection, run_id, "state", told)
+        reported = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
+        add_event(connection, run_id, "state", reported)
     return changed
 
 

@@ -57,8 +57,8 @@ class AcpTransport(RpcTransport):
         session = await self._session({"cwd": str(self.request.cwd), "mcpServers": []})
         if self.model is not None and not await self._choose(session, "model", self.model):
             await self._set_model(self.model)
-        if self.permission_mode.mode is not None:
-            await self._set_mode(session, self.permission_mode.mode)
+        if self.approval.mode is not None:
+            await self._set_mode(session, self.approval.mode)
 
     async def _session(self, where: Message) -> Message:
         """Return what the agent tells about the session that it opens, or loads by its id."""

@@ -30,7 +30,7 @@ class AppServerTransport(RpcTransport):
         """Start or continue a thread with the approval policy of the mode, and check that the policy is applied."""
         await self.call("initialize", _CLIENT)
         self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
-        asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
+        asked = {"cwd": str(self.request.cwd), **self.approval.session}
         if self.model is not None:
             asked["model"] = self.model
         wanted_session = self.request.session
@@ -38,7 +38,7 @@ class AppServerTransport(RpcTransport):
             answer = await self.call("thread/start", asked)
         else:
             answer = await self.call("thread/resume", {"threadId": wanted_session, **asked})
-        for path, wanted in self.permission_mode.expect.items():
+        for path, wanted in self.approval.expect.items():
             confirm(path, wanted, value_at(answer, path), obstacle_at(answer, path)[1])
         session_id = value_at(answer, "thread.id")
         if not isinstance(session_id, str):
@@ -54,7 +54,7 @@ class AppServerTransport(RpcTransport):
         self._ended = asyncio.get_running_loop().create_future()
         prompt = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
         try:
-            started = await self.call("turn/start", {**self.permission_mode.turn, **prompt})
+            started = await self.call("turn/start", {**self.approval.turn, **prompt})
         except TransportError as failed:
             return None, str(failed)
         turn_id = value_at(started, "turn.id")

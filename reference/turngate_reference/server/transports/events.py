@@ -44,7 +44,7 @@ class Opened(Struct, frozen=True):
     argv: tuple[str, ...]
 
 
-class Prompted(Struct, frozen=True):
+class PromptSent(Struct, frozen=True):
     """The prompt is being sent: until this event, the engine has got nothing of it."""
 
 
@@ -95,4 +95,4 @@ class Gone(Struct, frozen=True):
     exit_code: int | None
 
 
-ProcessEvent: TypeAlias = Opened | Prompted | AgentText | TurnEnded | PermissionAsked | Lost | Gone
+ProcessEvent: TypeAlias = Opened | PromptSent | AgentText | TurnEnded | PermissionAsked | Lost | Gone

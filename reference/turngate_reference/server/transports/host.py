@@ -39,7 +39,7 @@ from turngate_reference.server.transports.events import (
     OpenRequest,
     PermissionAsked,
     ProcessEvent,
-    Prompted,
+    PromptSent,
     TurnEnded,
 )
 from turngate_reference.server.transports.json_commands import JsonCommandsTransport
@@ -145,7 +145,7 @@ class HostedProcess:
 
     async def _run_turn(self, transport: Transport, text: str) -> None:
         self._declined, self._turn = False, object()
-        self._tell(Prompted())
+        self._tell(PromptSent())
         final_text, failure = await transport.turn(text)
         self._turn = None
         self._decide(None)
@@ -201,8 +201,8 @@ class ProcessHost:
     """Holds processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
-    of a run are in order: `Opened`, then for each prompt `Prompted`, texts, permission requests and `TurnEnded`; `Lost`
-    at any time; `Gone` last, always. A call for a run without a process is ignored.
+    of a run are in order: `Opened`, then for each prompt `PromptSent`, texts, permission requests and `TurnEnded`;
+    `Lost` at any time; `Gone` last, always. A call for a run without a process is ignored.
     """
 
     def __init__(self) -> None:

@@ -58,7 +58,7 @@ class EngineProcess:
 
     def __init__(self, request: OpenRequest) -> None:
         """Take the request; TransportError if the contract does not say how asking is switched on."""
-        self.request, self.permission_mode = request, _permission_mode(request)
+        self.request, self.approval = request, _approval(request)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[bytes], None] = lambda _line: None
         self._lines = Lines(Problems())
@@ -80,7 +80,7 @@ class EngineProcess:
         request = self.request
         make_private(request.traces)
         guards = request.contract.guards
-        files = supplied_folder({**guards.files, **self.permission_mode.files})
+        files = supplied_folder({**guards.files, **self.approval.files})
         self.argv = argv.sticky(
             request.contract,
             request.mode,
@@ -90,10 +90,10 @@ class EngineProcess:
             files=files,
             warm=request.warm,
         )
-        env = {**guarded(request.env, guards), **self.permission_mode.env}
+        env = {**guarded(request.env, guards), **self.approval.env}
         env = {name: value.replace(SLOT, str(files)) for name, value in env.items()}
-        if self.permission_mode.query:
-            _query(request, self.permission_mode.query, env)
+        if self.approval.query:
+            _query(request, self.approval.query, env)
         self._tree = ProcessTree(request.tag)
         command = (str(request.executable), *self.argv)
         write_command(request.traces, command, request.contract.version)
@@ -205,14 +205,14 @@ def _trace(trace: FileIO, data: bytes) -> None:
         append_trace(trace, data, MAX_TRACE)
 
 
-def _permission_mode(request: OpenRequest) -> PermissionMode:
+def _approval(request: OpenRequest) -> PermissionMode:
     sticky = request.contract.sticky
     if request.mode is Mode.AUTO:
         return sticky.auto or PermissionMode()
-    asking = sticky.warm if request.warm else sticky.interactive
-    if asking is None:
+    approval = sticky.warm if request.warm else sticky.interactive
+    if approval is None:
         raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
-    return asking
+    return approval
 
 
 def _query(request: OpenRequest, query: ModeQuery, env: dict[str, str]) -> None:

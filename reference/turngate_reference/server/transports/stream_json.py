@@ -28,7 +28,7 @@ class StreamJsonTransport(Transport):
 
     async def open(self) -> None:
         """Set the mode; the answer must confirm it."""
-        if (mode := self.permission_mode.mode) is not None:
+        if (mode := self.approval.mode) is not None:
             answer = await self._control({"subtype": "set_permission_mode", "mode": mode})
             confirm("mode", mode, answer.get("mode"))
 
@@ -43,7 +43,7 @@ class StreamJsonTransport(Transport):
         reading = reader.finish(0)
         if reading.session and self.session_id is None:
             self.session_id = reading.session.handle_value
-        others = {sighting.value for sighting in reading.handle.sightings} - {self.session_id}
+        others = {occurrence.value for occurrence in reading.handle.occurrences} - {self.session_id}
         if self.session_id is not None and others:
             return None, self.left_for(others.pop())
         failure = (

@@ -31,7 +31,7 @@ class Transport(ABC):
 
     def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
         self.session_id: str | None = None
-        self.process, self.request, self.permission_mode = process, process.request, process.permission_mode
+        self.process, self.request, self.approval = process, process.request, process.approval
         self.sticky, self._ask, self.say = process.request.contract.sticky, ask, say
         # if the session is asked for it
         self.model = self.request.model if self.sticky.model == "session" else None

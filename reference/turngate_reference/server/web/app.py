@@ -11,12 +11,12 @@ from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.openapi import MAX_BODY, Operation, arguments
 from turngate_reference.server.web.page import routes
-from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.server.web.views import Views
 
 
-def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metrics) -> Flask:
+def create_app(core: Server, guard: RequestCheck, streams: EventStreams, metrics: Metrics) -> Flask:
     """Make the app for `core`: a route for each operation of `openapi.yaml`, and the pages for a browser."""
     app = Flask("turngate_reference", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY

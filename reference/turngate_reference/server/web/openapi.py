@@ -164,9 +164,9 @@ def check(reference: str, value: Any) -> None:
 def _refuse(errors: list[tuple[str, str]]) -> None:
     if errors:
         place, message = errors[0]
-        told = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
+        reported = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
         hint = "see the schemas in GET /json"
-        raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": told})
+        raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": reported})
 
 
 def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tuple[str, str]]:

@@ -34,10 +34,10 @@ def register(app: Flask) -> None:
 def document(code: str, detail: str, hint: str = "", *, path: str = "", **members: Any) -> dict[str, Any]:
     """Make a problem document; KeyError if the table does not list the code."""
     entry = openapi.problems()[code]
-    told = {"type": f"urn:turngate:problem:{code}", "title": entry["title"], "status": int(entry["status"])}
-    told |= {"detail": detail, "code": code}
+    reported = {"type": f"urn:turngate:problem:{code}", "title": entry["title"], "status": int(entry["status"])}
+    reported |= {"detail": detail, "code": code}
     optional = {"instance": quote(path, safe="/:@!$&'()*+,;=~"), "hint": hint}
-    return told | {name: text for name, text in optional.items() if text} | members
+    return reported | {name: text for name, text in optional.items() if text} | members
 
 
 def as_bytes(value: Any) -> bytes:
@@ -47,8 +47,8 @@ def as_bytes(value: Any) -> bytes:
 
 def answer(refusal: ApiError) -> Response:
     """Answer a rejected request."""
-    told = document(refusal.code, refusal.detail, refusal.hint, path=request.path, **refusal.members)
-    response = Response(as_bytes(told), int(told["status"]), mimetype=MEDIA_TYPE)
+    reported = document(refusal.code, refusal.detail, refusal.hint, path=request.path, **refusal.members)
+    response = Response(as_bytes(reported), int(reported["status"]), mimetype=MEDIA_TYPE)
     if response.status_code == 503:  # noqa: PLR2004 - the status of the table
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     if refusal.code == "UNAUTHORIZED":

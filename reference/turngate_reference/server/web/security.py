@@ -62,7 +62,7 @@ _TOKEN_HINT = "send Authorization: Bearer TOKEN; on the server's machine, turnga
 _OWN_PAGE = frozenset({"same-origin", "none"})
 
 
-class Guard(Struct, frozen=True):
+class RequestCheck(Struct, frozen=True):
     """Lets requests pass that are sent to a name in `hosts`, or to any name without it, and that carry the `token`.
 
     A web page can point its own name at this machine, but can't make the browser send another Host. So it reads no

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turngate.argv.build import first_turn, unguarded
+from turngate.argv.build import first_turn, without_guards
 from turngate.contract.load import engine_names, load_contract
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
@@ -19,7 +19,7 @@ def name(contract: EngineContract) -> str:
 @pytest.mark.parametrize("contract", ENGINES, ids=name)
 def test_nothing_guards_a_control_run(contract: EngineContract) -> None:
     """Options and variables of the modes are not passed."""
-    built = first_turn(unguarded(contract), "hi", Mode.AUTO)
+    built = first_turn(without_guards(contract), "hi", Mode.AUTO)
     ours = {*contract.launch.interactive, *contract.launch.auto} - {*contract.launch.start}
     assert not ours & {*built.arguments}
     assert built.env == {}
@@ -30,5 +30,5 @@ def test_options_of_canaries_are_passed_word_for_word(contract: EngineContract) 
     """A canary's options are passed unchanged, even those that callers may not use."""
     for canary in contract.canaries:
         options = (*canary.options, *canary.control.options)
-        built = first_turn(unguarded(contract), "hi", Mode.AUTO, options=options).arguments
+        built = first_turn(without_guards(contract), "hi", Mode.AUTO, options=options).arguments
         assert any(built[i : i + len(options)] == options for i in range(len(built))), canary.name

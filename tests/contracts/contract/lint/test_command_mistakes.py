@@ -9,8 +9,8 @@ COMMANDS = """\
     interactive: {files: {ask.js: ask}, options: [--auto, "{files}/ask.js"]}
     permission_requests: [confirm]
     one_time: {allow: allow, deny: deny}
-    same_id: true
-    own_store: false
+    keeps_session_id: true
+    private_store: false
     commands:
       id: id
       reply: {match: {type: response}, accepted: {success: true}, error: error}

@@ -8,8 +8,8 @@ SERVER = (
     "transport: app_server, argv: [app-server], model: session, interactive: {session: {p: ask}, expect: {p.0: ask}}"
 )
 WARM = (
-    f"{ACP}, permission_requests: [x], one_time: {{allow: allow_once, deny: reject_once}}, same_id: true,"
-    " own_store: false, warm: {mode: default}, loads_headless: true, evidence: [{clause: resume.accepted}]"
+    f"{ACP}, permission_requests: [x], one_time: {{allow: allow_once, deny: reject_once}}, keeps_session_id: true,"
+    " private_store: false, warm: {mode: default}, loads_headless_sessions: true, evidence: [{clause: resume.accepted}]"
 )
 JSON = 'transport: stream_json, argv: ["{options}"], interactive: {mode: default}'
 
@@ -68,14 +68,24 @@ def test_a_model_that_no_option_chooses_needs_no_slot() -> None:
 @pytest.mark.parametrize(
     "old, new, path, message",
     [
-        ("same_id: true", "same_id: false", "same_id", "True was expected"),
-        ("same_id: true,", "", "", "'same_id' is a required property"),
-        ("own_store: false", "own_store: true", "warm", "can't work if the process stores its sessions elsewhere"),
+        ("keeps_session_id: true", "keeps_session_id: false", "keeps_session_id", "True was expected"),
+        ("keeps_session_id: true,", "", "", "'keeps_session_id' is a required property"),
+        (
+            "private_store: false",
+            "private_store: true",
+            "warm",
+            "can't work if the process stores its sessions elsewhere",
+        ),
         ("evidence: [{clause: resume.accepted}]", "unverified: true", "warm", "is claimed without proof"),
-        ("warm: {mode: default}, ", "", "loads_headless", "is never used without `warm`"),
+        ("warm: {mode: default}, ", "", "loads_headless_sessions", "is never used without `warm`"),
         ("warm: {mode: default}", "warm: {session: {a: b}}", "warm.session", "acp can't use `session`"),
         ("transport: acp", "transport: stream_json", "warm", "stream_json can't check whether a kept process"),
-        (WARM, f"{NONE}, loads_headless: true", "loads_headless", "is never used without a transport"),
+        (
+            WARM,
+            f"{NONE}, loads_headless_sessions: true",
+            "loads_headless_sessions",
+            "is never used without a transport",
+        ),
     ],
 )
 def test_a_process_that_can_not_be_kept_for_a_resumable_run_is_reported(

@@ -30,16 +30,16 @@ class Stream:
 @given(CHUNKS, CHUNKS, st.integers(0, 100))
 def test_the_beginning_of_each_output_is_kept(out: list[bytes], err: list[bytes], limit: int) -> None:
     """The first `limit` bytes of each stream are kept, the rest is counted, and everything is passed on."""
-    heard: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+    received: dict[str, bytes] = {"stdout": b"", "stderr": b""}
 
     def on_output(name: str, chunk: bytes) -> None:
-        heard[name] += chunk
+        received[name] += chunk
 
     fake = SimpleNamespace(stdin=None, stdout=Stream(out), stderr=Stream(err))
     pipes = Pipes(cast(subprocess.Popen[bytes], fake), None, limit, on_output, lambda _: None)
     pipes.start()
     pipes.close(60)
     outputs = {"stdout": b"".join(out), "stderr": b"".join(err)}
-    assert heard == outputs
+    assert received == outputs
     assert {name: pipes.kept(name) for name in outputs} == {name: output[:limit] for name, output in outputs.items()}
     assert pipes.dropped == sum(len(output[limit:]) for output in outputs.values())

@@ -36,19 +36,19 @@ def request(folder: Path, *then: str, turn: Invocation = TURN, timeout: float = 
 
 def test_a_turn_is_run_and_read(tmp_path: Path) -> None:
     """A turn returns its result, its session and how it ended, and listeners get its output."""
-    heard: list[tuple[str, bytes]] = []
+    received: list[tuple[str, bytes]] = []
     started: list[int] = []
     run = run_turn(
         request(tmp_path),
         TurnReader.for_turn(TURN),
-        on_output=lambda *output: heard.append(output),
+        on_output=lambda *output: received.append(output),
         on_start=started.append,
     )
     assert run.reading.result.final_data == {"text": "Done."}
     assert run.reading.session
     assert run.reading.session.handle_value == IDS["codex"]
     assert (run.process.ended, run.process.exit_code, run.process.stderr) == (Ended.EXIT, 0, b"careful\n")
-    assert b"".join(chunk for name, chunk in heard if name == "stdout") == run.process.stdout == STDOUT
+    assert b"".join(chunk for name, chunk in received if name == "stdout") == run.process.stdout == STDOUT
     assert len(started) == 1
 
 
@@ -86,12 +86,14 @@ def test_output_is_heard_even_if_a_listener_to_texts_fails(tmp_path: Path) -> No
     def fail(_text: str) -> None:
         raise LookupError("nobody listens")
 
-    heard: list[bytes] = []
+    received: list[bytes] = []
     with pytest.raises(LookupError, match="nobody listens"):
         run_turn(
-            request(tmp_path), TurnReader.for_turn(TURN, on_text=fail), on_output=lambda _, chunk: heard.append(chunk)
+            request(tmp_path),
+            TurnReader.for_turn(TURN, on_text=fail),
+            on_output=lambda _, chunk: received.append(chunk),
         )
-    assert b"Done." in b"".join(heard)
+    assert b"Done." in b"".join(received)
 
 
 def test_the_request_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +138,11 @@ def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
     async def canceled() -> None:
         loop, printed = asyncio.get_running_loop(), asyncio.Event()
 
-        def heard(_stream: str, chunk: bytes) -> None:
+        def received(_stream: str, chunk: bytes) -> None:
             pids.extend(map(int, chunk.split()))
             loop.call_soon_threadsafe(printed.set)
 
-        turn = asyncio.create_task(run_turn_async(asked, TurnReader.for_turn(TURN), on_output=heard))
+        turn = asyncio.create_task(run_turn_async(asked, TurnReader.for_turn(TURN), on_output=received))
         await printed.wait()
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):

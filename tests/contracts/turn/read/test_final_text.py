@@ -69,9 +69,9 @@ def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch)
 @given(st.lists(st.tuples(st.sampled_from(("a", "b", "é", 7, None)), st.sampled_from(("m", "n", 1, True, 1.5, None)))))
 def test_an_observer_takes_texts_as_their_paths_say(said: list[tuple[object, object]]) -> None:
     """Texts of records with the same group in a row are joined; another group, or none, begins a new answer."""
-    heard: list[str] = []
+    received: list[str] = []
     collected, expected, before = read.FinalText(), "", None
-    observe = collected.observer("part.text", "part.group", heard.append)
+    observe = collected.observer("part.text", "part.group", received.append)
     alone, last = read.FinalText(), None
     observe_alone = alone.observer("part.text", None, None)
     for index, (text, group) in enumerate(said):
@@ -81,6 +81,6 @@ def test_an_observer_takes_texts_as_their_paths_say(said: list[tuple[object, obj
         if isinstance(text, str):
             expected = expected + text if group == before and isinstance(group, str | int) else text
             before, last = group if isinstance(group, str | int) else None, text
-    assert heard == [text for text, _ in said if isinstance(text, str)]
-    assert collected.text == (expected if heard else None)
+    assert received == [text for text, _ in said if isinstance(text, str)]
+    assert collected.text == (expected if received else None)
     assert alone.text == last

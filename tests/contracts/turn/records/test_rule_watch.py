@@ -104,8 +104,8 @@ def test_conditions_before_the_path_are_named_with_it() -> None:
 
 def test_the_kind_of_records_that_no_record_has_is_named_by_every_section() -> None:
     """If no record has a kind, no rule about kinds can apply."""
-    told = "`type` matched none of 2 records"
-    assert read(contract(), {"a": 1}, {"b": 1}) == dict.fromkeys(("handle", "end", "final", "events"), told)
+    reported = "`type` matched none of 2 records"
+    assert read(contract(), {"a": 1}, {"b": 1}) == dict.fromkeys(("handle", "end", "final", "events"), reported)
 
 
 def test_a_failed_turn_says_which_path_matched_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turngate import load_contract
-from turngate_probes.conform.report import Conformance, Result
+from turngate_probes.conform.report import Conformance, ScenarioResult
 from turngate_probes.conform.session import observed
 from turngate_probes.harness.interrupt import Interrupt
 
@@ -31,7 +31,7 @@ def test_every_call_is_judged(*, interactive: bool, tmp_path: Path, capfd: pytes
     report = observed(("bash", "-c", CALLS), CONTRACTS, tmp_path, Interrupt(), interactive=interactive, strict=False)
     codex, gemini = report.results
     assert [breach.rule for breach in codex.breaches] == ["orchestrator.no-auto-approval"] * interactive
-    assert (codex.exit_codes, len(codex.calls), gemini.result) == ((7,), 1, Result.UNANSWERED)
+    assert (codex.exit_codes, len(codex.calls), gemini.result) == ((7,), 1, ScenarioResult.UNANSWERED)
     assert "TURNGATE_ENGINE_GEMINI" in gemini.detail
     assert report.verdict is (Conformance.BROKEN if interactive else Conformance.UNANSWERED)
     assert "thread.started" in capfd.readouterr().out

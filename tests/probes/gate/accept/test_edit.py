@@ -77,7 +77,7 @@ def test_every_claim_of_every_contract_can_be_closed(engine: str) -> None:
 @pytest.mark.parametrize("engine", only_quick(TEXTS, "codex", "opencode"))
 def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
     """Adding a deviation changes no other line."""
-    new = {"clause": "a.b", "compensation": "wait: for it"}
+    new = {"clause": "a.b", "action": "wait: for it"}
     text = edit.added(TEXTS[engine], "deviations", [new])
     assert set(TEXTS[engine].splitlines()) <= set(text.splitlines())
     expected = parsed(TEXTS[engine])

@@ -63,10 +63,10 @@ def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
     fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
     for asked, expected in (({("resume.other-cwd", "refused"): "stay there"}, "stay there"), ({}, TO_BE_WRITTEN)):
         contract = rewritten(fails, compensations=asked)
-        (told,) = [
+        (reported,) = [
             deviation for deviation in at(contract.text, NEW).deviations if deviation.clause == "resume.other-cwd"
         ]
-        assert (told.symptom, told.compensation) == ("refused", expected)
+        assert (reported.symptom, reported.action) == ("refused", expected)
         assert "resume.other-cwd" not in {deviation.clause for deviation in at(contract.text, OLD).deviations}
 
 

@@ -25,9 +25,9 @@ def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(
         sys.modules[accept_target.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins"
     )
-    with pytest.raises(UsageError, match="never changes an installed package") as told:
+    with pytest.raises(UsageError, match="never changes an installed package") as reported:
         accept_target()
-    assert "--contracts DIR" in told.value.hint
+    assert "--contracts DIR" in reported.value.hint
 
 
 def test_a_folder_of_ones_own_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

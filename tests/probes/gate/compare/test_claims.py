@@ -19,20 +19,20 @@ def test_a_release_differs_in_nothing_from_itself() -> None:
 
 def test_a_deviation_that_begins_or_ends() -> None:
     """A new deviation is degraded; one that ends is additive."""
-    told = differences("codex", "0.147.0", "0.148.0")
-    assert told["backend.failure-told hang-away"] == (None, "hang-away", Impact.DEGRADED)
+    reported = differences("codex", "0.147.0", "0.148.0")
+    assert reported["backend.failure-told hang-away"] == (None, "hang-away", Impact.DEGRADED)
     back = differences("codex", "0.148.0", "0.147.0")
     assert back["backend.failure-told hang-away"] == ("hang-away", None, Impact.ADDITIVE)
 
 
 def test_flags_that_let_the_engine_act() -> None:
     """A new auto-approve flag must be recognized; a removed one needs no attention."""
-    told = differences("codex", "0.146.0", "0.147.0")
-    assert told["auto_flags: --approve-for-me"] == (None, "--approve-for-me", Impact.DEGRADED)
-    assert told["auto_flags: --full-auto"] == ("--full-auto", None, Impact.NONE)
+    reported = differences("codex", "0.146.0", "0.147.0")
+    assert reported["auto_flags: --approve-for-me"] == (None, "--approve-for-me", Impact.DEGRADED)
+    assert reported["auto_flags: --full-auto"] == ("--full-auto", None, Impact.NONE)
 
 
 def test_other_arguments() -> None:
     """Changed arguments are shown with both argvs."""
-    told = differences("opencode", "1.17.0", "1.18.33")
-    assert told["launch.auto"] == ("--dangerously-skip-permissions", "--auto", Impact.DEGRADED)
+    reported = differences("opencode", "1.17.0", "1.18.33")
+    assert reported["launch.auto"] == ("--dangerously-skip-permissions", "--auto", Impact.DEGRADED)

@@ -15,7 +15,7 @@ DECLARED = Difference("deviation", "stdin.open hang", None, "hang", Impact.DEGRA
 HANGS = clause("stdin.open", "deviates", action=HANG)
 
 
-def told(*rows: Difference) -> list[tuple[str, str, bool]]:
+def reported(*rows: Difference) -> list[tuple[str, str, bool]]:
     """Return the required changes for some differences."""
     return [(action.about, action.text, action.new) for action in actions(OLD, NEW, rows)]
 
@@ -48,7 +48,7 @@ def test_only_the_new_part_of_a_caveat_is_new() -> None:
 
 def test_a_new_caveat_that_did_not_show_is_listed() -> None:
     """A newly declared caveat is listed even if it was not observed, unless it is stale."""
-    assert told(DECLARED) == [("stdin.open", HANG, True)]
+    assert reported(DECLARED) == [("stdin.open", HANG, True)]
     stale = release("codex@0.170.0", clause("stdin.open", stale=True))
     assert actions(OLD, stale, [DECLARED]) == ()
 
@@ -56,7 +56,7 @@ def test_a_new_caveat_that_did_not_show_is_listed() -> None:
 def test_what_the_contract_says_otherwise_is_a_change() -> None:
     """Changed flags, arguments, options and extraction rules are required changes."""
     was, now = OPENCODE.at("1.17.0"), OPENCODE.at("1.18.33")
-    assert ("launch.auto", "pass --auto instead of --dangerously-skip-permissions", True) in told(
+    assert ("launch.auto", "pass --auto instead of --dangerously-skip-permissions", True) in reported(
         *claim_differences(was, now)
     )
     rows = [
@@ -64,7 +64,7 @@ def test_what_the_contract_says_otherwise_is_a_change() -> None:
         Difference("claim", "options: --old", "--old", None, Impact.DEGRADED, "gone", None),
         Difference("claim", "handle", '{"field":"a"}', '{"field":"b"}', Impact.DEGRADED, "read", None),
     ]
-    assert told(*rows) == [
+    assert reported(*rows) == [
         ("auto_flags", "treat --trust as an auto-approve flag", True),
         ("options", "stop passing --old", True),
         ("handle", 'change {"field":"a"} to {"field":"b"}', True),
@@ -81,13 +81,15 @@ def test_what_the_contract_says_otherwise_is_a_change() -> None:
 )
 def test_a_degraded_surface_is_a_change(before: str, after: str | None, text: str, *, new: bool) -> None:
     """A degraded surface is a required change; it is new unless the older release behaved the same."""
-    assert told(Difference("call", "auto", before, after, Impact.DEGRADED, "why", None)) == [("call auto", text, new)]
+    assert reported(Difference("call", "auto", before, after, Impact.DEGRADED, "why", None)) == [
+        ("call auto", text, new)
+    ]
 
 
 def test_a_clause_without_its_facility_is_a_change() -> None:
     """A facility that the release no longer has is a required change."""
     lost = Difference("clause", "stdin.open", "pass", "unsupported", Impact.DEGRADED, "it takes no input", "stdin.open")
-    assert told(lost) == [("stdin.open", "do without it: it takes no input", True)]
+    assert reported(lost) == [("stdin.open", "do without it: it takes no input", True)]
 
 
 def test_a_degraded_clause_that_fails_can_not_be_relied_on() -> None:

@@ -23,12 +23,12 @@ from turngate_probes.report.sarif import sarif
 from turngate_probes.report.structs import (
     Difference,
     Entry,
+    GateDecision,
     GateOutcome,
     GateReason,
     GateReport,
     Impact,
     ReleaseReport,
-    Ruling,
 )
 from turngate_probes.report.text import report_lines
 
@@ -46,23 +46,23 @@ DECLARED = Difference("deviation", "prompt.large cut", None, "cut", Impact.DEGRA
 class Ruled(NamedTuple):
     """A ruling, and the state of each baseline entry."""
 
-    ruling: Ruling
+    decision: GateDecision
     entries: tuple[Entry, ...]
 
     @property
     def code(self) -> int:
         """Return the exit code."""
-        return CODES[self.ruling.outcome]
+        return CODES[self.decision.outcome]
 
     @property
     def reasons(self) -> tuple[GateReason, ...]:
         """Return the reasons."""
-        return self.ruling.reasons
+        return self.decision.reasons
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Return the reasons in words."""
-        return sentences(self.ruling)
+        return sentences(self.decision)
 
 
 def ruled(
@@ -84,7 +84,7 @@ def ruled(
 def test_nothing_against_it() -> None:
     """Without a breaking problem the gate passes with no reasons; degraded differences do not fail it."""
     harmless = Difference("clause", "stdin.open", "pass", "fail", Impact.DEGRADED, "hangs", "stdin.open")
-    assert ruled(clause("stdin.open", "fail"), differences=(harmless,)).ruling == Ruling(GateOutcome.PASS, ())
+    assert ruled(clause("stdin.open", "fail"), differences=(harmless,)).decision == GateDecision(GateOutcome.PASS, ())
     assert ruled().code == 0
 
 
@@ -112,8 +112,8 @@ def test_the_baseline_excuses_until_it_passes() -> None:
 def test_what_is_excused_is_told_with_its_entry() -> None:
     """Each excused problem is listed with the reason from its baseline entry."""
     outcome = ruled(FAILS, differences=(GONE,), expected=("resume.dead-handle", "help.surface"))
-    told = [(excuse.reason.about, excuse.why) for excuse in outcome.ruling.excused]
-    assert told == [("option --oss", "known"), ("resume.dead-handle", "known")]
+    reported = [(excuse.reason.about, excuse.why) for excuse in outcome.decision.excused]
+    assert reported == [("option --oss", "known"), ("resume.dead-handle", "known")]
     assert outcome.reasons == ()
 
 
@@ -161,7 +161,7 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
         ruled(lost, FAILS, interrupted=interrupted),
         ruled(old=release("codex@0.160.0", lost), interrupted=interrupted),
     ):
-        assert (outcome.ruling.outcome, outcome.code) == ("crashed", 3)
+        assert (outcome.decision.outcome, outcome.code) == ("crashed", 3)
         assert "resume.isolation: not run, and turngate can't say why" in outcome.sentences[0]
 
 

@@ -38,9 +38,9 @@ def test_files_are_put_into_the_workspace(contract: EngineContract, tmp_path: Pa
         cases.offer(contract, box)
         assert (box.work / ".codex/hooks").read_text() == f"{box.canary} hook"
         assert not (box.home / "trusted").exists()
-        unguarded, options = cases.unguard(contract, box)
+        without_guards, options = cases.unguard(contract, box)
         assert (box.home / "trusted").read_text() == str(box.work)
-        assert unguarded.launch.auto == ()
+        assert without_guards.launch.auto == ()
         command = f'mcp_servers.x.command="{box.canary}"'
         assert options == ("-c", command, "--trust", "-c", "x=1", "--model", "m")
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from turngate_probes.harness import driver
-from turngate_probes.harness.driver import MidTurn
+from turngate_probes.harness.driver import TurnInterruption
 
 
 class Timers:
@@ -41,7 +41,7 @@ def test_it_gives_up_after_its_seconds() -> None:
     """After the first request, it gives up once the time is over, and not before."""
     gave_up = threading.Event()
     started = time.monotonic()
-    with MidTurn(None, 0.05, gave_up.set) as turn:
+    with TurnInterruption(None, 0.05, gave_up.set) as turn:
         turn.requested()
         assert gave_up.wait(60)
     assert time.monotonic() - started >= 0.05
@@ -56,7 +56,7 @@ def test_it_counts_from_the_first_beginning() -> None:
         called.append(1)
         gave_up.set()
 
-    with MidTurn(None, 0.05, give_up) as turn:
+    with TurnInterruption(None, 0.05, give_up) as turn:
         for _ in range(3):
             turn.requested()
         assert gave_up.wait(60)
@@ -66,13 +66,13 @@ def test_it_counts_from_the_first_beginning() -> None:
 def test_it_never_begins_by_itself() -> None:
     """Without a request there is no deadline."""
     gave_up = threading.Event()
-    with MidTurn(None, 0.0, gave_up.set):
+    with TurnInterruption(None, 0.0, gave_up.set):
         assert not gave_up.wait(0.05)
 
 
 def test_it_is_over_with_its_block(timers: Timers) -> None:
     """A turn that ends in time is not given up afterwards."""
-    with MidTurn(None, 5.0, lambda: None) as turn:
+    with TurnInterruption(None, 5.0, lambda: None) as turn:
         turn.requested()
         (timer,) = timers.started
         assert not timer.finished.is_set()
@@ -82,7 +82,7 @@ def test_it_is_over_with_its_block(timers: Timers) -> None:
 def test_without_a_request_it_gives_up_after_the_start_and_its_seconds() -> None:
     """With a limit for the start, a turn that makes no request is given up after that and its own seconds."""
     gave_up = threading.Event()
-    with MidTurn(None, 0.05, gave_up.set, lambda: 0.05) as turn:
+    with TurnInterruption(None, 0.05, gave_up.set, lambda: 0.05) as turn:
         began = time.monotonic()
         turn.started(0)
         assert gave_up.wait(60)
@@ -92,7 +92,7 @@ def test_without_a_request_it_gives_up_after_the_start_and_its_seconds() -> None
 def test_a_longer_start_is_waited_for(timers: Timers) -> None:
     """If the limit for the start has grown when it is reached, the wait continues."""
     limits, gave_up = [10.0, 30.0, 30.0], list[int]()
-    with MidTurn(None, 5.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
+    with TurnInterruption(None, 5.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
         turn.started(0)
         for _ in range(2):
             assert gave_up == []
@@ -101,27 +101,27 @@ def test_a_longer_start_is_waited_for(timers: Timers) -> None:
     assert (gave_up, limits) == ([1], [])
 
 
-@pytest.mark.parametrize("act", [MidTurn.requested, MidTurn.over])
+@pytest.mark.parametrize("act", [TurnInterruption.requested, TurnInterruption.over])
 def test_a_request_or_the_end_of_the_turn_ends_the_wait_for_a_start(
-    timers: Timers, act: Callable[[MidTurn], None]
+    timers: Timers, act: Callable[[TurnInterruption], None]
 ) -> None:
     """After a first request its own seconds count, and after the end of the turn nothing does."""
     limits, gave_up = [30.0, -100.0], list[int]()
-    with MidTurn(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
+    with TurnInterruption(None, 60.0, lambda: gave_up.append(1), lambda: limits.pop(0)) as turn:
         turn.started(0)
         act(turn)
         (of_start, *others) = timers.started
         of_start.function()  # as if it had fired before it was canceled
     assert of_start.interval == 90.0
     assert of_start.finished.is_set()
-    assert [timer.interval for timer in others] == ([60.0] if act is MidTurn.requested else [])
+    assert [timer.interval for timer in others] == ([60.0] if act is TurnInterruption.requested else [])
     assert gave_up == []
 
 
 def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
     """The process group gets the signal at the first request, not before."""
     with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
-        with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
+        with TurnInterruption(signal.SIGTERM, None, lambda: None) as turn:
             turn.started(process.pid)
             assert process.poll() is None
             turn.requested()
@@ -131,7 +131,7 @@ def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
 def test_a_request_after_the_turn_is_ignored() -> None:
     """A request after the turn sends no signal, because the process group may belong to another process."""
     with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
-        with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
+        with TurnInterruption(signal.SIGTERM, None, lambda: None) as turn:
             turn.started(process.pid)
         turn.requested()
         assert process.poll() is None

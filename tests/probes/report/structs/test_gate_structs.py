@@ -8,5 +8,5 @@ def test_the_newer_release_is_judged() -> None:
 
 def test_an_excuse_says_why_the_baseline_expects_it() -> None:
     """An excuse says in one sentence what the baseline expects and why."""
-    (excuse,) = views.green_by_baseline().ruling.excused
+    (excuse,) = views.green_by_baseline().decision.excused
     assert excuse.text == f"excused by the baseline (mended upstream): {views.DEAD} fails: exit code 0"

@@ -207,7 +207,7 @@ def test_a_turn_that_failed_stays_in_the_conversation(tmp_path: Path) -> None:
     codex, machine = _deviating(), SimulatedMachine(tmp_path, answers=[Failed("401", "no", 401)])
     failed = machine.start(codex)
     machine.answers = ()
-    handle = failed.reading(codex).handle.sightings[0].value
+    handle = failed.reading(codex).handle.occurrences[0].value
     assert _said(machine.resume(codex, str(handle))) == ["first", "again"]
 
 

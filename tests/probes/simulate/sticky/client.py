@@ -44,7 +44,7 @@ class RawClient:
     prompts: Sequence[str] = ("first", "again")
     allow: bool = True
     faults: Faults = NONE
-    stance: PermissionMode | None = None
+    approval: PermissionMode | None = None
     lines: Sequence[bytes] = ()
     said: list[Message] = field(default_factory=list)
     asked: list[ModelRequest] = field(default_factory=list)
@@ -121,7 +121,7 @@ class RawClient:
 
     @property
     def _stance(self) -> PermissionMode:
-        return self.stance or self.contract.sticky.interactive or PermissionMode()
+        return self.approval or self.contract.sticky.interactive or PermissionMode()
 
     def _hear(self, stream: Stream, data: bytes) -> None:
         if stream == "stderr":

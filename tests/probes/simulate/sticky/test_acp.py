@@ -26,8 +26,8 @@ def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path
     contract = at_known_release("qwen")
     client = RawClient(contract, tmp_path, (calls(contract),), ("first",), allow=allow)
     assert client.run() == 0
-    told = [update["status"] for update in _updates(client) if update["sessionUpdate"].startswith("tool_call")]
-    assert told == ["pending", status]
+    reported = [update["status"] for update in _updates(client) if update["sessionUpdate"].startswith("tool_call")]
+    assert reported == ["pending", status]
     (asked,) = [message for message in client.said if message.get("method") == "session/request_permission"]
     assert len(asked["params"]["options"]) == 3
 
@@ -54,8 +54,8 @@ def test_a_loaded_session_is_told_again(engine: str, allow: bool, status: str, t
     assert after.run() == 0
     texts = [update["content"]["text"] for update in _updates(after) if update["sessionUpdate"].endswith("chunk")]
     assert list(filter(None, texts)) == ["first", "one", "again", *(["ok"] if allow else [])]
-    told = [update["status"] for update in _updates(after) if update["sessionUpdate"].startswith("tool_call")]
-    assert told[1:] == [status]
+    reported = [update["status"] for update in _updates(after) if update["sessionUpdate"].startswith("tool_call")]
+    assert reported[1:] == [status]
 
 
 def _request(method: str, params: object) -> bytes:

@@ -25,8 +25,8 @@ def test_what_is_in_force_may_be_in_a_list(tmp_path: Path) -> None:
     """A value that the contract expects at an index of a list is there, with what the response holds beside it."""
     codex = at_known_release("codex")
     assert codex.sticky.interactive
-    stance = replace(codex.sticky.interactive, expect={"thread.rules.1.decision": "ask"})
-    client = RawClient(replace(codex, sticky=replace(codex.sticky, interactive=stance)), tmp_path, prompts=())
+    approval = replace(codex.sticky.interactive, expect={"thread.rules.1.decision": "ask"})
+    client = RawClient(replace(codex, sticky=replace(codex.sticky, interactive=approval)), tmp_path, prompts=())
     assert client.run() == 0
     (answer,) = [message["result"] for message in client.said if "thread" in message.get("result", {})]
     assert (answer["thread"]["rules"], "id" in answer["thread"]) == ([None, {"decision": "ask"}], True)
@@ -57,9 +57,9 @@ def test_a_thread_is_resumed_in_another_process(tmp_path: Path) -> None:
     codex = at_known_release("codex")
     first = RawClient(codex, tmp_path, prompts=("first",))
     assert first.run() == 0
-    told = [message["result"]["thread"] for message in first.said if "thread" in message.get("result", {})]
+    reported = [message["result"]["thread"] for message in first.said if "thread" in message.get("result", {})]
     machine = SimulatedMachine(tmp_path)
-    wanted = (told[0]["id"], codex.handle.nonexistent_id)
+    wanted = (reported[0]["id"], codex.handle.nonexistent_id)
     asked = [{"id": i, "method": "thread/resume", "params": {"threadId": handle}} for i, handle in enumerate(wanted)]
     played = machine.call(codex, ["app-server"], "".join(json.dumps(one) + "\n" for one in asked).encode())
     resumed, lost = map(json.loads, played.stdout.splitlines())

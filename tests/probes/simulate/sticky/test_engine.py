@@ -14,23 +14,23 @@ from turngate_probes.simulate.printing import simulation
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def client(engine: str, root: Path, stance: PermissionMode | None = None) -> RawClient:
+def client(engine: str, root: Path, approval: PermissionMode | None = None) -> RawClient:
     """Return a client of an engine whose model calls its tool in the only turn."""
     contract = at_known_release(engine)
-    return RawClient(contract, root, (calls(contract), "one"), ("first",), stance=stance)
+    return RawClient(contract, root, (calls(contract), "one"), ("first",), approval=approval)
 
 
 @pytest.mark.parametrize(
-    "engine, stance",
+    "engine, approval",
     [
         ("codex", PermissionMode(session={"approvalPolicy": "never", "sandbox": "read-only"})),
         ("opencode", PermissionMode()),
         ("qwen", PermissionMode()),
     ],
 )
-def test_what_is_not_made_to_ask_acts(engine: str, stance: PermissionMode, tmp_path: Path) -> None:
+def test_what_is_not_made_to_ask_acts(engine: str, approval: PermissionMode, tmp_path: Path) -> None:
     """Without the session fields, environment or mode that make it ask, the engine acts."""
-    run = client(engine, tmp_path, stance)
+    run = client(engine, tmp_path, approval)
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, True)
 
@@ -73,7 +73,7 @@ def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
     assert run.texts() == ["one"]
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.same_id])
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.keeps_session_id])
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
     """After the process has ended, a headless turn resumes its session by the same id, with the whole conversation."""
     run = client(engine, tmp_path)
@@ -124,6 +124,6 @@ def test_a_model_among_the_options_is_asked(engine: str, option: str, tmp_path: 
 def test_an_engine_that_keeps_sessions_of_its_own_leaves_none(tmp_path: Path) -> None:
     """A sticky engine with a separate session store leaves no files in HOME for a headless turn to find."""
     run = client("iflow", tmp_path)
-    assert run.contract.sticky.own_store
+    assert run.contract.sticky.private_store
     assert run.run() == 0
     assert not [file for file in (tmp_path / "home").rglob("*") if file.is_file()]

@@ -4,12 +4,12 @@ from threading import Event
 
 import pytest
 
-from turngate_probes.simulate.sticky.inbox import Inbox
+from turngate_probes.simulate.sticky.inbox import MessageQueue
 
 
-def _inbox(*lines: bytes) -> tuple[Inbox, list[str]]:
+def _inbox(*lines: bytes) -> tuple[MessageQueue, list[str]]:
     complaints: list[str] = []
-    return Inbox(
+    return MessageQueue(
         io.BytesIO(b"".join(line + b"\n" for line in lines)), lambda: complaints.append("no object")
     ), complaints
 
@@ -31,13 +31,13 @@ def test_a_postponed_message_comes_first_unless_a_new_one_is_wanted() -> None:
 def test_work_returns_its_result_and_messages_meanwhile_are_kept() -> None:
     """A message that arrives during the work and stops nothing is taken afterwards."""
     inbox, _ = _inbox(b'{"n": 1}')
-    heard = Event()
+    received = Event()
 
     def stops(_: object) -> bool:
-        heard.set()
+        received.set()
         return False
 
-    assert inbox.during(lambda: heard.wait(30) and "done", stops) == "done"
+    assert inbox.during(lambda: received.wait(30) and "done", stops) == "done"
     assert inbox.take() == {"n": 1}
 
 

@@ -46,7 +46,7 @@ def test_an_action_is_asked_for(tmp_path: Path) -> None:
 def test_without_the_file_that_makes_it_ask_it_acts(tmp_path: Path) -> None:
     """A process that is started without its extension acts without asking, as in mode auto."""
     client = RawClient(
-        PI, tmp_path, (calls(PI),), ("write",), stance=PermissionMode(options=("--no-extensions", "--no-approve"))
+        PI, tmp_path, (calls(PI),), ("write",), approval=PermissionMode(options=("--no-extensions", "--no-approve"))
     )
     assert client.run() == 0
     assert client.touched

@@ -2,7 +2,7 @@ import pytest
 
 from tests.probes.simulate.played import at_known_release
 from turngate_probes.simulate.arguments import UsageProblem
-from turngate_probes.simulate.sticky.start import Start, read, starts_sticky
+from turngate_probes.simulate.sticky.start import ProcessStart, read, starts_sticky
 
 # what official clients pass: the SDKs for Python and Node.js of Claude Code, and that of Qwen Code
 PYTHON = (
@@ -46,7 +46,7 @@ QWEN = (
 )
 
 
-def _read(engine: str, *argv: str) -> Start:
+def _read(engine: str, *argv: str) -> ProcessStart:
     start = read(at_known_release(engine), argv)
     assert start
     assert starts_sticky(at_known_release(engine), argv)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.patience import PATIENCE
-from turngate_probes.stub_model import Cut, Hang, Refuse, Rule, StubBackend
+from turngate_probes.stub_model import Cut, Hang, Refuse, StubBackend, StubRule
 
 _GENERATING = {
     "/v1/responses": {"input": "hi"},
@@ -61,7 +61,7 @@ def test_not_json(backend: StubBackend, ask: Callable[..., Any], path: str, body
 @pytest.mark.parametrize("status", [401, 429, 500, 529])
 def test_odd_status(backend: StubBackend, ask: Callable[..., Any], status: int) -> None:
     """Any status can be scripted, including one without a standard name."""
-    backend.script(Rule(Refuse(status)))
+    backend.script(StubRule(Refuse(status)))
     assert ask("POST", "/v1/messages", {}).status == status
     assert backend.exchanges()[0].reply == f"refuse {status}"
 
@@ -99,7 +99,7 @@ def test_connection_is_kept(backend: StubBackend) -> None:
 @pytest.mark.parametrize("path", _GENERATING)
 def test_cut_whole(backend: StubBackend, ask: Callable[..., Any], path: str) -> None:
     """A response that is not streamed is cut before its announced length."""
-    backend.script(Rule(Cut()))
+    backend.script(StubRule(Cut()))
     with pytest.raises(http.client.IncompleteRead) as raised:
         ask("POST", path, _GENERATING[path])
     assert raised.value.partial.startswith(b"{")
@@ -108,7 +108,7 @@ def test_cut_whole(backend: StubBackend, ask: Callable[..., Any], path: str) -> 
 
 def test_cut_closes(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
     """A cut stream begins with valid events, and the connection closes without the end of the stream."""
-    backend.script(Rule(Cut()))
+    backend.script(StubRule(Cut()))
     connection = dial()
     connection.sendall(_post("/v1/responses", b'{"stream": true}'))
     head, _, received = _everything(connection).partition(b"\r\n\r\n")
@@ -120,7 +120,7 @@ def test_cut_closes(backend: StubBackend, dial: Callable[[], socket.socket]) -> 
 
 def test_hang_until_the_backend_closes(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
     """A hanging request gets no bytes; closing the backend ends it."""
-    backend.script(Rule(Hang()))
+    backend.script(StubRule(Hang()))
     arrived = threading.Event()
     backend.on_exchange(lambda _: arrived.set())
     connection = dial()
@@ -137,7 +137,7 @@ def test_hang_until_the_backend_closes(dial: Callable[[], socket.socket], backen
 
 def test_hang_until_the_client_leaves(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
     """A hanging request ends when its client disconnects, and leaves no thread."""
-    backend.script(Rule(Hang()))
+    backend.script(StubRule(Hang()))
     threads: list[threading.Thread] = []
     arrived = threading.Event()
 

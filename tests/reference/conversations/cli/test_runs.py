@@ -93,8 +93,8 @@ def test_the_list_as_json_is_that_of_the_api(env: ServerEnv) -> None:
 def test_a_reply_reaches_the_run(env: ServerEnv, words: tuple[str, ...], sent: str) -> None:
     """Text is sent unchanged, except for the case of an option; options can also be chosen by number."""
     run_id, _ = env.ask()
-    said, told = reply(env, run_id, run_id[-8:-3], *words)
-    assert (said.code, told) == (0, sent)
+    said, reported = reply(env, run_id, run_id[-8:-3], *words)
+    assert (said.code, reported) == (0, sent)
     assert said.out == f"sent to {run_id[-8:]}: {sent}\n"
 
 
@@ -102,8 +102,8 @@ def test_a_reply_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest
     """If TEXT is a dash, the reply is read from standard input, byte for byte."""
     run_id, _ = env.ask()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("grün\nor so\n".encode())))
-    said, told = reply(env, run_id, "--json", run_id[-8:], "-")
-    assert told == "grün\nor so\n"
+    said, reported = reply(env, run_id, "--json", run_id[-8:], "-")
+    assert reported == "grün\nor so\n"
     assert json.loads(said.out)["run_id"] == run_id
 
 

@@ -31,7 +31,7 @@ from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Run
-from turngate_reference.server.transports.events import AgentText, Gone, Opened, ProcessEvent, Prompted
+from turngate_reference.server.transports.events import AgentText, Gone, Opened, ProcessEvent, PromptSent
 from turngate_reference.states import State
 
 SLOTS, TIMEOUT = 2, 100
@@ -56,7 +56,7 @@ class Host:
         assert not checked
         self.prompts.append(run_id)
         if listener := self.listeners.get(run_id):
-            listener(Prompted())
+            listener(PromptSent())
 
     def decide(self, _run_id: str, _request_id: str, _option: str) -> None:
         """Record a decision."""

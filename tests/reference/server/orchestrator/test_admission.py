@@ -63,7 +63,7 @@ def test_the_first_of_many_problems_is_named(closed_server_env: ServerEnv, tmp_p
     (tmp_path / "root" / "a").mkdir(parents=True)
     closed_server_env.cli_env.engine("codex", d.codex(ASK))
     closed_server_env.keep_session()
-    body, told = dict(WRONG), list[str]()
+    body, reported = dict(WRONG), list[str]()
     with closed_server_env.opened(workspace_root=tmp_path / "root") as server:
         contract = server.engines.find("codex").contract
         no_process = replace(contract.sticky, interactive=None, warm=None)
@@ -72,7 +72,7 @@ def test_the_first_of_many_problems_is_named(closed_server_env: ServerEnv, tmp_p
         for _, change in STEPS:
             with contract_with(**flaws), pytest.raises(ApiError) as refused:
                 closed_server_env.create(**body)
-            told.append(refused.value.code)
+            reported.append(refused.value.code)
             if change == {"safe": True}:
                 flaws["deviations"] = ()
             else:
@@ -80,7 +80,7 @@ def test_the_first_of_many_problems_is_named(closed_server_env: ServerEnv, tmp_p
         assert not list(closed_server_env.settings.data.runs.glob("*"))
         with contract_with(**flaws):
             closed_server_env.create(**body)
-    assert told == [code for code, _ in STEPS]
+    assert reported == [code for code, _ in STEPS]
 
 
 @pytest.mark.parametrize("asked", ["..", "../outside", "/etc", "out", "missing", "file", ".", "a\0b"])

@@ -45,8 +45,8 @@ def test_a_turn_that_gets_no_thread_fails_alone(
     server_env.server.engines.collect()
     monkeypatch.setattr(threading.Thread, "start", refused_once(error))
     first = server_env.create()
-    told = server_env.failed(first)
-    assert (told["code"], type(error).__name__ in told["detail"]) == ("ORCHESTRATOR_ERROR", True)
+    reported = server_env.failed(first)
+    assert (reported["code"], type(error).__name__ in reported["detail"]) == ("ORCHESTRATOR_ERROR", True)
     assert server_env.cli_env.record(server_env.run(first).handle)["state"] == "failed"
     server_env.wait(server_env.create(), State.SUCCEEDED)
     assert server_env.server.dispatcher.wait_until_free(PATIENCE)

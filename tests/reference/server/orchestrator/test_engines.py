@@ -190,7 +190,9 @@ def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) ->
             "verified": None,
             "verified_detail": None,
             "verified_at": None,
-            "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
+            "tools_lost": [
+                {"tool": tool, "detail": lost.why} for lost in contract.unavailable_tools for tool in lost.tools
+            ],
         }
 
 
@@ -209,7 +211,10 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
     for listed in engines.every():
         contract = load.contract(listed["engine"]).at(listed["version"])
         shown, verified = listed["sticky"], "sticky" not in contract.unverified
-        assert (shown["transport"], shown["same_id"]) == (contract.sticky.transport, contract.sticky.same_id)
+        assert (shown["transport"], shown["same_id"]) == (
+            contract.sticky.transport,
+            contract.sticky.keeps_session_id,
+        )
         assert shown["verified"] == (shown["supported"] and verified)
         assert ("not yet seen" in shown["detail"]) == (shown["supported"] and not verified)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate_reference.server.orchestrator.giving_way import Room, make_room, resident_memory
+from turngate_reference.server.orchestrator.giving_way import SlotCheck, make_room, resident_memory
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Slots:
     waiting: tuple[str, ...]
     ending: int
 
-    def room(self) -> Room:
+    def room(self) -> SlotCheck:
         """Make room."""
         return make_room(self.queued, self.free, self.waiting, self.ending)
 
@@ -53,7 +53,7 @@ def slots(draw: st.DrawFn) -> Slots:
 )
 def test_an_example(case: Slots, may_start: bool, giving_way: tuple[str, ...]) -> None:  # noqa: FBT001
     """A free slot needs no room, an ending process makes some, and a queued run keeps its process if it can."""
-    assert case.room() == Room(may_start, giving_way)
+    assert case.room() == SlotCheck(may_start, giving_way)
 
 
 @given(slots())
@@ -85,7 +85,7 @@ def test_the_first_run_starts_once_those_that_gave_way_are_gone(case: Slots) -> 
     """It never waits for more than that."""
     giving_way = case.room().giving_way
     after = Slots(case.queued, case.free, tuple(run for run in case.waiting if run not in giving_way), 0)
-    assert after.room() == Room(may_start=True, giving_way=())
+    assert after.room() == SlotCheck(may_start=True, giving_way=())
 
 
 @given(slots())

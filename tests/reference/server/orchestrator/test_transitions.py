@@ -266,8 +266,10 @@ class Interleavings(RuleBasedStateMachine):
         """Every state change of every run is in the table."""
         self.world.settle()
         for run in self._runs():
-            told = [e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"]
-            path = [State(state) for state in told]
+            reported = [
+                e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"
+            ]
+            path = [State(state) for state in reported]
             assert path[-1] is run.state
             assert all(to in TRANSITIONS[source].values() for source, to in pairwise(path))
 
@@ -276,8 +278,8 @@ class Interleavings(RuleBasedStateMachine):
         """A run fails only when it must and with the right code; an ended run has nothing open."""
         self.world.settle()
         for run in self._runs():
-            told = {run.error["code"]} if run.error else None
-            assert told == self.expected.get(run.run_id), (run, self.expected.get(run.run_id))
+            reported = {run.error["code"]} if run.error else None
+            assert reported == self.expected.get(run.run_id), (run, self.expected.get(run.run_id))
             assert (run.error is not None) == (run.state is State.FAILED)
             if run.state in ENDED:
                 assert (run.process, run.pending_interaction_id) == (None, None)

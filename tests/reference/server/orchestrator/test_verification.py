@@ -163,10 +163,10 @@ def test_the_command_knows_the_engine_and_the_contracts(
     engine = installed(tmp_path)
     use_overlay(Path("mine"))  # relative to this directory, not to that of the command
     stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
-    told = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
+    reported = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
     (tmp_path / "elsewhere").mkdir()
     try:
-        assert ruled(tmp_path / "elsewhere", engine).detail == told
+        assert ruled(tmp_path / "elsewhere", engine).detail == reported
     finally:
         use_overlay(None)
 
@@ -228,8 +228,8 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     server_env = verifying_env
     assert stand.asked() == f"codex={server_env.cli_env.path}/codex"
     held_back = [server_env.create(execution_mode="interactive") for _ in range(3)]
-    told = codex(server_env)
-    assert (told["verified"], told["capability"], told["profile"]) == ("pending", None, None)
+    reported = codex(server_env)
+    assert (reported["verified"], reported["capability"], reported["profile"]) == ("pending", None, None)
     server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
     assert server_env.server.dispatcher.held == 0
     assert {server_env.run(run_id).state for run_id in held_back} == {State.QUEUED}
@@ -242,9 +242,9 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
         run = server_env.run(held_back[1])
     assert run.profile["kind"] == "sticky_process"
     assert run.profile["reason"].startswith("verified on the wire: sessions are not resumed: forgot (")
-    told = codex(server_env)
-    assert (told["verified"], told["verified_detail"]) == ("refuted", "forgot")
-    assert told["profile"]["kind"] == "sticky_process"
+    reported = codex(server_env)
+    assert (reported["verified"], reported["verified_detail"]) == ("refuted", "forgot")
+    assert reported["profile"]["kind"] == "sticky_process"
 
 
 def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None:
@@ -334,8 +334,8 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
     stand.install("sys.exit('run')")
     with closed_server_env.opened():
         closed_server_env.ask()
-        told = codex(closed_server_env)
-    assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
+        reported = codex(closed_server_env)
+    assert (reported["verified"], reported["verified_detail"], reported["verified_at"]) == (
         "unproven",
         "verification is turned off",
         None,
@@ -363,11 +363,11 @@ def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypa
         try:
             assert url
             with urllib.request.urlopen(f"{url[0]}/v1/engines", timeout=PATIENCE) as answer:
-                (told,) = (row for row in json.load(answer)["engines"] if row["engine"] == "codex")
+                (reported,) = (row for row in json.load(answer)["engines"] if row["engine"] == "codex")
         finally:
             process.terminate()
             _, err = process.communicate()
-    assert (told["title"], told["verified"], err) == ("Mine", "proven", "")
+    assert (reported["title"], reported["verified"], err) == ("Mine", "proven", "")
 
 
 @pytest.mark.long

@@ -21,12 +21,12 @@ def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: Server
 def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
     """List queries use an index, and read neither requests nor final data."""
     store = Store(tmp_path / "turngate.db")
-    told: list[str] = []
-    store._reader.set_trace_callback(told.append)
+    reported: list[str] = []
+    store._reader.set_trace_callback(reported.append)
     for state, engine, before in product((None, State.QUEUED), (None, "codex"), (None, 9)):
         runs.summaries(store, state=state, engine=engine, before=before)
     store._reader.set_trace_callback(None)
-    for query in told:
+    for query in reported:
         plan = " ".join(row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}"))
         assert "TEMP B-TREE" not in plan, plan
         condition = query.partition("WHERE")[2]

@@ -29,10 +29,10 @@ _ANSWERS = ("control_response", "extension_ui_response")
 Kind = TypeVar("Kind", bound=ProcessEvent)
 
 
-def contract(transport: str, permission_mode: PermissionMode | None = None) -> EngineContract:
+def contract(transport: str, approval: PermissionMode | None = None) -> EngineContract:
     """Return the contract of an engine that speaks the transport."""
     known = at_known_release(ENGINES[transport])
-    return replace(known, sticky=replace(known.sticky, interactive=permission_mode)) if permission_mode else known
+    return replace(known, sticky=replace(known.sticky, interactive=approval)) if approval else known
 
 
 @dataclass
@@ -76,19 +76,19 @@ class Stage:
 
     def open(self, known: EngineContract, mode: Mode = ASKING, faults: str = "", run: str = "run") -> Heard:
         """Open a process and record its events."""
-        heard = Heard()
-        self.host.open(run, self.request(known, run, mode, faults), heard)
-        return heard
+        received = Heard()
+        self.host.open(run, self.request(known, run, mode, faults), received)
+        return received
 
     def opened(self, known: EngineContract, mode: Mode = ASKING, faults: str = "") -> tuple[Heard, Opened]:
         """Open a process and wait until it is ready."""
-        heard = self.open(known, mode, faults)
-        return heard, heard.until(Opened)
+        received = self.open(known, mode, faults)
+        return received, received.until(Opened)
 
-    def turn(self, heard: Heard, prompt: str) -> TurnEnded:
+    def turn(self, received: Heard, prompt: str) -> TurnEnded:
         """Run a turn to its end."""
         self.host.prompt("run", prompt)
-        return heard.until(TurnEnded)
+        return received.until(TurnEnded)
 
     def messages(self, direction: Literal["<", ">"]) -> list[dict[str, Any]]:
         """Return what the engine wrote (<), or what was written to it (>)."""

@@ -10,32 +10,32 @@ PASSED_OVER = "mode {} was requested, but it uses "
 
 
 @pytest.mark.parametrize(
-    "faults, told",
+    "faults, reported",
     [("refuses-model", "it offers no choice of models"), ("", "can't be confirmed")],
 )
-def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, faults: str, told: str) -> None:
+def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, faults: str, reported: str) -> None:
     """An engine that can't confirm the requested model is ended before the first prompt."""
-    assert f"model m-1 was requested, but {told}" in _with_session_model(stage, "gemini", faults).until(Lost).detail
+    assert f"model m-1 was requested, but {reported}" in _with_session_model(stage, "gemini", faults).until(Lost).detail
 
 
 def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
     """An engine whose answer names the requested model runs its turns."""
-    heard = _with_session_model(stage, "iflow")
-    heard.until(Opened)
-    assert stage.turn(heard, "go on").failure is None
+    received = _with_session_model(stage, "iflow")
+    received.until(Opened)
+    assert stage.turn(received, "go on").failure is None
 
 
 def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Heard:
     """Open a process, and request a model from its session."""
-    heard, known = Heard(), at_known_release(engine)
+    received, known = Heard(), at_known_release(engine)
     known = replace(known, sticky=replace(known.sticky, model="session"))
     request = stage.request(known, faults=faults)
-    stage.host.open("run", replace(request, model="m-1"), heard)
-    return heard
+    stage.host.open("run", replace(request, model="m-1"), received)
+    return received
 
 
 @pytest.mark.parametrize(
-    "engine, faults, told",
+    "engine, faults, reported",
     [
         ("qwen", "wrong-mode", PASSED_OVER),
         ("qwen", "session-id=absent", "without an id"),
@@ -45,15 +45,15 @@ def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Heard:
         ("iflow", "wrong-mode", PASSED_OVER),
     ],
 )
-def test_asking_that_does_not_hold_is_a_loss(stage: Stage, engine: str, faults: str, told: str) -> None:
+def test_asking_that_does_not_hold_is_a_loss(stage: Stage, engine: str, faults: str, reported: str) -> None:
     """An engine that would act without asking is ended before the first prompt, however it tells its mode."""
     known = at_known_release(engine)
-    heard = stage.open(known, faults=faults)
+    received = stage.open(known, faults=faults)
     stage.host.prompt("run", "do: act")
     assert known.sticky.interactive
-    assert told.format(known.sticky.interactive.mode) in heard.until(Lost).detail
-    heard.until(Gone)
-    assert not any(isinstance(event, Opened | PermissionAsked) for event in heard.past)
+    assert reported.format(known.sticky.interactive.mode) in received.until(Lost).detail
+    received.until(Gone)
+    assert not any(isinstance(event, Opened | PermissionAsked) for event in received.past)
     assert "do: act" not in (stage.folder / "run/protocol").read_text()
 
 
@@ -63,33 +63,33 @@ def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, eng
     known = at_known_release(engine)
     # gemini starts in the mode that its contract wants
     mode = PermissionMode(mode="plan") if engine == "gemini" else known.sticky.interactive
-    heard, _ = stage.opened(replace(known, sticky=replace(known.sticky, interactive=mode)))
+    received, _ = stage.opened(replace(known, sticky=replace(known.sticky, interactive=mode)))
     assert any(message.get("method") == "session/set_mode" for message in stage.messages(">"))
-    assert stage.turn(heard, "go on").failure is None
+    assert stage.turn(received, "go on").failure is None
 
 
 @pytest.mark.parametrize("choices", ["many", "long"])
 def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, choices: str) -> None:
     """More or longer choices than a question may have are not shown to the user; nothing is granted."""
-    heard, _ = stage.opened(contract("acp"), faults=f"choices={choices}")
-    assert stage.turn(heard, "do: act RESULT").declined
+    received, _ = stage.opened(contract("acp"), faults=f"choices={choices}")
+    assert stage.turn(received, "do: act RESULT").declined
     assert stage.answers() == ["cancelled"]
-    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+    assert not any(isinstance(event, PermissionAsked) for event in received.past)
 
 
 def test_choices_without_a_name_are_offered_by_their_ids(stage: Stage) -> None:
     """A choice can be replied with only if it has a word."""
-    heard, _ = stage.opened(contract("acp"), faults="choices=unnamed")
+    received, _ = stage.opened(contract("acp"), faults="choices=unnamed")
     stage.host.prompt("run", "do: act RESULT")
-    asked = heard.until(PermissionAsked)
+    asked = received.until(PermissionAsked)
     assert asked.options == ("proceed_once", "cancel")
     stage.host.decide("run", asked.request_id, "cancel")
-    heard.until(TurnEnded)
+    received.until(TurnEnded)
     assert stage.answers() == ["cancel"]
 
 
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
     """An engine that reports leaving the asking mode is ended."""
-    heard, _ = stage.opened(contract("acp"))
+    received, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "fault: leaves-mode")
-    assert "it switched from mode default to autoEdit" in heard.until(Lost).detail
+    assert "it switched from mode default to autoEdit" in received.until(Lost).detail

@@ -30,16 +30,16 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     stage = Stage(ProcessHost(), tmp_path)
     known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]
     stage.executable(known).write_text(ANSWER)
-    heard: dict[str, Heard] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}
-    pids = {run: heard[run].until(Opened).pid for run in runs}
+    received: dict[str, Heard] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}
+    pids = {run: received[run].until(Opened).pid for run in runs}
     for _ in range(2):
         for run in runs:
             stage.host.prompt(run, "go on")
-        assert {run: int(heard[run].until(TurnEnded).final_text or 0) for run in runs} == pids
+        assert {run: int(received[run].until(TurnEnded).final_text or 0) for run in runs} == pids
     assert len(set(threading.enumerate()) - threads) <= 1 + WORKERS
     stage.host.close()
     for run in runs:
-        heard[run].until(Gone)
+        received[run].until(Gone)
     assert not [pid for pid in pids.values() if is_alive(pid)]
     # processes left by earlier tests may have ended meanwhile
     assert not set(threading.enumerate()) - threads
@@ -48,24 +48,24 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
 
 def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
     """The process tree is ended, only `Gone` is reported, and the run can be opened again."""
-    heard, opened = stage.opened(contract("app_server"), faults="child=works")
+    received, opened = stage.opened(contract("app_server"), faults="child=works")
     stage.host.end("run")
-    heard.until(Gone)
-    assert not any(isinstance(event, Lost) for event in heard.past)
+    received.until(Gone)
+    assert not any(isinstance(event, Lost) for event in received.past)
     assert not is_alive(opened.pid)
     stage.opened(contract("app_server"))
 
 
 def test_a_run_has_one_process(stage: Stage) -> None:
     """A second process is rejected, and so is any after the host is closed; calls for unknown runs are ignored."""
-    heard = stage.open(contract("acp"))
+    received = stage.open(contract("acp"))
     with pytest.raises(ValueError, match="has a process already"):
         stage.open(contract("acp"))
     stage.host.prompt("nobody", "go on")
     stage.host.decide("nobody", "x", "y")
     stage.host.end("nobody")
     stage.host.close()
-    heard.until(Gone)
+    received.until(Gone)
     with pytest.raises(ValueError, match="closed"):
         stage.open(contract("acp"))
     stage.host.prompt("run", "go on")
@@ -82,14 +82,14 @@ def test_closing_ends_every_process(stage: Stage) -> None:
 
 def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The listener's error is logged, and the run continues."""
-    heard = Heard()
+    received = Heard()
 
     def listen(event: object) -> None:
-        heard(event)  # type: ignore[arg-type]
+        received(event)  # type: ignore[arg-type]
         if isinstance(event, Opened):
             raise RuntimeError("the listener is ill")  # noqa: TRY004 - no matter of types
 
     stage.host.open("run", stage.request(contract("acp")), listen)
-    heard.until(Opened)
-    assert stage.turn(heard, "go on").failure is None
+    received.until(Opened)
+    assert stage.turn(received, "go on").failure is None
     assert "the listener is ill" in caplog.text

@@ -13,38 +13,38 @@ def test_the_session_is_asked_for(stage: Stage) -> None:
 
 def test_a_session_without_an_id_is_a_loss(stage: Stage) -> None:
     """A reply without a session id ends the process before the first prompt."""
-    heard = stage.open(contract("json_commands"), faults="session-id=absent")
-    assert "its session has no id in data.sessionId" in heard.until(Lost).detail
+    received = stage.open(contract("json_commands"), faults="session-id=absent")
+    assert "its session has no id in data.sessionId" in received.until(Lost).detail
 
 
 def test_a_refused_command_fails_the_turn(stage: Stage) -> None:
     """A reply that is not accepted fails the turn with its reason, also if it repeats no id."""
-    heard = stage.open(contract("json_commands"), faults="refuses-prompt")
-    assert stage.turn(heard, "go on").failure == "prompt: busy"
+    received = stage.open(contract("json_commands"), faults="refuses-prompt")
+    assert stage.turn(received, "go on").failure == "prompt: busy"
 
 
 def test_a_failure_is_an_event(stage: Stage) -> None:
     """The failure that an event reports fails the turn, and the next one runs."""
-    heard, _ = stage.opened(contract("json_commands"))
-    assert stage.turn(heard, "do: fail").failure == "key refused"
-    assert stage.turn(heard, "do: say hi").final_text == "hi"
+    received, _ = stage.opened(contract("json_commands"))
+    assert stage.turn(received, "do: fail").failure == "key refused"
+    assert stage.turn(received, "do: say hi").final_text == "hi"
 
 
 def test_another_session_fails_the_turn(stage: Stage) -> None:
     """A turn that ends in another session lacks the earlier conversation, so it fails."""
-    heard, opened = stage.opened(contract("json_commands"))
-    stage.turn(heard, "go on")
-    failure = stage.turn(heard, "fault: changes-session").failure or ""
+    received, opened = stage.opened(contract("json_commands"))
+    stage.turn(received, "go on")
+    failure = stage.turn(received, "fault: changes-session").failure or ""
     assert failure.startswith(f"it switched from session {opened.session_id} to ")
 
 
 def test_a_running_turn_is_stopped_before_the_process_ends(stage: Stage) -> None:
     """A process that is ended during a turn first gets the command that stops the turn."""
-    heard, _ = stage.opened(contract("json_commands"))
+    received, _ = stage.opened(contract("json_commands"))
     stage.host.prompt("run", "do: act")
-    heard.until(PermissionAsked)
+    received.until(PermissionAsked)
     stage.host.end("run")
-    heard.until(Gone)
+    received.until(Gone)
     last = (stage.folder / "run/protocol").read_text().splitlines()[-1]
     assert last.endswith('> {"type":"abort"}')
 

@@ -20,49 +20,49 @@ AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
 @all_of_them
 def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -> None:
     """A process killed between turns is reported as lost long before any deadline, then as gone."""
-    heard, opened = stage.opened(contract(transport))
-    stage.turn(heard, "go on")
+    received, opened = stage.opened(contract(transport))
+    stage.turn(received, "go on")
     before = time.monotonic()
     os.kill(opened.pid, signal.SIGKILL)
-    assert "it has exited" in heard.until(Lost).detail
-    assert heard.at - before < AT_ONCE
-    assert heard.until(Gone).exit_code == -signal.SIGKILL
+    assert "it has exited" in received.until(Lost).detail
+    assert received.at - before < AT_ONCE
+    assert received.until(Gone).exit_code == -signal.SIGKILL
 
 
 @all_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
     """The detail holds the last line on stderr, with control characters escaped; no end of turn is reported."""
-    heard, _ = stage.opened(
+    received, _ = stage.opened(
         contract(transport), faults="notice='\x1b]0;fake\x07\x1b[1;31mout of ideas\x1b[0m\x1b[K\a\n'"
     )
     stage.host.prompt("run", "fault: dies-in-turn exit-code=3")
-    lost = heard.until(Lost)
+    lost = received.until(Lost)
     assert lost.detail == "it has exited; stderr: out of ideas\\x07 | exited during a turn, as requested"
     assert not lost.ours
-    assert heard.until(Gone).exit_code == 3
+    assert received.until(Gone).exit_code == 3
 
 
 @all_of_them
 def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) -> None:
     """The engine still holds the pipes, but its launcher's death is noticed, and both are ended."""
-    heard, opened = stage.opened(contract(transport), faults="child=works")
-    pid = int((stage.turn(heard, "go on").final_text or "").split()[-1])
+    received, opened = stage.opened(contract(transport), faults="child=works")
+    pid = int((stage.turn(received, "go on").final_text or "").split()[-1])
     assert pid != opened.pid
     before = time.monotonic()
     os.kill(opened.pid, signal.SIGKILL)
-    heard.until(Lost)
-    assert heard.at - before < AT_ONCE
-    heard.until(Gone)
+    received.until(Lost)
+    assert received.at - before < AT_ONCE
+    received.until(Gone)
     assert not is_alive(pid)
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stdin"])
 def test_a_pipe_that_ends_is_a_loss(stage: Stage, stream: str) -> None:
     """An engine that closes its output, or stops reading its input, is ended."""
-    heard, opened = stage.opened(contract("acp"))
+    received, opened = stage.opened(contract("acp"))
     stage.host.prompt("run", f"fault: closes={stream}")
-    assert {"stdout": "output has ended", "stdin": "input can't be written"}[stream] in heard.until(Lost).detail
-    heard.until(Gone)
+    assert {"stdout": "output has ended", "stdin": "input can't be written"}[stream] in received.until(Lost).detail
+    received.until(Gone)
     assert not is_alive(opened.pid)
 
 
@@ -70,9 +70,9 @@ def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     """The reason is reported as an event; nothing is raised."""
     known = contract("acp")
     stage.executable(known).write_text("no program")
-    heard = stage.open(known)
-    assert "could not be started" in heard.until(Lost).detail
-    assert heard.until(Gone).exit_code is None
+    received = stage.open(known)
+    assert "could not be started" in received.until(Lost).detail
+    assert received.until(Gone).exit_code is None
 
 
 def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
@@ -84,24 +84,24 @@ def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
 def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `os.waitid`, a kill is noticed just as fast."""
     monkeypatch.delattr(os, "waitid")
-    heard, opened = stage.opened(contract("app_server"), faults="child=works")
+    received, opened = stage.opened(contract("app_server"), faults="child=works")
     before = time.monotonic()
     os.kill(opened.pid, signal.SIGKILL)
-    heard.until(Lost)
-    assert heard.at - before < AT_ONCE
+    received.until(Lost)
+    assert received.at - before < AT_ONCE
 
 
 @all_of_them
 def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
     """A line over 8 MiB is dropped, and the next line is read normally."""
-    heard, opened = stage.opened(contract(transport))
-    assert stage.turn(heard, f"fault: padding={9 * 2**20}").final_text == f"turn 1 of {opened.pid}"
+    received, opened = stage.opened(contract(transport))
+    assert stage.turn(received, f"fault: padding={9 * 2**20}").final_text == f"turn 1 of {opened.pid}"
 
 
 def test_the_traces_hold_both_directions(stage: Stage) -> None:
     """The trace in the run's directory holds everything written and read, in order."""
-    heard, _ = stage.opened(contract("acp"))
-    stage.turn(heard, "go on")
+    received, _ = stage.opened(contract("acp"))
+    stage.turn(received, "go on")
     lines = (stage.folder / "run/protocol").read_text().splitlines()
     assert lines[0].split()[1] == ">"
     assert stage.messages("<")
@@ -115,32 +115,32 @@ def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureF
     executable = str(stage.executable(known))
     interactive = PermissionMode(options=("--include-directories", "two words"), mode="default")
     stage.opened(replace(known, sticky=replace(known.sticky, interactive=interactive)))
-    told = json.loads((stage.folder / "run/command.json").read_text())
-    assert told == {"argv": [executable, "--acp", "--include-directories", "two words"], "version": known.version}
+    reported = json.loads((stage.folder / "run/command.json").read_text())
+    assert reported == {"argv": [executable, "--acp", "--include-directories", "two words"], "version": known.version}
     assert f"{executable} --acp --include-directories 'two words'" in caplog.text
 
 
 def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
     """The engine is neither started nor blamed."""
     (stage.folder / "run").touch()
-    heard = stage.open(contract("acp"))
-    assert heard.until(Lost).ours
+    received = stage.open(contract("acp"))
+    assert received.until(Lost).ours
 
 
 @pytest.mark.parametrize("fault", ["", "ignores-settings"])
 def test_the_configuration_in_force_is_looked_at(stage: Stage, fault: str) -> None:
     """If a value below the key isn't allowed by the contract, the process is lost, and the detail names its place."""
-    heard = stage.open(at_known_release("opencode"), faults=fault)
+    received = stage.open(at_known_release("opencode"), faults=fault)
     if fault:
-        assert "* is allow" in heard.until(Lost).detail
+        assert "* is allow" in received.until(Lost).detail
     else:
-        heard.until(Opened)
+        received.until(Opened)
 
 
 def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
     """If the contract doesn't say how to switch asking on, nothing is started in mode interactive."""
     known = contract("acp")
     mute = replace(known, sticky=replace(known.sticky, interactive=None))
-    heard: Heard = stage.open(mute)
-    assert "the contract doesn't define how" in heard.until(Lost).detail
-    assert heard.until(Gone).exit_code is None
+    received: Heard = stage.open(mute)
+    assert "the contract doesn't define how" in received.until(Lost).detail
+    assert received.until(Gone).exit_code is None

@@ -26,16 +26,16 @@ REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny", "j
 @all_of_them
 def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None:
     """Only one-time options are offered, the action is reported, and the engine gets the user's choice."""
-    heard, _ = stage.opened(contract(transport))
+    received, _ = stage.opened(contract(transport))
     options, words = CHOICES[transport]
     for option, result in zip(options, ("done", "the user declined"), strict=True):
         stage.host.prompt("run", "do: act RESULT")
-        asked = heard.until(PermissionAsked)
+        asked = received.until(PermissionAsked)
         assert asked.options == options
         assert asked.prompt.startswith("Allow this action? ")
         assert "touched.txt" in json.dumps(asked.context)
         stage.host.decide("run", asked.request_id, option)
-        ended = heard.until(TurnEnded)
+        ended = received.until(TurnEnded)
         assert ended.final_text == result
         assert ended.declined is (option == options[1])
     assert stage.answers() == list(words)
@@ -44,24 +44,24 @@ def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None
 @all_of_them
 def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
     """The second request is reported after the first is decided; each gets its own answer."""
-    heard, _ = stage.opened(contract(transport))
+    received, _ = stage.opened(contract(transport))
     (yes, no), words = CHOICES[transport]
     stage.host.prompt("run", "do: act RESULT\nfault: asks-twice")
-    first = heard.until(PermissionAsked)
+    first = received.until(PermissionAsked)
     stage.host.decide("run", first.request_id, no)
-    second = heard.until(PermissionAsked)
+    second = received.until(PermissionAsked)
     assert first.request_id != second.request_id
-    assert sum(isinstance(event, PermissionAsked) for event in heard.past) == 2
+    assert sum(isinstance(event, PermissionAsked) for event in received.past) == 2
     stage.host.decide("run", second.request_id, yes)
-    heard.until(TurnEnded)
+    received.until(TurnEnded)
     assert stage.answers() == [words[1], words[0]]
 
 
 def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
     """Choices that aren't offered, such as one for the session, and answers to other requests are ignored."""
-    heard, _ = stage.opened(contract("acp"))
+    received, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "do: act RESULT")
-    asked = heard.until(PermissionAsked)
+    asked = received.until(PermissionAsked)
     for request_id, option in (
         (asked.request_id, "Allow for this session"),
         (asked.request_id, "allow"),
@@ -69,20 +69,20 @@ def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
     ):
         stage.host.decide("run", request_id, option)
     stage.host.decide("run", asked.request_id, "Reject")
-    heard.until(TurnEnded)
+    received.until(TurnEnded)
     assert stage.answers() == ["cancel"]
 
 
 @all_of_them
 def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> None:
     """The engine gets a refusal, a later decision is ignored, and the next turn runs."""
-    heard, _ = stage.opened(contract(transport))
+    received, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "do: act so be it\nfault: abandons-request")
-    asked = heard.until(PermissionAsked)
-    ended = heard.until(TurnEnded)
+    asked = received.until(PermissionAsked)
+    ended = received.until(TurnEnded)
     assert (ended.final_text, ended.declined) == ("so be it", False)
     stage.host.decide("run", asked.request_id, asked.options[0])
-    assert stage.turn(heard, "do: say hi").final_text == "hi"
+    assert stage.turn(received, "do: say hi").final_text == "hi"
     assert stage.answers() == [REFUSALS[transport]]
 
 
@@ -90,37 +90,37 @@ def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> N
 @all_of_them
 def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, mode: Mode) -> None:
     """The user isn't asked, and a request in the next turn is handled normally."""
-    heard, opened = stage.opened(contract(transport), mode, "asks-anyway asks-on-signal")
-    stage.turn(heard, "go on")
+    received, opened = stage.opened(contract(transport), mode, "asks-anyway asks-on-signal")
+    stage.turn(received, "go on")
     os.kill(opened.pid, signal.SIGUSR1)
     deadline = time.monotonic() + PATIENCE
     while stage.answers() != [REFUSALS[transport]]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+    assert not any(isinstance(event, PermissionAsked) for event in received.past)
     stage.host.prompt("run", "do: act RESULT")
     if mode is Mode.INTERACTIVE:
-        asked = heard.until(PermissionAsked)
+        asked = received.until(PermissionAsked)
         stage.host.decide("run", asked.request_id, asked.options[0])
-    ended = heard.until(TurnEnded)
+    ended = received.until(TurnEnded)
     assert (ended.final_text, ended.declined) == ("done", False)
 
 
 @all_of_them
 def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
     """The user isn't asked, and the engine gets the one-time grant."""
-    heard, _ = stage.opened(contract(transport), Mode.AUTO, "asks-anyway")
-    assert stage.turn(heard, "do: act RESULT\nfault: asks-twice").final_text == "done"
+    received, _ = stage.opened(contract(transport), Mode.AUTO, "asks-anyway")
+    assert stage.turn(received, "do: act RESULT\nfault: asks-twice").final_text == "done"
     assert stage.answers() == [CHOICES[transport][1][0]] * 2
-    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+    assert not any(isinstance(event, PermissionAsked) for event in received.past)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 @all_of_them
 def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, transport: str, mode: Mode) -> None:
     """An unknown request is granted in neither mode."""
-    heard, _ = stage.opened(contract(transport), mode)
-    stage.turn(heard, "fault: asks-unknown")
+    received, _ = stage.opened(contract(transport), mode)
+    stage.turn(received, "fault: asks-unknown")
     assert stage.answers() == ["cancelled" if transport == "json_commands" else "error"]
     answer = next(message for message in stage.messages(">") if is_answer(message))
     if transport == "json_commands":
@@ -138,10 +138,10 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
 )
 def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: str, odd: str, why: str) -> None:
     """A permission request that is nested too deeply, or holds a number that is too long, is never reported."""
-    heard, _ = stage.opened(contract(transport))
+    received, _ = stage.opened(contract(transport))
     stage.host.prompt("run", f"do: act\nfault: odd-request={odd}")
-    assert why in heard.until(Lost).detail
-    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
+    assert why in received.until(Lost).detail
+    assert not any(isinstance(event, PermissionAsked) for event in received.past)
 
 
 def test_contracts_allow_a_kept_process_where_the_server_can_check_it() -> None:

@@ -136,21 +136,21 @@ def test_an_idle_connection_is_closed(caller: Caller, opened: ExitStack, clock: 
 
 def test_an_event_stream_outlives_the_idle_limit(caller: Caller, clock: Clock) -> None:
     """A stream that sends heartbeats and events stays open longer than a connection may be idle."""
-    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     caller.streams.heartbeat = caller.streams.tick = 0.25
     limits = Limits(headers=1000.0, body=1000.0, idle=1000.0, stalled=1e9)
-    with served(caller, limits) as port, following(port, told["links"]["events"]) as stream:
+    with served(caller, limits) as port, following(port, reported["links"]["events"]) as stream:
         clock.fly()
         while stream.comments.count("heartbeat") < 4 and (line := stream.line()):
             stream.comments += [line[2:-1]] if line.startswith(": ") else []
-        caller.post(f"/v1/runs/{told['run_id']}/cancel")
+        caller.post(f"/v1/runs/{reported['run_id']}/cancel")
         assert [event.data["state"] for event in stream.all()] == ["canceled"]
 
 
 def test_the_connection_that_is_idle_longest_makes_room(caller: Caller, opened: ExitStack) -> None:
     """At the limit, the longest idle connection is closed for a new client; event streams are kept."""
-    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
-    with served(caller, Limits(connections=3)) as port, following(port, told["links"]["events"]) as stream:
+    reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    with served(caller, Limits(connections=3)) as port, following(port, reported["links"]["events"]) as stream:
         assert stream.next()
         first, second = (connected(opened, port, HEALTH) for _ in range(2))
         assert [answer(client)[0] for client in (first, second)] == [200, 200]
@@ -161,37 +161,37 @@ def test_the_connection_that_is_idle_longest_makes_room(caller: Caller, opened: 
         assert at_end(second) == b""
         first.sendall(HEALTH)
         assert answer(first)[0] == 200
-        caller.post(f"/v1/runs/{told['run_id']}/cancel")
+        caller.post(f"/v1/runs/{reported['run_id']}/cancel")
         assert stream.all()
 
 
 def test_who_finds_no_room_is_told(caller: Caller) -> None:
     """If every connection is busy, a new client gets 503 at once, as a problem document."""
-    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
-    with served(caller, Limits(connections=1)) as port, following(port, told["links"]["events"]) as stream:
+    reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    with served(caller, Limits(connections=1)) as port, following(port, reported["links"]["events"]) as stream:
         assert stream.next()
         refused = exchange(port, HEALTH)
         assert (refused.status, refused.json["code"]) == (503, "TOO_MANY_CONNECTIONS")
         assert refused.headers["Retry-After"]
         assert refused.headers["Content-Type"] == "application/problem+json"
-        caller.post(f"/v1/runs/{told['run_id']}/cancel")
+        caller.post(f"/v1/runs/{reported['run_id']}/cancel")
         assert stream.all()
 
 
 @pytest.mark.long
 def test_a_reader_that_does_not_read_is_dropped(caller: Caller, opened: ExitStack) -> None:
     """Its stream's place is freed, and other clients have received every event meanwhile."""
-    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with caller.core.store.writing() as connection:
         for _ in range(400):
-            runs.add_event(connection, told["run_id"], "text", {"text": "x" * 2**16})
-    caller.post(f"/v1/runs/{told['run_id']}/cancel")
-    request = f"GET {told['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            runs.add_event(connection, reported["run_id"], "text", {"text": "x" * 2**16})
+    caller.post(f"/v1/runs/{reported['run_id']}/cancel")
+    request = f"GET {reported['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     caller = Caller(caller.core, streams=(streams := Counted()))
     with served(caller, Limits(stalled=2.5, pace=1)) as port:
         client = connected(opened, port, request, room=4096)
         assert client.recv(1)
-        with following(port, told["links"]["events"]) as stream:
+        with following(port, reported["links"]["events"]) as stream:
             assert len(stream.all()) == 402
         assert all(streams.left.acquire(timeout=PATIENCE) for _ in range(2))
         assert len(at_end(client)) < 400 * 2**16
@@ -245,7 +245,7 @@ def test_a_client_that_sends_no_more_is_answered(
     channel = connections.Connections.channel_class
     handle_read = channel.handle_read
 
-    def heard(self: Any) -> None:
+    def received(self: Any) -> None:
         handle_read(self)
         ended.release()
 
@@ -254,7 +254,7 @@ def test_a_client_that_sends_no_more_is_answered(
         assert ended.acquire(timeout=PATIENCE)  # its end
         return app(*args)
 
-    monkeypatch.setattr(channel, "handle_read", heard)
+    monkeypatch.setattr(channel, "handle_read", received)
     monkeypatch.setattr(caller.app, "wsgi_app", slow)
     with served(caller) as port:
         client = connected(opened, port, HEALTH)
@@ -285,9 +285,11 @@ def test_a_client_that_sends_no_more_of_a_request_is_dropped(caller: Caller, ope
 
 def test_a_client_that_sends_no_more_gets_the_events_so_far(caller: Caller, opened: ExitStack) -> None:
     """Its stream of events ends with those that have happened."""
-    told = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
+    reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with served(caller) as port:
-        client = connected(opened, port, f"GET {told['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        client = connected(
+            opened, port, f"GET {reported['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
         client.shutdown(socket.SHUT_WR)
         assert b"event: state\n" in at_end(client)
 

@@ -72,8 +72,8 @@ def test_idle_connections_take_no_descriptor_of_runs(cli_env: CliEnv) -> None:
         assert ask(port, "GET", "/healthz") == (200, {"status": "ok"})
         created = [ask(port, "POST", "/v1/runs", {"engine": "codex", "prompt": "x"}) for _ in range(2)]
         assert [status for status, _ in created] == [202, 202]
-        for _, told in created:
-            with following(port, told["links"]["events"]) as stream:
+        for _, reported in created:
+            with following(port, reported["links"]["events"]) as stream:
                 states = [event.data["state"] for event in stream.all() if event.type == "state"]
             assert states == ["queued", "running", "succeeded"]
 
@@ -92,9 +92,9 @@ def test_2000_slow_clients_stop_nobody(cli_env: CliEnv) -> None:
             for number in range(2000):
                 hold(opened, port, HALVES[number % len(HALVES)])
             assert ask(port, "GET", "/healthz") == (200, {"status": "ok"})
-            status, told = ask(port, "POST", "/v1/runs", {"engine": "codex", "prompt": "x"})
+            status, reported = ask(port, "POST", "/v1/runs", {"engine": "codex", "prompt": "x"})
             assert status == 202
-            with following(port, told["links"]["events"]) as stream:
+            with following(port, reported["links"]["events"]) as stream:
                 assert stream.all()[-1].data["state"] == "succeeded"
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -9,10 +9,10 @@ from tests.reference.cli_env import CliEnv
 from turngate.errors import UsageError
 from turngate_reference.server import cli
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.web.security import LOCAL_NAMES, Guard, allowed_hosts
+from turngate_reference.server.web.security import LOCAL_NAMES, RequestCheck, allowed_hosts
 
 
-def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
+def refusal(guarding: RequestCheck, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
     """Return the error code of a rejected request; None if it passes."""
     sent = {"Host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
     environ = EnvironBuilder(method=method, path=path).get_environ()
@@ -28,7 +28,7 @@ def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **head
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8321", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8321"])
 def test_local_names_pass(host: str) -> None:
     """Every local name of this machine passes, with any port."""
-    assert refusal(Guard(), Host=host) is None
+    assert refusal(RequestCheck(), Host=host) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_local_names_pass(host: str) -> None:
 )
 def test_other_names_are_refused(host: str | None) -> None:
     """A web page whose own domain resolves to this machine can't talk to the server, with or without its token."""
-    for guarding in (Guard(), Guard(TOKEN)):
+    for guarding in (RequestCheck(), RequestCheck(TOKEN)):
         assert refusal(guarding, Host=host, Authorization=f"Bearer {TOKEN}") == "HOST_REFUSED"
 
 
@@ -75,7 +75,7 @@ def test_other_names_are_refused(host: str | None) -> None:
 )
 def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
     """Every request except /healthz needs the token, whatever host name it is sent to."""
-    guarding = Guard(TOKEN, hosts=None)
+    guarding = RequestCheck(TOKEN, hosts=None)
     assert refusal(guarding, Host="turngate.example", Authorization=header) == code
     assert refusal(guarding, path="/healthz", Host="turngate.example", Authorization=header) is None
     assert refusal(guarding, path="/healthz/", Authorization=None) == "UNAUTHORIZED"
@@ -96,7 +96,7 @@ def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
 )
 def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | None) -> None:
     """A POST from another origin is rejected; reading is left to the browser's own rules."""
-    for guarding in (Guard(), Guard(TOKEN)):
+    for guarding in (RequestCheck(), RequestCheck(TOKEN)):
         for method, expected in (("POST", code), ("GET", None)):
             sent = refusal(guarding, method, Host="localhost:8321", Origin=origin, Authorization=f"Bearer {TOKEN}")
             assert sent == expected
@@ -118,7 +118,7 @@ def test_a_loopback_address_has_local_names() -> None:
         ("127.0.0.2", "box", "box:80"),
         ("::1", "::1", "[::1]"),
     ):
-        assert refusal(Guard(None, allowed_hosts(address, asked, any_name=False)), Host=host) is None
+        assert refusal(RequestCheck(None, allowed_hosts(address, asked, any_name=False)), Host=host) is None
     assert allowed_hosts("127.0.0.1", "localhost", any_name=False) == LOCAL_NAMES
 
 

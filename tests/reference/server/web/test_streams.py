@@ -84,8 +84,8 @@ def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: Cli
         assert stream.next()
         with elsewhere.writing() as connection:
             runs.add_event(connection, run_id, "reply", {"interaction_id": "1", "terminal": True})
-        assert (told := stream.next())
-        assert told.data["terminal"] is True
+        assert (reported := stream.next())
+        assert reported.data["terminal"] is True
 
 
 def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
@@ -142,8 +142,8 @@ def test_an_open_page_gets_news(caller: Caller) -> None:
     ):
         tell(caller, other, "not this")
         tell(caller, run_id, "this")
-        assert (told := one.next())
-        assert (told.type, told.id) == ("news", runs.last_event_id(caller.core.store))
+        assert (reported := one.next())
+        assert (reported.type, reported.id) == ("news", runs.last_event_id(caller.core.store))
         caller.post(f"/v1/runs/{other}/cancel")
         assert (news := every.next())
         assert (news.type, news.id) == ("news", runs.last_event_id(caller.core.store))

@@ -15,7 +15,7 @@ from turngate.errors import MachineError
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.web import openapi
-from turngate_reference.server.web.security import PAGE, Guard
+from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
@@ -130,7 +130,7 @@ def test_a_reply_without_words_changes_nothing(open_house: ServerEnv, text: str)
 
 def what_is_wrong_with_any_request(caller: Caller) -> None:
     """Send every operation requests that all operations reject."""
-    guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
+    guarded = Caller(caller.core, RequestCheck(TOKEN), seen=caller.seen)
     full = Caller(caller.core, streams=EventStreams(0), seen=caller.seen)
     for operation in openapi.operations():
         method, path = concrete(operation)

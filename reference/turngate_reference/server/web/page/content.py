@@ -12,7 +12,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
-from turngate_reference.server.web.page.text import Output, outputs
+from turngate_reference.server.web.page.text import OutputExcerpt, outputs
 from turngate_reference.states import ENDED, State
 
 PAGE = 25
@@ -67,7 +67,7 @@ class Question(Struct, frozen=True):
         return len(self.stored.suggestions) + len(asked["required_fields"]) - shown
 
 
-class Inbox(Struct, frozen=True):
+class InboxPage(Struct, frozen=True):
     """The open questions: those with a deadline first, then those that wait longest."""
 
     questions: list[Question]
@@ -79,7 +79,7 @@ class TurnView(Struct, frozen=True):
 
     turn: StoredTurn
     command: str
-    outputs: list[Output]
+    outputs: list[OutputExcerpt]
 
 
 class RunView(Struct, frozen=True):
@@ -105,13 +105,13 @@ def run_list(store: Store, state: State | None, engine: str | None, before: int 
     return RunList(_rows(store, page[:PAGE]), page[PAGE - 1].seq if page[PAGE:] else None)
 
 
-def inbox(store: Store, before: int | None) -> Inbox:
+def inbox(store: Store, before: int | None) -> InboxPage:
     """Read a page of open questions."""
     page = run_list(store, State.WAITING_USER, None, before)
     asked = ((row, runs.question(store, row.run.pending_interaction_id or "")) for row in page.rows)
     questions = [Question(row, stored) for row, stored in asked if stored is not None]
     questions.sort(key=lambda question: (question.row.run.wait_deadline_at or "~", question.stored.asked_at))
-    return Inbox(questions, page.older)
+    return InboxPage(questions, page.older)
 
 
 def run_view(store: Store, run: Run, before: int | None) -> RunView:

@@ -32,7 +32,7 @@ from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.openapi import event_id
 from turngate_reference.server.web.page import content, text
-from turngate_reference.server.web.security import PAGE, Guard
+from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
@@ -120,7 +120,7 @@ class Pages(Struct, frozen=True):
 
     core: Server
     streams: EventStreams
-    guard: Guard
+    guard: RequestCheck
     codes: LoginCodes | None
 
     def inbox(self) -> str:
@@ -228,14 +228,14 @@ class Pages(Struct, frozen=True):
             wanted = request.full_path.rstrip("?") if request.method == "GET" else "/"
             response = make_response(_login_form(wanted))
         else:
-            told, run_id = problems.document(refused.code, refused.detail, refused.hint), request.view_args or {}
+            reported, run_id = problems.document(refused.code, refused.detail, refused.hint), request.view_args or {}
             response = make_response(
                 render_template(
                     "problem.html",
-                    told=told,
+                    reported=reported,
                     is_closed=refused.code in _CLOSED,
                     run_id=run_id.get("run_id"),
-                    text=request.form.get("text", "") if request.method == "POST" and told["status"] != 413 else "",  # noqa: PLR2004
+                    text=request.form.get("text", "") if request.method == "POST" and reported["status"] != 413 else "",  # noqa: PLR2004
                 )
             )
         response.status_code = _status(refused)
@@ -253,7 +253,7 @@ class Pages(Struct, frozen=True):
         return render_template(template, **common, **more)
 
 
-def blueprint(core: Server, streams: EventStreams, guard: Guard) -> Blueprint:
+def blueprint(core: Server, streams: EventStreams, guard: RequestCheck) -> Blueprint:
     """Make the pages of a server."""
     pages = Pages(core, streams, guard, LoginCodes(guard.token) if guard.token else None)
     web = Blueprint(PAGE, __name__, template_folder="templates", static_folder="static", static_url_path="/static")

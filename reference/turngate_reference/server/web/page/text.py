@@ -15,7 +15,7 @@ _KEPT = "\n\t\u200c\u200d"
 MAX_OUTPUT = 16 * 2**10
 
 
-class Output(Struct, frozen=True):
+class OutputExcerpt(Struct, frozen=True):
     """The end of what an engine printed on one stream; `size` is in bytes, of all that was kept."""
 
     name: str
@@ -43,13 +43,13 @@ def moment(time: str) -> str:
     return f"{time[:16].replace('T', ' ')} UTC"
 
 
-def outputs(folder: Path) -> list[Output]:
+def outputs(folder: Path) -> list[OutputExcerpt]:
     """Return the end of both streams of an attempt, without empty streams."""
     read = (_output(folder / name) for name in ("stdout", "stderr"))
     return [output for output in read if output is not None and output.size]
 
 
-def _output(path: Path) -> Output | None:
+def _output(path: Path) -> OutputExcerpt | None:
     """Read the end of a stream; None if the file doesn't exist or isn't turngate's."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -60,4 +60,4 @@ def _output(path: Path) -> Output | None:
             text = file.read(MAX_OUTPUT).decode("utf-8", "replace")
     except OSError:
         return None
-    return Output(path.name, shown(text, MAX_OUTPUT), state.st_size)
+    return OutputExcerpt(path.name, shown(text, MAX_OUTPUT), state.st_size)

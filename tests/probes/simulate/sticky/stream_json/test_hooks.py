@@ -1,7 +1,7 @@
 import pytest
 
 from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.stream_json import Hooks, Verdict
+from turngate_probes.simulate.sticky.stream_json import HookDecision, Hooks
 
 DENIES = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not here"}}
 
@@ -23,13 +23,13 @@ def _hooks(matcher: str | None, *said: Message) -> tuple[Hooks, list[str]]:
 @pytest.mark.parametrize(
     "said, verdict",
     [
-        ({}, Verdict()),
-        (DENIES, Verdict("deny", "not here")),
-        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, Verdict("allow")),
-        ({"decision": "block", "reason": "never"}, Verdict("deny", "never")),
+        ({}, HookDecision()),
+        (DENIES, HookDecision("deny", "not here")),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookDecision("allow")),
+        ({"decision": "block", "reason": "never"}, HookDecision("deny", "never")),
     ],
 )
-def test_a_hook_decides(said: Message, verdict: Verdict) -> None:
+def test_a_hook_decides(said: Message, verdict: HookDecision) -> None:
     """A hook allows, denies or leaves the decision open, in either form."""
     hooks, _ = _hooks("Write|Edit", said)
     assert hooks.run("PreToolUse", {}, "Write") == verdict
@@ -38,7 +38,7 @@ def test_a_hook_decides(said: Message, verdict: Verdict) -> None:
 def test_the_first_decision_counts_and_every_hook_runs() -> None:
     """All matching hooks run, in the order of their registration."""
     hooks, called = _hooks(None, {}, DENIES, {"decision": "block"})
-    assert hooks.run("PreToolUse", {}, "Write") == Verdict("deny", "not here")
+    assert hooks.run("PreToolUse", {}, "Write") == HookDecision("deny", "not here")
     assert called == ["hook_0", "hook_1", "hook_2"]
 
 
@@ -46,5 +46,5 @@ def test_the_first_decision_counts_and_every_hook_runs() -> None:
 def test_other_tools_and_events_run_no_hook(name: str, tool: str) -> None:
     """Neither an event without hooks nor a tool that doesn't match runs one."""
     hooks, called = _hooks("Write", DENIES)
-    assert hooks.run(name, {}, tool) == Verdict()
+    assert hooks.run(name, {}, tool) == HookDecision()
     assert called == []

@@ -226,10 +226,10 @@ def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: Server
 def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]:
     """Wait for an event of a kind; return the data of all events of that kind."""
     after = 0
-    while not (told := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
+    while not (reported := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
         after = runs.events(server_env.server.store, run_id, after, 1000)[-1].id
-    return [event.data for event in told]
+    return [event.data for event in reported]
 
 
 def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
@@ -241,8 +241,8 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn gets an end, an outcome, an event and a metric, like any other."""
     server_env.server.close()
-    heard: list[tuple[str, str, float]] = []
-    server_env.open(observe=lambda *told: heard.append(told))
+    received: list[tuple[str, str, float]] = []
+    server_env.open(observe=lambda *reported: received.append(reported))
     run_id = create(server_env, "act", session_timeout_sec=1000)
     server_env.question(run_id)
     if how == "wait":
@@ -258,7 +258,7 @@ def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: 
     assert (turn.outcome, turn.failure) == ("error", run.error)
     assert until(server_env, run_id, "turn.ended") == [{"turn_index": 1, "outcome": "error"}]
     assert slots_are_free(server_env)
-    assert [turn[:2] for turn in heard] == [("codex", "error")]
+    assert [turn[:2] for turn in received] == [("codex", "error")]
 
 
 def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -> StoredQuestion:

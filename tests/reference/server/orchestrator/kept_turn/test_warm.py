@@ -18,7 +18,7 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate.contract import load
 from turngate.process.family import tagged
 from turngate_probes.simulate.process import install
-from turngate_probes.stub_model import Hang, Rule, Text, ToolCall
+from turngate_probes.stub_model import Hang, StubRule, Text, ToolCall
 from turngate_reference.server.orchestrator import kept_turn
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import SchemaChecker
@@ -71,7 +71,7 @@ def test_a_run_is_warm_again_if_its_engine_can_load_headless_sessions(
         env.server_env.server.kept.end(run_id)
         env.until_cold(run_id)
         run = env.turn(run_id)
-        loads = load.contract(engine).at(run.engine_version).sticky.loads_headless
+        loads = load.contract(engine).at(run.engine_version).sticky.loads_headless_sessions
         assert loads is (run.process is not None)
         env.turn(run_id, "blue")
         assert env.deliveries(run_id) == [NEW, NEW, LIVING if loads else NEW]
@@ -108,7 +108,7 @@ def test_a_process_killed_in_its_turn_fails_the_run(closed_server_env: ServerEnv
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
         pid = env.pid(run_id)
-        env.box.backend.script(Rule(Hang()))
+        env.box.backend.script(StubRule(Hang()))
         env.reply(run_id)
         env.until(run_id, lambda _run: len(env.deliveries(run_id)) == 2)
         os.kill(pid, signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_a_run_canceled_in_its_turn_is_canceled_once_its_process_is_gone(
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
         pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
-        env.box.backend.script(Rule(Hang()))
+        env.box.backend.script(StubRule(Hang()))
         env.reply(run_id)
         env.until(run_id, lambda _run: len(env.deliveries(run_id)) == 2)
         env.server_env.server.commands.cancel(run_id)
@@ -230,7 +230,7 @@ def test_a_turn_that_is_too_late_fails_once_its_process_is_gone(
         with env.server_env.server.store.writing() as connection:
             runs.change(connection, run_id, session_timeout_sec=2)
         pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
-        env.box.backend.script(Rule(Hang()))
+        env.box.backend.script(StubRule(Hang()))
         env.reply(run_id)
         assert env.server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
         assert (states[0], is_running(pid)) == (State.RUNNING, False)
@@ -243,7 +243,7 @@ def test_nobody_is_asked_for_permission(closed_server_env: ServerEnv, engine: st
         run_id, _ = env.ask()
         call = load.contract(engine).at(env.server_env.run(run_id).engine_version).hermetic.tool_call
         assert call
-        env.box.backend.script(Rule(ToolCall(call.name, call.arguments), times=1), Rule(Text(ASK)))
+        env.box.backend.script(StubRule(ToolCall(call.name, call.arguments), times=1), StubRule(Text(ASK)))
         run = env.turn(run_id)
         assert env.deliveries(run_id) == [NEW, LIVING]
         assert not list(run.cwd.rglob("touched.txt"))

@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from turngate_reference.server.orchestrator.profiles import Memo
+from turngate_reference.server.orchestrator.profiles import Cache
 
 
 def test_all_who_ask_at_once_wait_for_the_first() -> None:
     """The first caller computes the value while the others wait; all get the same one."""
-    once: Memo[object] = Memo()
+    once: Cache[object] = Cache()
     values: list[object] = []
     go, asking = threading.Event(), threading.Barrier(8)
 
@@ -34,7 +34,7 @@ def test_all_who_ask_at_once_wait_for_the_first() -> None:
 def test_a_value_is_kept_for_its_time() -> None:
     """A value is kept only for its lifetime and its key; an expired one can still be read without waiting."""
     now = [0.0]
-    once: Memo[int] = Memo(lambda: now[0])
+    once: Cache[int] = Cache(lambda: now[0])
     values = iter(range(10))
 
     def find() -> tuple[int, float]:
@@ -51,7 +51,7 @@ def test_a_value_is_kept_for_its_time() -> None:
 
 def test_an_error_is_not_kept() -> None:
     """After an error, the next caller computes the value again."""
-    once: Memo[int] = Memo()
+    once: Cache[int] = Cache()
 
     def fail() -> tuple[int, float]:
         raise OSError

@@ -9,15 +9,15 @@ from turngate_reference.server.transports.events import AgentText, Gone, Lost, O
 @all_of_them
 def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
     """The same process answers each turn, and a turn's texts are reported before its end."""
-    heard, opened = stage.opened(contract(transport))
+    received, opened = stage.opened(contract(transport))
     assert opened.started_at == psutil.Process(opened.pid).create_time()
     for number in (1, 2, 3):
-        ended = stage.turn(heard, "go on")
+        ended = stage.turn(received, "go on")
         assert ended.final_text == f"turn {number} of {opened.pid}"
         assert ended.failure is None
         assert not ended.declined
-        assert "".join(event.text for event in heard.past if isinstance(event, AgentText)) == ended.final_text
-        heard.past.clear()
+        assert "".join(event.text for event in received.past if isinstance(event, AgentText)) == ended.final_text
+        received.past.clear()
     assert ended.session_id
     assert opened.session_id in (None, ended.session_id)
 
@@ -25,25 +25,25 @@ def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
 @all_of_them
 def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
     """Lines before the first message that aren't messages are ignored."""
-    heard, _ = stage.opened(contract(transport), faults="banner='Welcome! {not json\n[]\n7\n\n'")
-    assert stage.turn(heard, "go on").failure is None
+    received, _ = stage.opened(contract(transport), faults="banner='Welcome! {not json\n[]\n7\n\n'")
+    assert stage.turn(received, "go on").failure is None
 
 
 @all_of_them
 def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str) -> None:
     """A failure reported by the engine ends the turn, and the next turn runs."""
-    heard, opened = stage.opened(contract(transport))
-    assert "key refused" in (stage.turn(heard, "do: fail").failure or "")
-    assert stage.turn(heard, "go on").final_text == f"turn 2 of {opened.pid}"
+    received, opened = stage.opened(contract(transport))
+    assert "key refused" in (stage.turn(received, "do: fail").failure or "")
+    assert stage.turn(received, "go on").final_text == f"turn 2 of {opened.pid}"
 
 
 def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     """The model is passed where the contract says; an unknown option is rejected with a reason."""
-    heard = Heard()
-    known = contract("acp", permission_mode=PermissionMode(mode="default"))
+    received = Heard()
+    known = contract("acp", approval=PermissionMode(mode="default"))
     request = stage.request(known)
-    stage.host.open("run", replace(request, model="m-1"), heard)
-    opened = heard.until(Opened)
+    stage.host.open("run", replace(request, model="m-1"), received)
+    opened = received.until(Opened)
     assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
     assert opened.argv == ("--acp", "--model", "m-1")
     refused = Heard()

@@ -13,7 +13,7 @@ from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.access import new_code
 from turngate_reference.server.store import runs
-from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
@@ -207,7 +207,7 @@ def test_another_site_may_link_but_not_read(surfer: Surfer) -> None:
 
 def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     """After login, the requested page is shown; the token is in no URL and no cookie."""
-    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    surfer = Surfer(Caller(env.server, RequestCheck(TOKEN)))
     for path in (*PAGES, "/live", "/runs/x"):
         assert surfer.open(path).status_code == 401
     asked = surfer.open("/runs?state=failed")
@@ -229,21 +229,21 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
 
 def test_nothing_else_is_open(env: ServerEnv) -> None:
     """Without the token, every path but those of the login form answers 401, whether it exists or not."""
-    caller = Caller(env.server, Guard(TOKEN))
-    told = set()
+    caller = Caller(env.server, RequestCheck(TOKEN))
+    reported = set()
     for rule in caller.app.url_map.iter_rules():
         path = re.sub("<[^>]+>", "page.css" if rule.endpoint == "page.static" else "x", rule.rule)
         for method in (rule.methods or set()) - {"OPTIONS"}:
             answer = caller.app.test_client().open(path, method=method, headers={"Origin": ORIGIN})
-            told |= set() if answer.status_code == 401 else {path}
+            reported |= set() if answer.status_code == 401 else {path}
             answer.close()
-    assert told == {"/healthz", "/login", "/static/page.css"}
+    assert reported == {"/healthz", "/login", "/static/page.css"}
     assert caller.app.test_client().get("/no/such/path").status_code == 401
 
 
 def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
     """It is exchanged for a session by a redirect to an address without it; later uses lead to the form."""
-    surfer, code = Surfer(Caller(env.server, Guard(TOKEN))), new_code(TOKEN)
+    surfer, code = Surfer(Caller(env.server, RequestCheck(TOKEN))), new_code(TOKEN)
     assert surfer.client.head(f"/login?code={code}").status_code == 401  # as link previews do; the code stays valid
     answer = surfer.open(f"/login?code={code}")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
@@ -253,7 +253,7 @@ def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
     assert [surfer.open(path).status_code for path in PAGES] == [200] * 3
     assert surfer.open("/v1/runs").status_code == 401
     assert surfer.open(f"/login?code={code}").headers["Location"] == "/"  # this browser is logged in anyway
-    other = Surfer(Caller(env.server, Guard(TOKEN)))
+    other = Surfer(Caller(env.server, RequestCheck(TOKEN)))
     for void in (new_code(f"{TOKEN}x"), "", "x"):
         answer = other.open(f"/login?code={void}")
         assert (answer.headers["Location"], answer.headers["Referrer-Policy"]) == ("/login?void=1", "no-referrer")
@@ -264,7 +264,7 @@ def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
 
 def test_another_site_uses_up_no_code(env: ServerEnv) -> None:
     """A request that a page of another site makes the browser send, such as for an image, is refused before."""
-    surfer, code = Surfer(Caller(env.server, Guard(TOKEN))), new_code(TOKEN)
+    surfer, code = Surfer(Caller(env.server, RequestCheck(TOKEN))), new_code(TOKEN)
     refused = surfer.open(f"/login?code={code}", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")
     assert refused.status_code == 403
     assert surfer.open(f"/login?code={code}", Host="rebound.example").status_code == 421
@@ -274,7 +274,7 @@ def test_another_site_uses_up_no_code(env: ServerEnv) -> None:
 def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
     """The login page is shown instead."""
     run_id, question = env.ask()
-    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    surfer = Surfer(Caller(env.server, RequestCheck(TOKEN)))
     answer = surfer.send(f"/runs/{run_id}/reply", interaction_id=question.interaction_id, option="0")
     assert answer.status_code == 401
     assert env.run(run_id).state is State.WAITING_USER
@@ -285,7 +285,7 @@ def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
 )
 def test_a_login_leads_nowhere_else(env: ServerEnv, wanted: str) -> None:
     """Anything but a path of this server leads to the inbox."""
-    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    surfer = Surfer(Caller(env.server, RequestCheck(TOKEN)))
     assert surfer.send("/login", token=TOKEN, next=wanted).headers["Location"] == "/"
 
 

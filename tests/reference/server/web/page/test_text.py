@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from turngate_reference.server.web.page.text import MAX_OUTPUT, Output, as_json, moment, outputs, shown
+from turngate_reference.server.web.page.text import MAX_OUTPUT, OutputExcerpt, as_json, moment, outputs, shown
 
 
 def test_a_text_is_bounded_and_visible() -> None:
@@ -40,4 +40,4 @@ def test_the_end_of_each_stream_is_shown(tmp_path: Path) -> None:
 
 def test_little_output_is_shown_whole() -> None:
     """Short output is shown completely."""
-    assert Output("stdout", "x", 1).left_out == 0
+    assert OutputExcerpt("stdout", "x", 1).left_out == 0

@@ -13,9 +13,9 @@ from turngate.contract.verdict import OutputExcerpt, RequestExcerpt
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
-from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
+from turngate_probes.harness.observations import CommandOutput, Observation, ServerCall, Turn
 from turngate_probes.journal.events import CallEvent, PageEvent, SeenEvent, TurnEvent
-from turngate_probes.journal.tool_access import told
+from turngate_probes.journal.tool_access import reported
 from turngate_probes.stub_model import Exchange
 
 MAX_EXCERPT = 4000
@@ -40,7 +40,7 @@ def seen_event(
             return _turn(release, item, places, contract)
         case CommandOutput():
             return PageEvent(**_command(release, item, places), names=names(item, contract) if contract else None)
-        case Call():
+        case ServerCall():
             return CallEvent(
                 release=release,
                 case=item.case,
@@ -55,7 +55,7 @@ def seen_event(
 
 def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineContract | None) -> TurnEvent:
     failure = turn.reading.result.failure_reason
-    said = None if turn.acted is None else told(turn.requests or ())
+    said = None if turn.acted is None else reported(turn.requests or ())
     kinds, paths = keys_of(turn, contract) if contract else (None, None)
     return TurnEvent(
         **_command(release, turn, places),
@@ -68,7 +68,7 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
         failure_reason=failure and redact(failure, places),
         leftovers=tuple(" ".join(process.argv)[:MAX_ARGUMENT] for process in turn.leftovers),
         acted=turn.acted,
-        told=said and redact(said, places),
+        reported=said and redact(said, places),
         kinds=kinds,
         paths=paths,
     )

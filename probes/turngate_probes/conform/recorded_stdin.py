@@ -9,7 +9,7 @@ from turngate_probes.conform.calls import CallRecord
 STDIN = 0
 
 
-class Heard(io.RawIOBase):
+class RecordedStdin(io.RawIOBase):
     """Standard input, which a thread reads to its end and records; `over` is set when it has ended."""
 
     def __init__(self, record: CallRecord) -> None:

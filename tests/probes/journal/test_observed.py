@@ -13,7 +13,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.journal.events import ClauseEvent
-from turngate_probes.journal.seen import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event
+from turngate_probes.journal.observed import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event
 
 CLAP = """Run Codex non-interactively
 
@@ -31,14 +31,14 @@ Options:
 PLACES = {"/box": "<sandbox>", "/opt/codex": "codex"}
 
 
-def told(item: Turn | CommandOutput, places: Mapping[str, str] = PLACES) -> Any:
+def reported(item: Turn | CommandOutput, places: Mapping[str, str] = PLACES) -> Any:
     """Return an observation's event as it is written to a journal."""
     return json.loads(msgspec.json.encode(seen_event("codex@1", item, places)))
 
 
 def test_a_turn_is_told() -> None:
     """The event of a turn has its name, command, streams, requests, session id and outcome."""
-    event = told(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)))
+    event = reported(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)))
     assert (event["case"], event["step"]) == ("main", "again")
     assert event["argv"] == ["codex", "exec", "--json", "-"]
     assert (event["exit_code"], event["ended"], event["seconds"], event["cpu_seconds"]) == (0, "exit", 21.0, 0.5)
@@ -61,7 +61,7 @@ def test_places_of_the_machine_are_replaced() -> None:
         stderr=b"/box/tmp",
         requests=requests,
     )
-    text = json.dumps(told(turn))
+    text = json.dumps(reported(turn))
     assert "/box" not in text
     assert "/opt" not in text
     assert text.count("<sandbox>") == 7
@@ -72,7 +72,7 @@ def test_long_matter_is_bounded() -> None:
     turn = t.turn(
         "main/first", b"x" * 100_000, argv=("codex", "y" * 1000), requests=(t.exchange(texts=("z" * 9999,)),) * 50
     )
-    event = told(turn, {})
+    event = reported(turn, {})
     assert event["argv"][1] == "y" * MAX_ARGUMENT + "… (1000 characters)"
     assert event["stdout"]["bytes"] == 100_000
     assert len(event["stdout"]["excerpt"]) < MAX_EXCERPT + 100
@@ -82,18 +82,18 @@ def test_long_matter_is_bounded() -> None:
 
 def test_bytes_that_are_no_text_are_shown() -> None:
     """Bytes that are not UTF-8 are written as escapes."""
-    assert told(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
+    assert reported(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
 
 
 def test_unwatched_requests_are_none() -> None:
     """A recording without requests has None, a turn that sent none an empty list."""
-    assert told(t.turn("main/first", requests=None), {})["requests"] is None
-    assert told(t.turn("main/first", requests=()), {})["requests"] == []
+    assert reported(t.turn("main/first", requests=None), {})["requests"] is None
+    assert reported(t.turn("main/first", requests=()), {})["requests"] == []
 
 
 def test_a_page_is_told() -> None:
     """The event of a command without a turn has only the command and its streams."""
-    event = told(t.page("static/version", "codex-cli 0.169.0", exit_code=3))
+    event = reported(t.page("static/version", "codex-cli 0.169.0", exit_code=3))
     assert (event["case"], event["step"], event["exit_code"]) == ("static", "version", 3)
     assert event["stdout"] == {"bytes": 17, "excerpt": "codex-cli 0.169.0"}
     assert "requests" not in event
