@@ -70,7 +70,8 @@ def probe(
     """
     import os
     from contextlib import ExitStack, closing
-    from dataclasses import replace
+
+    from msgspec.structs import replace
 
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.cli.live import CLAUSES, consented, steps

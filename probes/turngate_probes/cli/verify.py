@@ -28,7 +28,8 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     """
     import json
     import signal
-    from dataclasses import asdict
+
+    from msgspec.structs import asdict
 
     from turngate.process.sessions import adopting_orphans
     from turngate.process.signals import handling_signals

@@ -183,6 +183,17 @@ def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
         record(release, [], stage, tmp_path, Interrupt())
 
 
+class Late:
+    """Passes on turns to an observer as ones that reached their deadline."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.saw_in_time, self.ended = observer.saw, observer.ended
+
+    def saw(self, item: Observation, box: Sandbox) -> None:
+        """Pass on a turn as a late one, and anything else as it is."""
+        self.saw_in_time(replace(item, ended=Ended.TIMEOUT) if isinstance(item, Turn) else item, box)
+
+
 class SlowRunner:
     """A runner whose turns reach their deadline in the given number of runs of a case."""
 
@@ -194,14 +205,7 @@ class SlowRunner:
         """Run the cases, and pass on their turns as late ones."""
         self.runs.append(tuple(case.name for case in cases))
         late = len(self.runs) <= self._slow
-        saw = observer.saw
-
-        def reported(item: Observation, box: Sandbox) -> None:
-            saw(replace(item, ended=Ended.TIMEOUT) if late and isinstance(item, Turn) else item, box)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(observer, "saw", reported)
-            self._runner.play(contract, executable, cases, observer)
+        self._runner.play(contract, executable, cases, Late(observer) if late else observer)
 
 
 def slowly(folder: Path, slow_runs: int) -> tuple[RecordingSummary, SlowRunner]:

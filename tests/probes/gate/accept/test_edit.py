@@ -1,5 +1,6 @@
 """Editing contracts as text: only the intended lines change."""
 
+from copy import deepcopy
 from itertools import groupby
 from typing import Any
 
@@ -33,8 +34,8 @@ deviations: []
 
 
 def parsed(text: str) -> Any:
-    """Return a contract's text as parsed data."""
-    return load.parse(text, "the edited contract").data
+    """Return a contract's text as parsed data that a test may change."""
+    return deepcopy(load.parse(text, "the edited contract").data)
 
 
 def open_claims(engine: str) -> list[Path_]:
