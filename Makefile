@@ -95,7 +95,7 @@ serve: setup ## Run the reference server, such as ARGS='--port 0 --slots 2'
 
 lock: setup ## Update the locked requirements
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
 		--group dev pyproject.toml -o requirements/dev.txt
 
