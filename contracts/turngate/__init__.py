@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from turngate.argv.build import Invocation, first_turn, resumed_turn
     from turngate.argv.environment import engine_environment, session_locations
+    from turngate.contract.engine_contract import EngineContract
     from turngate.contract.load import engine_names, load_contract
-    from turngate.contract.structs import EngineContract
     from turngate.errors import (
         ContractError,
         MachineError,
@@ -99,7 +99,7 @@ _MODULES = {
     "argv.build": ("Invocation", "first_turn", "resumed_turn"),
     "argv.environment": ("engine_environment", "session_locations"),
     "contract.load": ("engine_names", "load_contract"),
-    "contract.structs": ("EngineContract",),
+    "contract.engine_contract": ("EngineContract",),
     "errors": (
         "ContractError",
         "MachineError",

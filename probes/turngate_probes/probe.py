@@ -21,8 +21,8 @@ from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall

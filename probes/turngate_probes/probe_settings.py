@@ -10,8 +10,8 @@ from turngate.contract.clauses import Level
 from turngate.contract.verdict import FailOn
 from turngate.files import default_cache
 from turngate_probes.clauses import CHECKS, with_prerequisites
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES, Case
 from turngate_probes.server_level.cases import SERVER_CASES
 

@@ -17,7 +17,7 @@ from turngate.process.executable import identity
 from turngate.process.probe_results import Verification, save_result
 from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
-from turngate_probes.clauses.registry import how_it_ended, went_well
+from turngate_probes.clauses.checks import how_it_ended, went_well
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle

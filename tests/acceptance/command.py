@@ -15,7 +15,7 @@ HURRIED = (
     + REAL
 )
 CRASHING = (
-    "from turngate_probes.clauses.registry import CHECKS, Check; from turngate_probes import clauses; "
+    "from turngate_probes.clauses.checks import CHECKS, Check; from turngate_probes import clauses; "
     "CHECKS['help.surface'] = Check(('static',), lambda seen: 1 / 0); "
 ) + REAL
 

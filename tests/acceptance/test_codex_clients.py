@@ -14,7 +14,7 @@ from tests.acceptance.clients import install
 from tests.probes import engines
 from turngate.files import default_cache
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.simulate.process import install as install_simulated
+from turngate_probes.simulate.simulated_process import install as install_simulated
 from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall
 
 pytestmark = pytest.mark.engines

@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.probes import engines
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate_probes.harness.questions import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule, Text, new_nonce

@@ -14,7 +14,7 @@ from tests.acceptance.command import REAL, Command
 from tests.fakes.executables import HEADLESS
 from tests.probes import engines, fake_npm
 from turngate.contract import load
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 pytestmark = pytest.mark.long
 

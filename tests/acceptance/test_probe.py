@@ -15,7 +15,7 @@ from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.contract.load import catalogue, first_error
 from turngate_probes.harness.cases import CASES
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 
 @pytest.fixture(name="turngate")

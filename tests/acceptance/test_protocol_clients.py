@@ -16,11 +16,11 @@ import pytest
 from tests.acceptance.clients.install import from_npm, from_pypi
 from tests.probes import engines
 from turngate.argv.file_slot import SLOT
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode
-from turngate.contract.structs import EngineContract
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import StubRule, Text, ToolCall
 
 pytestmark = pytest.mark.engines

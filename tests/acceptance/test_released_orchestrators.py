@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.real import ORCHESTRATORS, Orchestrator
-from turngate_probes.conform.report import ScenarioResult
+from turngate_probes.conform.conform_report import ScenarioResult
 
 pytestmark = pytest.mark.engines
 COMMON = ("two-turns", "two-conversations", "text-imitates-records", "prompt-with-newlines", "no-answer")

@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.clients import install
 from turngate import load_contract
 from turngate_probes.conform.catalogue import scenarios
-from turngate_probes.conform.report import ScenarioResult
+from turngate_probes.conform.conform_report import ScenarioResult
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.probes import engines
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall, new_nonce

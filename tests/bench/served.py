@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate_probes.harness.sandbox import Sandbox
 
 PATIENCE = 120  # seconds for one response

@@ -16,7 +16,7 @@ from tests.bench.form import Tally
 from tests.bench.rows import Measured, Row, measured
 from tests.probes import engines
 from turngate.argv import build
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.files import default_cache
 from turngate.model import Mode
 from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run

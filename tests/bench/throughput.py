@@ -13,7 +13,7 @@ from tests.bench.form import Tally
 from tests.bench.rows import Measure, Measured, Row, Target, measured
 from tests.bench.transcript import RECORDED, chunks, grouped, printed, turn
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
 from turngate.turn.read import TurnReader
 

@@ -11,11 +11,11 @@ from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.probes.conform.reports import MILD, REPORT, row
 from tests.probes.gate import views
 from tests.probes.report import samples
-from turngate_probes.conform import view as conform
-from turngate_probes.conform.report import ConformReport, ScenarioResult
+from turngate_probes.conform import conform_view as conform
+from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import GateReport, ProbeReport
+from turngate_probes.report.reports import GateReport, ProbeReport
 
 CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
 NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(done));"

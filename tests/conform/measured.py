@@ -9,7 +9,7 @@ from msgspec import Struct
 from tests.conform.real import Orchestrator
 from turngate.decoding import decode
 from turngate.files import write_atomically
-from turngate_probes.conform.report import ConformReport, ScenarioResult
+from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 
 FAILED = (ScenarioResult.FAIL, ScenarioResult.EXCUSED, ScenarioResult.UNANSWERED)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tests.acceptance.clients import install
 from turngate import load_contract
 from turngate_probes.conform.catalogue import scenarios
-from turngate_probes.conform.report import ConformReport, expected_breaches
+from turngate_probes.conform.conform_report import ConformReport, expected_breaches
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach

@@ -11,7 +11,7 @@ from tests.conform.orchestrators.catalogue import CORRECT
 from tests.conform.real import ORCHESTRATORS
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.report import Conformance, ScenarioResult, expected_breaches
+from turngate_probes.conform.conform_report import Conformance, ScenarioResult, expected_breaches
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conform.orchestrators.catalogue import CORRECT, Wrong, wrong
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
-from turngate_probes.conform.report import Conformance, ConformReport, ScenarioResult
+from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 

@@ -10,7 +10,7 @@ from tests.conform import page
 from tests.conform.measured import Measured, load, save
 from tests.conform.real import ORCHESTRATORS, Orchestrator
 from tests.probes.conform.reports import REPORT
-from turngate_probes.conform.report import ConformReport
+from turngate_probes.conform.conform_report import ConformReport
 
 NAMES = [one.name for one in ORCHESTRATORS]
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, name_of, session_of
 from turngate.argv.build import Invocation, first_turn, resumed_turn
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
 
 AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.versions import parse
 
 CODEX_ID = "01a2003b-dfc6-7931-929d-b788434c480d"

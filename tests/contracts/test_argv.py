@@ -11,7 +11,7 @@ from tests.contracts.releases import NEWEST, RELEASES, every_release, every_stic
 from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import first_turn, resumed_turn, sticky
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 

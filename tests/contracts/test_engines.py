@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.contracts.releases import IDS, NEWEST, RELEASES, boundaries, every_release, releases_of, session_of
 from turngate.argv.interactive import read_options
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 every_engine = pytest.mark.parametrize("engine", load.engine_names())
 

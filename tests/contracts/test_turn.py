@@ -29,8 +29,8 @@ from tests.contracts.turns import (
     why,
 )
 from turngate.contract import load
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate.model import AdapterTurnResult, Ended, Mode, Outcome
 from turngate.turn.read import TurnReader, TurnReading, read_turn
 from turngate.turn.session_id import HandleProblem

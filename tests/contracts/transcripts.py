@@ -2,7 +2,7 @@
 
 import json
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 
 def transcript(contract: EngineContract, session: object, text: str) -> tuple[bytes, bytes]:

@@ -10,7 +10,7 @@ import pytest
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode, Outcome
 from turngate.turn.read import TurnReading, read_turn
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from turngate.contract.structs import Framed
+from turngate.contract.engine_contract import Framed
 
 
 @dataclass

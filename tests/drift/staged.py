@@ -11,7 +11,7 @@ from unittest.mock import patch
 from tests.drift.drifts import Drift
 from tests.probes import engines
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import ClauseResult
 from turngate.process import execution
 from turngate.process.executable import difference, fingerprint
@@ -22,7 +22,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.server_level.cases import STICKY_CASES
-from turngate_probes.simulate import process
+from turngate_probes.simulate import simulated_process
 
 PLAYED_AT_ONCE = 3
 SOURCE = Path(__file__).with_name("wrapper.py")
@@ -49,7 +49,7 @@ def play_sticky(drift: Drift) -> dict[str, ClauseResult]:
     contract = load.contract(engine).at(version)
     with tempfile.TemporaryDirectory(prefix="drift-") as name:
         folder = Path(name)
-        executable = process.install(contract, folder / "engine", (str(drift.fault),))
+        executable = simulated_process.install(contract, folder / "engine", (str(drift.fault),))
         chosen = [case for case in STICKY_CASES if case.name in drift.cases]
         return engines.play(executable, folder, *chosen, contract=contract).judged()
 
@@ -57,10 +57,10 @@ def play_sticky(drift: Drift) -> dict[str, ClauseResult]:
 def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
     """Install the simulated engine with the drift's fault, or the wrapper around the drift's engine, in `folder`."""
     if drift.fault:
-        return process.install(contract, folder, (drift.fault,))
+        return simulated_process.install(contract, folder, (drift.fault,))
     inner = folder / "engine"
     reported = {
-        "engine": str(process.install(contract, inner) if drift.simulated else engines.install(inner)),
+        "engine": str(simulated_process.install(contract, inner) if drift.simulated else engines.install(inner)),
         "changes": drift.changes,
         "resume_word": contract.launch.resume[contract.launch.resume.index("{handle}") - 1],
     }

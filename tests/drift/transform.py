@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.drift import stream_transforms, turn_transforms
 from tests.drift.drifts import Change
 from tests.drift.transforms import WORDS
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.turn.read import read_turn
 from turngate_probes.harness.observations import Observations, Turn
 

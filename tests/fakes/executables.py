@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate_probes.conform.executable import install_as
 from turngate_probes.conform.plan import ConformPlan
 

@@ -20,7 +20,7 @@ from turngate_probes.conform import compiled
 from turngate_probes.simulate.backend import Answer, Failed, ModelRequest, call_of
 from turngate_probes.simulate.faults import Faults, parsed
 from turngate_probes.simulate.printing import provide
-from turngate_probes.simulate.process import EngineProcess, kind_of, tool_here
+from turngate_probes.simulate.simulated_process import EngineProcess, kind_of, tool_here
 
 _ORDER = re.compile(r"^(do|fault): (.*)$", re.MULTILINE)
 

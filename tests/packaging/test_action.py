@@ -16,7 +16,7 @@ import yaml
 from tests.probes.gate import views
 from turngate.cli import run, turngate
 from turngate_probes.report.publish import json_text
-from turngate_probes.report.structs import GateReport
+from turngate_probes.report.reports import GateReport
 
 ROOT = Path(__file__).parents[2]
 ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text())

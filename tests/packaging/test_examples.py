@@ -21,7 +21,7 @@ from turngate.contract import load
 from turngate_probes.releases.cache import MARKER
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.registries import registries
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))

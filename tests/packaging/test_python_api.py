@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import turngate
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python-api.md").read_text("utf-8")

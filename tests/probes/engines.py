@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.fakes.executables import headless
 from turngate.contract import load
 from turngate.contract.clauses import Result
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.harness.cases import CASES, Case

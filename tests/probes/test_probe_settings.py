@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turngate.contract.load import catalogue
-from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.cases import CASES
 from turngate_probes.probe_settings import KEPT_JOURNALS, ProbeSettings, default_jobs, journal_path, sandboxes_path
 

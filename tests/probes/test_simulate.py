@@ -17,8 +17,8 @@ from tests.probes.engines import Spectator
 from tests.probes.simulate.played import CallResult, SimulatedMachine, Unclosed, hang, simulated
 from turngate.contract import load
 from turngate.contract.clauses import Result
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate.files import simulation_files
 from turngate.process import Ended
 from turngate.turn.framing import framer
@@ -33,7 +33,7 @@ from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 from turngate_probes.simulate.backend import Answer, Called, Failed, Stopped
 from turngate_probes.simulate.printing import simulation
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 MINUTE = 60.0
 # releases, or some of their turns, whose behaviour no contract could describe, and why

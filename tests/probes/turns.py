@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Finding
 from turngate.model import Mode
 from turngate.process import Ended, Leftover

@@ -11,8 +11,8 @@ from tests.reference.cli_env import CliEnv, handle_in
 from tests.reference.server.warm_env import LIVING, NEW, warm_env
 from tests.reference.server_env import ASK, ServerEnv, created, final, replied
 from turngate.argv.trust import Trust
+from turngate.contract.engine_contract import Deviation
 from turngate.contract.launch import FileMark, Guards
-from turngate.contract.structs import Deviation
 from turngate_reference.conversations import conversation
 from turngate_reference.engine import lookup
 from turngate_reference.engine.lookup import InstalledEngine

@@ -1,9 +1,9 @@
 """The schemas of contracts and simulations, whose claims have a range, evidence and changes."""
 
 from tests.schemas.generate import Schema, schema
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.load import ALL_OF, ONE_OF, SIMULATION, catalogue
 from turngate.contract.simulation import Simulation
-from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Basis
 
 OF_RESOLVED = ("release", "unverified")

@@ -2,12 +2,12 @@
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.verdict import CallEvidence, TurnEvidence
-from turngate_probes.conform.report import ConformReport
+from turngate_probes.conform.conform_report import ConformReport
 from turngate_probes.journal.events import Event
 from turngate_probes.matrix.command import BisectReport
-from turngate_probes.record.structs import RecordedPage, Recording
+from turngate_probes.record.recording import RecordedPage, Recording
 from turngate_probes.report.baseline import ExpectedBreach, ExpectedFailure
-from turngate_probes.report.structs import GateReport, ProbeReport
+from turngate_probes.report.reports import GateReport, ProbeReport
 from turngate_reference.handle_record import HandleRecord
 
 

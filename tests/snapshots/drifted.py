@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import yaml
 
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace
 
+from turngate.contract.engine_contract import EngineContract, FailureSign, Framed, HandlePlace
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, FailureSign, Framed, HandlePlace
 from turngate.contract.values import Match
 
 FRAMINGS = get_args(get_type_hints(Framed)["framing"])

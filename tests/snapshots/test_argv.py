@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.versions import Range
 from turngate.errors import RefusedError
 from turngate.model import Mode

@@ -7,7 +7,7 @@ from semver import Version
 from syrupy.assertion import SnapshotAssertion
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.turn.framing import framer
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay

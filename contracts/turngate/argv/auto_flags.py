@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import AutoFlag, AutoKey, Option
-from turngate.contract.structs import EngineContract
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

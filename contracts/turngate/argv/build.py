@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import PlacedOption, check_interactive, read_options
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Guards, Option, PromptChannel
 from turngate.contract.session_ids import unsafe
-from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import EngineSessionHandle, Mode, ModeName
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 BASE = frozenset(

@@ -7,7 +7,7 @@ workspace is refused, unless the caller allows it: nobody asked the user, and th
 import re
 from pathlib import Path
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 
 _SHOWN = 100

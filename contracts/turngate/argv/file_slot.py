@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 SLOT = "{files}"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import AllowedKey, AllowedValues, Option
-from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.files import real_path
 from turngate.model import Mode

@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turngate.contract.engine_contract import Deviation, EngineContract
+from turngate.contract.home_and_workspace import UnsafeSetting
 from turngate.contract.launch import Guards
 from turngate.contract.session_ids import slots
-from turngate.contract.structs import Deviation, EngineContract
-from turngate.contract.surroundings import UnsafeSetting
 from turngate.errors import RefusedError
 from turngate.model import Mode
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.decoding import decode
 from turngate.files import default_cache, is_packaged, keep_newest, name_of, read_own, state_of, write_atomically
 

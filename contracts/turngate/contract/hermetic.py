@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from turngate.contract.surroundings import SetupFile
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.contract.values import FileName, Regex, Strings, Text, Texts
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.json_commands import JsonCommands
+from turngate.contract.command_protocol import JsonCommands
 from turngate.contract.values import (
     ABSENT,
     NOT_EMPTY,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
 from turngate.decoding import convert, decode

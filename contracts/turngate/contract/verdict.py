@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 from msgspec import Meta, Struct, ValidationError
 
 from turngate.contract.clauses import Clause, Level, Reason, Result, Severity
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.decoding import convert
 from turngate.model import Ended, EngineInteractiveProfile, EngineResumeCapability
 

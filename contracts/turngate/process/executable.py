@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.argv.environment import engine_environment
+from turngate.contract.engine_contract import EngineContract, VersionQuery
 from turngate.contract.launch import HelpPage, Stream
-from turngate.contract.structs import EngineContract, VersionQuery
 from turngate.errors import NotInstalledError
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run

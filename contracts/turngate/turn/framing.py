@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from turngate.contract.structs import Framed
+from turngate.contract.engine_contract import Framed
 from turngate.turn.records import Record
 
 MAX_LINE = 8 * 2**20

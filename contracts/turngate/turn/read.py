@@ -12,8 +12,8 @@ from typing import Any, Self
 from msgspec import Struct
 
 from turngate.argv.build import Invocation
+from turngate.contract.engine_contract import EngineContract, FailureSign
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, FailureSign
 from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, ModeName, Outcome
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate.contract.values import Match
 
 Record = dict[str, Any]

@@ -6,9 +6,9 @@ from functools import partial
 
 from msgspec import Struct
 
+from turngate.contract.engine_contract import HandlePlace
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, unsafe
-from turngate.contract.structs import HandlePlace
 from turngate.turn.records import NO_VALUE, Record, Repeated, getter, matches, shown
 
 MAX_OCCURRENCES = 50

@@ -54,12 +54,12 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     prompt,
     resume,
     server,
+    settings,
     sticky,
     stream,
-    surroundings,
 )
-from turngate_probes.clauses.registry import CHECKS as CHECKS
-from turngate_probes.clauses.registry import Check, SkippedError, went_well
+from turngate_probes.clauses.checks import CHECKS as CHECKS
+from turngate_probes.clauses.checks import Check, SkippedError, went_well
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 

@@ -2,7 +2,7 @@
 
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotSeenError, Observations
 

@@ -1,7 +1,7 @@
 """Checks of replacing one release with another in the same home: do open sessions survive?"""
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import (
+from turngate_probes.clauses.checks import (
     SkippedError,
     check,
     check_carried,

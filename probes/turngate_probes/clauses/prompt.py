@@ -8,8 +8,8 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import ApprovalSign
 from turngate.contract.verdict import Finding
+from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.cases import LARGE_PROMPT
 from turngate_probes.harness.observations import Observations, Turn

@@ -3,7 +3,7 @@
 import re
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import (
+from turngate_probes.clauses.checks import (
     EXCERPT,
     another_session,
     check,

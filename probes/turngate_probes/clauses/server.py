@@ -7,9 +7,9 @@ from typing import Any
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.verdict import Finding
+from turngate_probes.clauses.checks import SkippedError, check, fail_if, passed, unmatched
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
-from turngate_probes.clauses.registry import SkippedError, check, fail_if, passed, unmatched
 from turngate_probes.harness.observations import NotSeenError, Observations, ServerCall, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA

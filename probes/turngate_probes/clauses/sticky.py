@@ -9,10 +9,10 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
+from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
-from turngate_probes.clauses.surroundings import WIDENED, check_effects
-from turngate_probes.harness import surroundings
+from turngate_probes.clauses.settings import WIDENED, check_effects
+from turngate_probes.harness import settings_cases
 from turngate_probes.harness.observations import NotSeenError, Observations
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
@@ -110,7 +110,7 @@ def permission_asked(observed: Observations) -> Finding:
 def permission_allowed(observed: Observations) -> Finding:
     """After each allowed request the file was there, after each declined one it was not."""
     _must_be_sticky(observed)
-    calls = surroundings.calls(observed.contract.hermetic)
+    calls = settings_cases.calls(observed.contract.hermetic)
     if not calls:
         raise SkippedError("its contract names no tool for the model to call")
     wanted = {f"{decision}-{call}": call for decision in (ALLOWED, DECLINED) for call in calls}
@@ -145,10 +145,10 @@ def _check_machine(said: str, contract: EngineContract) -> None:
 def settings_cannot_widen(observed: Observations) -> Finding:
     """Nothing took effect before the user was asked, or after the user declined; or the server takes no such run."""
     _must_be_sticky(observed)
-    settings, calls = observed.contract.widening_settings, surroundings.calls(observed.contract.hermetic)
+    settings, calls = observed.contract.widening_settings, settings_cases.calls(observed.contract.hermetic)
     if not settings or not calls:
         raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
-    groups, first_call = surroundings.groups(settings), next(iter(calls))
+    groups, first_call = settings_cases.groups(settings), next(iter(calls))
     created = {name: observed.calls.get(f"sticky-own-settings/{name}-{first_call}-create") for name in groups}
     rejected = {name: call for name, call in created.items() if call and call.document.get("code") == UNSAFE}
     wanted = {f"{name}-{call}": call for name in groups if name not in rejected for call in calls}
@@ -177,8 +177,8 @@ def workspace_cannot_redirect(observed: Observations) -> Finding:
         raise SkippedError("its contract names nothing in a workspace that redirects the engine")
     check_effects((turn for turn in observed.turns.values() if turn.case == "sticky-workspace"), redirects)
     turns = []
-    for name, entries in surroundings.groups(redirects).items():
-        steps = ("first",) if surroundings.unset(entries) else ("first", "again")
+    for name, entries in settings_cases.groups(redirects).items():
+        steps = ("first",) if settings_cases.unset(entries) else ("first", "again")
         turns += [observed.turn(f"sticky-workspace/{name}-{step}") for step in steps]
     return passed(f"nothing was changed by {', '.join(redirect.name for redirect in redirects)}", *turns)
 

@@ -6,8 +6,8 @@ from turngate import Ended
 from turngate.contract import versions
 from turngate.contract.verdict import Finding
 from turngate.turn.session_id import HandleProblem
+from turngate_probes.clauses.checks import check, fail_if, how_it_ended, passed, unmatched, unread, went_well
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed, unmatched, unread, went_well
 from turngate_probes.harness.cases import FAILING
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 

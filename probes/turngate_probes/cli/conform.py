@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turngate_probes.cli.options import file, folder, output_options, say
+from turngate_probes.cli.shared_options import file, folder, output_options, say
 from turngate_probes.report import ORCHESTRATOR_FORMATS
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def conform(  # noqa: PLR0913 - as it has options
 
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.conform.catalogue import scenarios
-    from turngate_probes.conform.report import expected_breaches
+    from turngate_probes.conform.conform_report import expected_breaches
+    from turngate_probes.conform.conform_view import Progress, view
     from turngate_probes.conform.session import ConformSession, observed
-    from turngate_probes.conform.view import Progress, view
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.report.publish import publish
 

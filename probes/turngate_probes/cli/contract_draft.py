@@ -12,11 +12,11 @@ import click
 from turngate import ContractError, UsageError
 from turngate.contract import lint, load
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.surroundings import SetupFile
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.files import contract_files, overlay, write_atomically
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
-from turngate_probes.cli.options import say
+from turngate_probes.cli.shared_options import say
 from turngate_probes.draft.contract import Engine, draft, reported
 from turngate_probes.draft.trial import Command, attempt, every_variable
 from turngate_probes.harness.interrupt import Interrupt, interruptible

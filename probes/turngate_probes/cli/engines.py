@@ -3,7 +3,7 @@
 import click
 
 from turngate_probes.cli.completion import targets
-from turngate_probes.cli.options import as_json_option, say
+from turngate_probes.cli.shared_options import as_json_option, say
 
 
 @click.group()

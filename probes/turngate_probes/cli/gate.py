@@ -6,7 +6,7 @@ import click
 
 from turngate.cli import use_contracts
 from turngate_probes.cli.completion import targets
-from turngate_probes.cli.options import (
+from turngate_probes.cli.shared_options import (
     clause_option,
     fail_on_options,
     file,

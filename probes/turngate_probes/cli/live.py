@@ -10,7 +10,7 @@ import click
 
 from turngate import EngineContract, Mode, NotInstalledError, UsageError, first_turn, resumed_turn
 from turngate.sanitize import command_line
-from turngate_probes.cli.options import say
+from turngate_probes.cli.shared_options import say
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.releases.source import Release, ReleaseSource

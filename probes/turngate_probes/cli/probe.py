@@ -8,7 +8,7 @@ import click
 
 from turngate.contract.clauses import Level
 from turngate_probes.cli.completion import targets
-from turngate_probes.cli.options import clause_option, fail_on_options, folder, jobs_option, output_options
+from turngate_probes.cli.shared_options import clause_option, fail_on_options, folder, jobs_option, output_options
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import click
 
 from turngate.sanitize import visible
 from turngate_probes.cli.completion import targets
-from turngate_probes.cli.options import folder, jobs_option, say
+from turngate_probes.cli.shared_options import folder, jobs_option, say
 
 
 @click.command()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turngate_probes.cli.options import file, output_options
+from turngate_probes.cli.shared_options import file, output_options
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def report(sources: tuple[Path, ...], output: "Printer") -> int:
     Exit codes are those of the probes or the gate; 2 also if a file is not a report.
     """
     from turngate import UsageError
-    from turngate_probes.gate.report import load_gate
+    from turngate_probes.gate.decision import load_gate
     from turngate_probes.report.build import joined, load_report
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view

@@ -62,12 +62,12 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.target import parse_target
-    from turngate_probes.simulate import process
+    from turngate_probes.simulate import simulated_process
 
     asked = parse_target(target)
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
     contract = load_contract(asked.engine, version)
     if folder is None:
-        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
-    click.echo(process.install(contract, folder.absolute(), faulty))
+        return simulated_process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
+    click.echo(simulated_process.install(contract, folder.absolute(), faulty))
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from turngate.sanitize import bounded, visible
-from turngate_probes.cli.options import as_json_option, say
+from turngate_probes.cli.shared_options import as_json_option, say
 from turngate_probes.stub_model import Egress, Exchange, Refuse, StubBackend, StubRule, Text, ToolCall
 
 LONGEST_PROMPT = 80

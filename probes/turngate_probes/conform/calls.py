@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from turngate.decoding import decode
-from turngate_probes.simulate.process import Kind
+from turngate_probes.simulate.simulated_process import Kind
 
 CALLS = "calls"
 MAX_KEPT = 64 * 2**20

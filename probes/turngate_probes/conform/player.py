@@ -19,7 +19,7 @@ from turngate import EngineContract, TurngateError
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
-from turngate_probes.conform import compiled, model
+from turngate_probes.conform import compiled, scenario_model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
 from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
@@ -28,8 +28,8 @@ from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
-from turngate_probes.simulate.process import EngineProcess, Kind
-from turngate_probes.simulate.sticky.start import starts_sticky
+from turngate_probes.simulate.simulated_process import EngineProcess, Kind
+from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
@@ -214,4 +214,4 @@ class _Call(EngineProcess):
             if faults.hang == "before":
                 self.hang()
         decoy = self.contract.handle.nonexistent_id
-        return model.answer(request, self.plan.conversations, self.plan.turns, faults, decoy)
+        return scenario_model.answer(request, self.plan.conversations, self.plan.turns, faults, decoy)

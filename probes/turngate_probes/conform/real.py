@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate_probes.conform.catalogue import Scenario
-from turngate_probes.conform.model import spoken
 from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.scenario_model import spoken
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.faults import Faults, changed, for_turn
 from turngate_probes.stub_model import Hang, Refuse, Reply, StubRule, Text

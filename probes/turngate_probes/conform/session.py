@@ -25,11 +25,7 @@ from turngate.process import run as run_process
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls
 from turngate_probes.conform.catalogue import Scenario, in_process, obstacle
-from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls, last_words
-from turngate_probes.conform.plan import ConformPlan, Conversation
-from turngate_probes.conform.real import obstacle as real_obstacle
-from turngate_probes.conform.real import staged
-from turngate_probes.conform.report import (
+from turngate_probes.conform.conform_report import (
     BreachRow,
     ConformReport,
     Mode,
@@ -42,6 +38,10 @@ from turngate_probes.conform.report import (
     stale,
     verdict,
 )
+from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls, last_words
+from turngate_probes.conform.plan import ConformPlan, Conversation
+from turngate_probes.conform.real import obstacle as real_obstacle
+from turngate_probes.conform.real import staged
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from turngate.contract.structs import Framed
+from turngate.contract.engine_contract import Framed
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
 

@@ -28,7 +28,7 @@ from turngate_probes.releases.selection import chosen
 from turngate_probes.releases.source import Release, ReleaseSource
 from turngate_probes.releases.target import Target
 from turngate_probes.report.build import build
-from turngate_probes.report.structs import Entry, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import Entry, ProbeReport, ReleaseReport
 
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 

@@ -10,7 +10,7 @@ from semver import Version
 from turngate import UsageError
 from turngate.contract.verdict import FailOn
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
-from turngate_probes.gate.report import expected_failures, gate_report
+from turngate_probes.gate.decision import expected_failures, gate_report
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.pins import pinned_version
@@ -18,7 +18,7 @@ from turngate_probes.releases.registry import LATEST, RegistryName
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.progress import live
-from turngate_probes.report.structs import GateReport
+from turngate_probes.report.reports import GateReport
 
 
 def question(  # noqa: PLR0913 - as it has options

@@ -18,7 +18,7 @@ from turngate.contract.verdict import ClauseResult, fallen_needs
 from turngate.sanitize import bounded, command_line
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
-from turngate_probes.report.structs import Difference, Impact, ReleaseReport
+from turngate_probes.report.reports import Difference, Impact, ReleaseReport
 
 # a tool that runs without approval in mode interactive: what a baseline can name apart from clauses
 UNASKED = "interactive.tool-call"

@@ -16,7 +16,7 @@ from turngate.argv.build import without_guards
 from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate_probes.harness import surroundings
+from turngate_probes.harness import settings_cases
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
@@ -236,9 +236,9 @@ CASES = (
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _one_turn(Text(IMITATION)), 1),
     Case("canaries", _canaries, 3),
-    Case("own-settings", surroundings.own_settings, surroundings.own_settings_turns),
-    Case("workspace", surroundings.workspace, surroundings.workspace_turns),
-    Case("file-marks", surroundings.file_marks, surroundings.file_marks_turns),
+    Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
+    Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),
+    Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
     # no clause reads it: it shows the tools available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )

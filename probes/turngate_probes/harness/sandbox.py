@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from turngate import ContractError, MachineError
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.surroundings import SetupFile
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.files import locked
 from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.observations import Observation, ServerCall, Turn

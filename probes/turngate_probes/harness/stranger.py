@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from turngate.contract.surroundings import Redirect
+from turngate.contract.home_and_workspace import Redirect
 from turngate_probes.stub_model import Exchange, StubBackend
 
 CONTAINER_PROGRAMS = ("docker", "podman")

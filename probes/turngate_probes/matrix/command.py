@@ -29,7 +29,7 @@ from turngate_probes.releases.target import parse_target
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import Printer, publish, write_json
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
+from turngate_probes.report.reports import ProbeReport, ReleaseReport
 from turngate_probes.report.text import Detail, evidence_lines, print_line, style_of
 
 

@@ -31,7 +31,7 @@ from turngate_probes.journal.events import Event, Origin, ProbeStarted, ReleaseF
 from turngate_probes.journal.journal import read
 from turngate_probes.releases.registry import Registry
 from turngate_probes.report.build import build, code_of
-from turngate_probes.report.structs import PeakUsage, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import PeakUsage, ProbeReport, ReleaseReport
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12

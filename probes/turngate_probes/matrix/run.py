@@ -27,7 +27,7 @@ from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.source import Release, ReleaseSource
 from turngate_probes.releases.target import Target
 from turngate_probes.report.build import bugs, build, standing
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 AT_ONCE = 24  # parallel releases: most of the time they wait for a slot, or for a later minute
 PATIENCE = 1.0

@@ -19,14 +19,14 @@ from turngate.contract.verdict import FailOn
 from turngate.files import overlay
 from turngate.process import Stdin, run
 from turngate.sanitize import visible
-from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.journal.journal import read
 from turngate_probes.pytest_plugin import child
 from turngate_probes.pytest_plugin.child import Request
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.build import build
 from turngate_probes.report.release_view import known, probe_cases
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.reports import ReleaseReport
 from turngate_probes.report.text import evidence_text
 from turngate_probes.report.view import JudgedCase
 

@@ -18,6 +18,7 @@ from turngate import ContractError, EngineContract
 from turngate.contract.session_ids import numbered_like
 from turngate.sanitize import redact
 from turngate_probes.harness.observations import CommandOutput, Turn
+from turngate_probes.record.recording import LongPrompt, RecordedPage, Recording
 from turngate_probes.record.requests import (
     MAX_SHORT,
     MAX_TEXTS,
@@ -28,7 +29,6 @@ from turngate_probes.record.requests import (
     shortened,
     tool_name,
 )
-from turngate_probes.record.structs import LongPrompt, RecordedPage, Recording
 from turngate_probes.stub_model import Exchange
 
 UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"

@@ -14,8 +14,8 @@ from turngate.decoding import convert
 from turngate.process import Leftover
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import CommandOutput, Observations, Turn
+from turngate_probes.record.recording import RecordedPage, Recording
 from turngate_probes.record.requests import lengthened, read_requests
-from turngate_probes.record.structs import RecordedPage, Recording
 from turngate_probes.releases import recorded_releases
 
 _PAGE_SCHEMA = "turngate.recorded-page/1"

@@ -13,7 +13,7 @@ from turngate.decoding import decode
 from turngate.sanitize import bounded
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.harness.observations import Turn
-from turngate_probes.record.structs import LongPrompt
+from turngate_probes.record.recording import LongPrompt
 from turngate_probes.stub_model import NONCE, Exchange
 
 LONG = 4000

@@ -11,7 +11,7 @@ from semver import Version
 from turngate import NotFoundError, UsageError
 from turngate.contract import load
 from turngate.contract.clauses import Level
-from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.clauses.checks import LEVELS
 
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
 COMPARATOR = re.compile(r"(?P<sign>>=|<=|>|<|=)\s*(?P<version>[^\s,<>=]+)")

@@ -39,7 +39,7 @@ from turngate.contract.verdict import (
 from turngate.decoding import convert
 from turngate.formats import NewerFormatError, version_of
 from turngate.sanitize import bounded
-from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.journal.events import (
     CallEvent,
@@ -56,7 +56,7 @@ from turngate_probes.journal.events import (
 )
 from turngate_probes.journal.journal import read
 from turngate_probes.journal.tool_access import tool_access
-from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport
 
 INTERRUPTED_CODE: Final = 130
 CRASHED_CODE: Final = 3

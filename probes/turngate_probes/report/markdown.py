@@ -8,7 +8,7 @@ from itertools import accumulate
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.release_view import ReleaseView, counted, known, profile_of, verdict_of
-from turngate_probes.report.structs import Difference, GateReport, Impact, ReleaseReport
+from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
 from turngate_probes.report.text import evidence_text, named
 from turngate_probes.report.view import ACTIONS, Block, Cell, Remark, Suite, View, duration
 

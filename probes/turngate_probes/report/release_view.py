@@ -17,7 +17,7 @@ from turngate.sanitize import visible
 from turngate_probes.clauses import CHECKS
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
 from turngate_probes.report.build import bugs, standing
-from turngate_probes.report.structs import (
+from turngate_probes.report.reports import (
     Difference,
     GateDecision,
     GateOutcome,

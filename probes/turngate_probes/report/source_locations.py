@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turngate import engine_names, load_contract
 from turngate.sanitize import visible
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.reports import ReleaseReport
 
 PINS = re.compile(r"package\.json|requirements.*\.(txt|in)|pyproject\.toml|(.*\.)?Dockerfile(\..*)?")
 INSTALLED = {"node_modules", "site-packages"}

@@ -26,7 +26,7 @@ from turngate_probes.report.release_view import (
     profile_of,
     version_of,
 )
-from turngate_probes.report.structs import Difference, GateReport, Impact, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, JudgedCase, View, duration
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from turngate.contract.clauses import Severity
 from turngate.contract.verdict import CallEvidence, ClauseResult, TurnEvidence
+from turngate_probes.report.reports import Action, NotAsked, ReleaseReport
 from turngate_probes.report.source_locations import Place, place_of
-from turngate_probes.report.structs import Action, NotAsked, ReleaseReport
 
 MINUTE, TEN = 60, 10
 ACTIONS = "What your orchestrator must do"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from turngate import EngineContract
 from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import ToolUse
-from turngate_probes.harness import surroundings
+from turngate_probes.harness import settings_cases
 from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
@@ -136,7 +136,7 @@ def _acts(run: ServerRun, step: str, asked: Ask, question: dict[str, Any] | None
 
 
 def _tools(driver: EngineDriver) -> Mapping[str, ToolUse]:
-    tools = surroundings.calls(driver.contract.hermetic)
+    tools = settings_cases.calls(driver.contract.hermetic)
     if not tools:
         raise CaseStoppedError("its contract names no tool for the model to call", Reason.CONTRACT)
     return tools
@@ -158,8 +158,8 @@ def _sticky_allowed(run: ServerRun) -> None:
 
 def _sticky_own_settings(driver: EngineDriver) -> None:
     """Decline what the model asks for, where the user's settings would allow it, if the engine asks at all."""
-    for name, settings in surroundings.groups(driver.contract.widening_settings).items():
-        inside = surroundings.with_settings(driver, name, settings)
+    for name, settings in settings_cases.groups(driver.contract.widening_settings).items():
+        inside = settings_cases.with_settings(driver, name, settings)
         # a run that is rejected for safety is what the clause wants
         with _serving(inside) as run, suppress(UnsafeRunError):
             question: dict[str, Any] | None = None
@@ -175,10 +175,10 @@ def _sticky_own_settings(driver: EngineDriver) -> None:
 def _sticky_workspace(driver: EngineDriver) -> None:
     """Run two turns of one process in the repository of a stranger; without a model, one that fails."""
     driver.sandbox.backend.ignore_egress()
-    for name, redirects in surroundings.groups(driver.contract.redirects).items():
-        missing = surroundings.unset(redirects)
-        with surroundings.in_repository(driver, name, redirects) as visitor:
-            surroundings.settle_in(visitor, redirects)
+    for name, redirects in settings_cases.groups(driver.contract.redirects).items():
+        missing = settings_cases.unset(redirects)
+        with settings_cases.in_repository(driver, name, redirects) as visitor:
+            settings_cases.settle_in(visitor, redirects)
             with _serving(visitor.within(visitor.sandbox, {}, missing)) as run:
                 run.create(ASK, timeout=SHORT_LIMIT if missing else TURN_LIMIT)
                 run.follow(f"{name}-asked")
@@ -246,15 +246,15 @@ def _warm(run: WarmRun) -> None:
 
 
 def _sticky_allowed_turns(contract: EngineContract) -> int:
-    return 2 * len(surroundings.calls(contract.hermetic))
+    return 2 * len(settings_cases.calls(contract.hermetic))
 
 
 def _sticky_settings_turns(contract: EngineContract) -> int:
-    return len(surroundings.calls(contract.hermetic)) * len(surroundings.groups(contract.widening_settings))
+    return len(settings_cases.calls(contract.hermetic)) * len(settings_cases.groups(contract.widening_settings))
 
 
 def _sticky_workspace_turns(contract: EngineContract) -> int:
-    return sum(1 if surroundings.unset(each) else 2 for each in surroundings.groups(contract.redirects).values())
+    return sum(1 if settings_cases.unset(each) else 2 for each in settings_cases.groups(contract.redirects).values())
 
 
 def _held(play: Callable[[EngineDriver], None]) -> Callable[[EngineDriver], None]:

@@ -19,8 +19,8 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn
 from turngate_probes.harness.questions import ask
-from turngate_probes.server_level.client import CaseClient
-from turngate_probes.server_level.server import ServerProcess, read_token, request
+from turngate_probes.server_level.http_client import CaseClient
+from turngate_probes.server_level.server_process import ServerProcess, read_token, request
 from turngate_probes.server_level.shim import EngineStart, Shim
 from turngate_probes.server_level.traces import alive, how_ended, printed, protocol, saved
 from turngate_probes.stub_model import Exchange, Reply, StubRule

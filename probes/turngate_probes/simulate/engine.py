@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from turngate import EngineContract, UsageError
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
-from turngate_probes.simulate import arguments, printing, surroundings
+from turngate_probes.simulate import arguments, printing, settings_effects
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import fill, rendered
-from turngate_probes.simulate.sticky import calls
-from turngate_probes.simulate.sticky.start import ProcessStart
-from turngate_probes.simulate.sticky.start import read as read_start
+from turngate_probes.simulate.sticky import tool_calls
+from turngate_probes.simulate.sticky.process_start import ProcessStart
+from turngate_probes.simulate.sticky.process_start import read as read_start
 from turngate_probes.simulate.store import SimulatedSession, store
 
 _STDIN = Path("/dev/stdin")
@@ -175,7 +175,7 @@ class HeadlessCall:
         self.world.in_session(session.handle)
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
         self.slots |= {"handle": session.handle, "messages": len(session.messages)}
-        named = surroundings.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
+        named = settings_effects.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
         session.messages.append({"role": "user", "content": self.prompt + named})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
         if self.world.faults_in(self.slots["turn"], self.prompt).forgets:
@@ -240,7 +240,7 @@ class HeadlessCall:
     def _called(self, call: Called) -> Acted:
         """Write the file of the contract's tool where it may act; nothing else is ever done."""
         known = self.contract.hermetic.call_of(call.tool) if self.acts else None
-        failure = calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
+        failure = tool_calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}
         self.slots |= {"call": number, "calls": str(int(number) + 1)}
@@ -296,8 +296,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         if (start := read_start(contract, argv)) is not None:
             return _serve(contract, simulation, start, world)
         asked = arguments.read(contract, argv)
-        acts = surroundings.lets_act(contract, argv, world.env, world.cwd)
-        return HeadlessCall(contract, simulation, surroundings.visit(contract, argv, world), asked, acts=acts).run()
+        acts = settings_effects.lets_act(contract, argv, world.env, world.cwd)
+        return HeadlessCall(contract, simulation, settings_effects.visit(contract, argv, world), asked, acts=acts).run()
     except UsageProblem as problem:
         ending = simulation.arguments.refusals.get(problem.kind, simulation.usage)
         slots = {"cwd": world.cwd, "handle": "", "error": str(problem), **problem.slots}

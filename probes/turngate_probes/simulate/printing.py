@@ -14,9 +14,9 @@ from typing import Any
 
 from turngate import ContractError, EngineContract, NotFoundError
 from turngate.contract import load
+from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line, Simulation
-from turngate.contract.structs import Framed
 from turngate.contract.versions import bare
 from turngate.decoding import convert
 from turngate.files import simulation_files

@@ -19,8 +19,8 @@ from tests.contracts.invocations import (
 from tests.contracts.releases import IDS, name_of, session_of
 from turngate.argv.build import first_turn, resumed_turn, sticky
 from turngate.contract import load
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Sticky
-from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import EngineSessionHandle, Mode, ModeName
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, every_release
 from turngate.argv.environment import BASE, engine_environment, session_locations
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 CODEX = NEWEST["codex"]
 NAMES = st.sampled_from(

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from turngate.argv.trust import Trust, declares_unsafe
 from turngate.contract import load
+from turngate.contract.engine_contract import Deviation, EngineContract
+from turngate.contract.home_and_workspace import UnsafeSetting
 from turngate.contract.launch import Guards
-from turngate.contract.structs import Deviation, EngineContract
-from turngate.contract.surroundings import UnsafeSetting
 from turngate.errors import RefusedError
 from turngate.model import Mode
 

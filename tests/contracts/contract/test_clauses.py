@@ -7,9 +7,9 @@ import pytest
 from tests.contracts.releases import RELEASES
 from turngate.contract import load
 from turngate.contract.clauses import Catalogue, Clause, Severity
-from turngate.contract.surroundings import Redirect
-from turngate_probes.clauses import CHECKS, registry
-from turngate_probes.clauses.surroundings import WIDENED
+from turngate.contract.home_and_workspace import Redirect
+from turngate_probes.clauses import CHECKS, checks
+from turngate_probes.clauses.settings import WIDENED
 from turngate_probes.harness.cases import FAILING
 
 HELP = Clause("help.surface", "It holds.", "It matters.", "static", Severity.DEGRADED)
@@ -197,7 +197,7 @@ def test_declared_symptoms_are_those_that_checks_report() -> None:
 def test_known_symptoms_are_all_there_are() -> None:
     """The symptoms in the catalogue are exactly those in the source of the checks."""
     sources = {getsource(getmodule(check.run) or pytest.fail("no module")) for check in CHECKS.values()}
-    sources.add(getsource(registry))
+    sources.add(getsource(checks))
     listed = set.union(*SYMPTOMS.values()) - SYMPTOMS["backend.failure-told"] - BY_CONTRACT
     assert set.union(*map(_named, sources)) == listed
     kinds = {case.removeprefix("backend-") for case in FAILING}

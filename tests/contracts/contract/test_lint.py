@@ -8,7 +8,7 @@ from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
 from tests.contracts.releases import IDS
 from turngate.argv.build import first_turn, resumed_turn
 from turngate.contract import lint, load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests.contracts.releases import NEWEST
 from turngate.contract.clauses import Clause, Reason, Result, Severity
-from turngate.contract.structs import Deviation
+from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import (
     ClauseResult,
     FailOn,

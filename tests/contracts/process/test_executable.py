@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
-from turngate.contract.structs import Published
+from turngate.contract.engine_contract import Published
 from turngate.errors import MachineError, NotInstalledError
 from turngate.process.executable import (
     MARKER,

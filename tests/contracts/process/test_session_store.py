@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.releases import NEWEST, session_of
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import SessionStore, StoreCheck
-from turngate.contract.structs import EngineContract
 from turngate.process.session_store import session_exists
 
 ID = "11111111-2222-4333-8444-555555555555"

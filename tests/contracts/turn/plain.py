@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.values import Match
 
 NONE = object()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.turn.plain import records
-from turngate.contract.structs import Framed
+from turngate.contract.engine_contract import Framed
 from turngate.turn import framing
 from turngate.turn.framing import MAX_LINE, framer
 from turngate.turn.records import Record

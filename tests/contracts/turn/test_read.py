@@ -20,8 +20,8 @@ from tests.contracts.turns import (
     why,
 )
 from turngate.contract import load
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair
 from turngate.turn.framing import MAX_LOOKS
 from turngate.turn.read import TurnReader, read_turn

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.releases import CODEX_ID
+from turngate.contract.engine_contract import HandlePlace
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, numbered_like
-from turngate.contract.structs import HandlePlace
 from turngate.contract.values import Match
 from turngate.turn.read import STREAMS
 from turngate.turn.records import Record, RecordDispatch, RecordHandler

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
-from turngate.contract.surroundings import Canary
+from turngate.contract.home_and_workspace import Canary
 from turngate.model import Mode
-from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.observations import NotSeenError, Turn
 
 CLAUSE = "interactive.nothing-started"

@@ -9,8 +9,8 @@ from tests.probes import turns as t
 from turngate.contract import load
 from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
+from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.prompt import acts_unasked
-from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import FORGED, IMITATION
 from turngate_probes.harness.observations import NotSeenError, Turn
 from turngate_probes.harness.questions import QUESTION

@@ -8,7 +8,7 @@ from tests.probes.server_level import server_runs as v
 from turngate.contract import load
 from turngate.contract.load import catalogue
 from turngate_probes.clauses import CHECKS
-from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observation

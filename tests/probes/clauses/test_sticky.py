@@ -10,10 +10,10 @@ from tests.probes.server_level import server_runs as v
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import MachineNeed, ToolUse
+from turngate.contract.home_and_workspace import Redirect, SetupFile, WideningSetting
 from turngate.contract.load import catalogue
-from turngate.contract.surroundings import Redirect, SetupFile, WideningSetting
 from turngate.process import Leftover
-from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.observations import NotSeenError, Observation, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 

@@ -1,7 +1,7 @@
 """Reports to render."""
 
 from turngate.contract.clauses import Severity
-from turngate_probes.conform.report import (
+from turngate_probes.conform.conform_report import (
     BreachRow,
     CallRow,
     Conformance,

@@ -11,9 +11,9 @@ from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import load_contract
 from turngate_probes.conform.calls import EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
+from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult, ScenarioRow
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.report import Conformance, ConformReport, ScenarioResult, ScenarioRow
 from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach

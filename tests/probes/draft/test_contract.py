@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from turngate import Ended, ProcessOutcome
 from turngate.contract import lint, load
 from turngate.contract.hermetic import Hermetic
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.contract.load import GAP
-from turngate.contract.surroundings import SetupFile
 from turngate_probes.draft import contract as drafts
 from turngate_probes.draft.contract import Engine, draft, reported
 from turngate_probes.draft.reading import read

@@ -11,7 +11,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, decode_hook
 from turngate.decoding import convert
 from turngate_probes.gate.compare import ReleaseSurface, Side
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.reports import ReleaseReport
 
 EMPTY = ReleaseSurface({}, {}, {})
 CONTRACT = CODEX

@@ -6,7 +6,7 @@ from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
 from turngate_probes.gate.compare import UNASKED, ReleaseSurface, Side, differences, surface, unasked
 from turngate_probes.journal.events import PageEvent
-from turngate_probes.report.structs import Difference, Impact
+from turngate_probes.report.reports import Difference, Impact
 
 USAGE = "item.completed: item.usage"
 PAGE = ["--json", "--oss", "--other"]

@@ -6,10 +6,10 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.verdict import FailOn
 from turngate_probes.gate.collect import Collected, ReleaseAnswer
-from turngate_probes.gate.report import gate_report
+from turngate_probes.gate.decision import gate_report
 from turngate_probes.journal.events import Event
 from turngate_probes.report.publish import checked
-from turngate_probes.report.structs import Entry, GateReport
+from turngate_probes.report.reports import Entry, GateReport
 
 OLD, NEW = "codex@0.160.0", "codex@0.169.0"
 REQUEST = j.REQUEST | {"tools": ["exec_command"], "reply": "tool_call exec_command"}

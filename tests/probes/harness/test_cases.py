@@ -9,7 +9,7 @@ import pytest
 from tests.probes import engines
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.harness import cases

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.clauses import Reason, Result
-from turngate.contract.structs import Deviation
+from turngate.contract.engine_contract import Deviation
 from turngate.process import Ended, execution
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness import cases, driver

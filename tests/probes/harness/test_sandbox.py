@@ -10,7 +10,7 @@ import pytest
 
 from tests.probes import turns as t
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.surroundings import SetupFile
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.errors import ContractError
 from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.interrupt import Interrupt

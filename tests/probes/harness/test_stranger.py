@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from turngate.contract.surroundings import Redirect, SetupFile
+from turngate.contract.home_and_workspace import Redirect, SetupFile
 from turngate_probes.harness.stranger import Stranger
 from turngate_probes.stub_model import Exchange, StubBackend
 

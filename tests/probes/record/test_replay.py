@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.clauses import Result
-from turngate.contract.structs import Deviation, EngineContract
+from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.contract.verdict import ClauseResult
 from turngate.errors import ContractError
 from turngate.model import Outcome

@@ -13,6 +13,7 @@ from turngate.contract import load
 from turngate.errors import ContractError
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.record import replay
+from turngate_probes.record.recording import LongPrompt
 from turngate_probes.record.requests import (
     CUT,
     LONG,
@@ -25,7 +26,6 @@ from turngate_probes.record.requests import (
     shortened,
     tool_name,
 )
-from turngate_probes.record.structs import LongPrompt
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CODEX = load.contract("codex").at("0.169.0")

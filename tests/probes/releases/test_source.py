@@ -19,7 +19,7 @@ from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.registries import published
 from turngate_probes.releases.source import Release, ReleaseSource, obstacle
 from turngate_probes.releases.target import Target, parse_target
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 
 @pytest.fixture(name="path")

@@ -14,7 +14,7 @@ from turngate.decoding import convert
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build
 from turngate_probes.report.publish import checked, json_text
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 HOSTILE = (
     "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked=1\"><a href='javascript:hacked=1'>"

@@ -13,7 +13,7 @@ from turngate_probes.report.github import annotations
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
 

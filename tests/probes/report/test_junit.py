@@ -12,7 +12,7 @@ from turngate.contract.verdict import FailOn
 from turngate_probes.report.build import build
 from turngate_probes.report.junit import junit
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 # the attributes and children of each element; the first ones are required
 SHAPE = {

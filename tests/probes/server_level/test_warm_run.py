@@ -9,7 +9,7 @@ from tests.probes import turns as t
 from tests.probes.simulate.played import at_known_release
 from turngate.contract.clauses import Result
 from turngate_probes.server_level.cases import RESUMED_CASES, WARM_CASE
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 pytestmark = pytest.mark.long
 

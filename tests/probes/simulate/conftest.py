@@ -1,7 +1,7 @@
 import pytest
 
 from tests.probes.simulate.played import simulated
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 
 
 @pytest.fixture(params=simulated(), ids=lambda contract: contract.engine)

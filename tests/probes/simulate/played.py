@@ -9,7 +9,7 @@ from typing import BinaryIO, NoReturn
 
 from turngate.argv import build
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.files import simulation_files
 from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
@@ -17,7 +17,7 @@ from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, Stopped
 from turngate_probes.simulate.engine import run
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 
 
 class HungError(Exception):

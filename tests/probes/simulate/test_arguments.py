@@ -5,7 +5,7 @@ import pytest
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.vectors import REMEMBERED, Outcome, Vector, vectors
 from turngate.argv import build
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.process.execution import process_request

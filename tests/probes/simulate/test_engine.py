@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv.file_slot import SLOT
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.errors import NotFoundError
 
 

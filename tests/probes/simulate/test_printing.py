@@ -3,8 +3,8 @@ import re
 
 import pytest
 
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.simulation import Line
-from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate_probes.simulate.printing import fill, fill_all, rendered, simulation
 

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv import build
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import StoreCheck
-from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
 from turngate.process.session_store import session_exists

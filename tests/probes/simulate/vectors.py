@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from turngate.argv import build
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.decoding import convert
 from turngate.model import Mode
 from turngate.turn.read import read_turn

@@ -20,7 +20,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
 from turngate import engine_names
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_reference.server.web.listener import bound
 
 

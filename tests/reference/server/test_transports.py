@@ -17,7 +17,7 @@ from tests.longer import only_quick
 from tests.probes.simulate.played import at_known_release
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import StubRule, Text
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.transports.host import ProcessHost

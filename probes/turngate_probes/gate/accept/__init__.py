@@ -22,7 +22,7 @@ from turngate_probes.releases.pins import LOCK, REQUIREMENTS
 from turngate_probes.releases.registries import default_registry, registries
 from turngate_probes.releases.source import ReleaseSource
 from turngate_probes.releases.target import Target
-from turngate_probes.report.structs import GateOutcome, GateReport, ReleaseReport
+from turngate_probes.report.reports import GateOutcome, GateReport, ReleaseReport
 
 REVIEW = "review the diff before you commit it"
 

@@ -13,7 +13,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.versions import parse, stretches
 from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.edit import Claim
-from turngate_probes.report.structs import Difference, ReleaseReport
+from turngate_probes.report.reports import Difference, ReleaseReport
 
 STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")
 SYMPTOMS = re.compile(r" \[([a-z0-9-]+(?:, [a-z0-9-]+)*)\]\Z")

@@ -15,10 +15,10 @@ from turngate.contract.simulation import StickySimulation
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.printing import Slots, fill, fill_all
-from turngate_probes.simulate.sticky.calls import slots_of
 from turngate_probes.simulate.sticky.engine import DONE, OTHER_MODE, dict_at, text_of
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
+from turngate_probes.simulate.sticky.tool_calls import slots_of
 from turngate_probes.simulate.store import SimulatedSession
 
 MANY, LONG = 99, 1001

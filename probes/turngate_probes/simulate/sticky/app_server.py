@@ -7,10 +7,10 @@ from turngate.contract.launch import OneTime
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky.engine import dict_at, text_of
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.paths import put_at
+from turngate_probes.simulate.sticky.process_start import in_force
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, BAD_REQUEST, NO_METHOD, Rpc, RpcError
-from turngate_probes.simulate.sticky.start import in_force
 from turngate_probes.simulate.store import SimulatedSession
 
 _FOREVER = "acceptForSession"

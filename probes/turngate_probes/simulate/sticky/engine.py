@@ -21,10 +21,10 @@ from turngate_probes.simulate.backend import (
 from turngate_probes.simulate.faults import LEFT_ALONE
 from turngate_probes.simulate.misbehaviour import flood, unknown
 from turngate_probes.simulate.printing import fill
-from turngate_probes.simulate.sticky import calls
-from turngate_probes.simulate.sticky.client import CancelledTurn, Client
-from turngate_probes.simulate.sticky.inbox import Message
-from turngate_probes.simulate.sticky.start import Approval, ProcessStart, approval
+from turngate_probes.simulate.sticky import tool_calls
+from turngate_probes.simulate.sticky.message_queue import Message
+from turngate_probes.simulate.sticky.process_start import Approval, ProcessStart, approval
+from turngate_probes.simulate.sticky.sticky_client import CancelledTurn, Client
 from turngate_probes.simulate.store import SimulatedSession, store
 
 DIED = 1
@@ -229,7 +229,7 @@ class StickyEngine(ABC):
     def do(self, call: Called) -> str | None:
         """Do what a permitted call of the contract's tool does, and return the error if that fails."""
         tool = self.contract.hermetic.call_of(call.tool)
-        return calls.act(call, tool, self.session.cwd) if tool else None
+        return tool_calls.act(call, tool, self.session.cwd) if tool else None
 
     def grants(self, call: Called) -> bool:
         """Ask the user to permit an action, and return whether everything was granted."""

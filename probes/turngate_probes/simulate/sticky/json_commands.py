@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from turngate import UsageError
-from turngate.contract.json_commands import EngineQuestion, JsonCommands
+from turngate.contract.command_protocol import EngineQuestion, JsonCommands
 from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Line
 from turngate.turn.records import matches, value_at
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all
 from turngate_probes.simulate.sticky.engine import BUSY, StickyEngine
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.paths import put_at
 
 _PROMPT = "{text}"

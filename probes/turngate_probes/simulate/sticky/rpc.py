@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from turngate.contract.launch import OneTime
 from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 
 UNKNOWN_METHOD = "turngate/unknown"
 BAD_REQUEST, NO_METHOD, BAD_PARAMS, INTERNAL = -32600, -32601, -32602, -32603

@@ -15,10 +15,10 @@ from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Record
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
-from turngate_probes.simulate.sticky.calls import changed, slots_of
-from turngate_probes.simulate.sticky.client import CancelledTurn
 from turngate_probes.simulate.sticky.engine import DECLINED, OTHER_MODE, StickyEngine, dict_at, text_of
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
+from turngate_probes.simulate.sticky.sticky_client import CancelledTurn
+from turngate_probes.simulate.sticky.tool_calls import changed, slots_of
 
 ASK, DENY = "ask", "deny"
 

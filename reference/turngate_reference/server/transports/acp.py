@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from turngate.contract.launch import OneTime
-from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 PROTOCOL_VERSION = 1

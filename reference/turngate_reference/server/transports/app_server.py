@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from turngate.contract.launch import OneTime
 from turngate.turn.records import obstacle_at, value_at
-from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}

@@ -31,6 +31,7 @@ from turngate import ContractError, Mode, RefusedError, TurngateError
 from turngate.model import MAX_NAME, MAX_NAMES
 from turngate_reference.server.transports.acp import AcpTransport
 from turngate_reference.server.transports.app_server import AppServerTransport
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.events import (
     AgentText,
     Gone,
@@ -43,7 +44,6 @@ from turngate_reference.server.transports.events import (
     TurnEnded,
 )
 from turngate_reference.server.transports.json_commands import JsonCommandsTransport
-from turngate_reference.server.transports.process import EngineProcess, TransportError
 from turngate_reference.server.transports.stream_json import StreamJsonTransport
 from turngate_reference.server.transports.transport import Message, Transport
 

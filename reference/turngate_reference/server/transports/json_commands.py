@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from turngate import Mode, TurnReader
-from turngate.contract.json_commands import EngineQuestion
+from turngate.contract.command_protocol import EngineQuestion
 from turngate.contract.launch import OneTime
 from turngate.turn.records import matches, value_at
-from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, Transport
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from turngate import EngineContract, Mode, TurnReader
+from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import OneTime
-from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
 from turngate.turn.records import matches
-from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, Transport, confirm, mapping
 
 _SHOWN = ("tool_name", "description", "input")

@@ -12,7 +12,7 @@ import orjson
 
 from turngate import strict_json
 from turngate.contract.launch import OneTime
-from turngate_reference.server.transports.process import EngineProcess, TransportError
+from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 
 Message: TypeAlias = dict[str, Any]
 _logger = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 import pytest
 
 from turngate.argv.build import first_turn, without_guards
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.load import engine_names, load_contract
-from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 
 ENGINES = [load_contract(name) for name in engine_names()]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.turn.read import read_turn
 from turngate.turn.records import RuleWatch, Wanted
 

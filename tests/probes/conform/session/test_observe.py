@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turngate import load_contract
-from turngate_probes.conform.report import Conformance, ScenarioResult
+from turngate_probes.conform.conform_report import Conformance, ScenarioResult
 from turngate_probes.conform.session import observed
 from turngate_probes.harness.interrupt import Interrupt
 

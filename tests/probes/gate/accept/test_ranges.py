@@ -8,7 +8,7 @@ from turngate.contract.load import Contract
 from turngate.contract.verdict import ClauseResult
 from turngate.files import contract_files
 from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
-from turngate_probes.report.structs import Difference, Impact
+from turngate_probes.report.reports import Difference, Impact
 
 TEXT = contract_files()["codex"].read_text("utf-8")
 OLD, NEW = "0.169.0", "0.900.0"

@@ -2,7 +2,7 @@
 
 from turngate.contract import load
 from turngate_probes.gate.compare import claim_differences
-from turngate_probes.report.structs import Impact
+from turngate_probes.report.reports import Impact
 
 
 def differences(engine: str, old: str, new: str) -> dict[str, tuple[str | None, str | None, Impact]]:

@@ -6,7 +6,7 @@ import pytest
 
 from turngate.contract.clauses import Result, Severity
 from turngate_probes.gate.compare import Use, of_call, of_clause, of_surface
-from turngate_probes.report.structs import Impact
+from turngate_probes.report.reports import Impact
 
 B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
-from turngate.contract.surroundings import Canary, Control, SetupFile
+from turngate.contract.engine_contract import EngineContract
+from turngate.contract.home_and_workspace import Canary, Control, SetupFile
 from turngate.process import ProcessRequest, run
 from turngate_probes.harness import cases
 from turngate_probes.harness.sandbox import Sandbox, sandbox

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.structs import Volatile
+from turngate.contract.engine_contract import Volatile
 from turngate.errors import ContractError
 from turngate_probes.harness.cases import FORGED, IMITATION, RECORDED
 from turngate_probes.record.files import Replacer, first_number, fixed_ids

@@ -23,8 +23,8 @@ from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.release_view import judged, view
+from turngate_probes.report.reports import ProbeReport, ReleaseReport
 from turngate_probes.report.sarif import sarif
-from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import JudgedCase
 

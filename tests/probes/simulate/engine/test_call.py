@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.probes.simulate.played import CallResult, SimulatedMachine, Unclosed, at_known_release, simulated
 from turngate.argv import build
 from turngate.contract import load
-from turngate.contract.structs import Deviation, EngineContract
+from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.cases import MALFORMED
 from turngate_probes.simulate.backend import OFFERED, Called, Failed, Stopped

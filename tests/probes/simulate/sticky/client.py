@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from tests.probes.simulate.played import HungError, hang
 from turngate.argv import build
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode, Stream
-from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run

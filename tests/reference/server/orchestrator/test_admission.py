@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv
+from turngate.contract.engine_contract import Deviation
 from turngate.contract.launch import FileMark
-from turngate.contract.structs import Deviation
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.engines import Engines

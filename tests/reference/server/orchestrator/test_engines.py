@@ -17,7 +17,7 @@ from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.argv.environment import engine_environment, session_locations
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError, NotInstalledError
 from turngate.files import default_cache
@@ -25,7 +25,7 @@ from turngate.model import EngineResumeCapability
 from turngate.process import Stop, executable
 from turngate.process.executable import identity
 from turngate.process.probe_results import ProbeResult, save_result
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.profiles import Profiles

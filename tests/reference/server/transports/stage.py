@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode
-from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_reference.server.transports.events import Gone, Opened, OpenRequest, ProcessEvent, TurnEnded
 from turngate_reference.server.transports.host import ProcessHost

@@ -12,7 +12,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
-from turngate_reference.server.web.page.text import OutputExcerpt, outputs
+from turngate_reference.server.web.page.display_text import OutputExcerpt, outputs
 from turngate_reference.states import ENDED, State
 
 PAGE = 25

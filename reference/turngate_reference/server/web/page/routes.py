@@ -31,7 +31,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.openapi import event_id
-from turngate_reference.server.web.page import content, text
+from turngate_reference.server.web.page import content, display_text
 from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
@@ -112,7 +112,12 @@ _HEADERS = {
 _VOID = "This address was used before, or is too old. The command below prints a new one."
 _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
 _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
-_FILTERS = {"shown": text.shown, "as_json": text.as_json, "moment": text.moment, "details": content.details}
+_FILTERS = {
+    "shown": display_text.shown,
+    "as_json": display_text.as_json,
+    "moment": display_text.moment,
+    "details": content.details,
+}
 
 
 class Pages(Struct, frozen=True):

@@ -1,7 +1,7 @@
 from typing import Any
 
 from turngate_probes.simulate.sticky.acp import ClientFiles
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 
 SLOTS = {"path": "/work/a.txt", "content": "hi", "handle": "s-1"}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from turngate_probes.simulate.sticky.inbox import Message
+from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.stream_json import HookDecision, Hooks
 
 DENIES = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not here"}}

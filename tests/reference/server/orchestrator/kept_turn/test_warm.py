@@ -17,7 +17,7 @@ from tests.reference.server.warm_env import ENDS, LIVING, NEW, WarmEnv, deliveri
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.contract import load
 from turngate.process.family import tagged
-from turngate_probes.simulate.process import install
+from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Hang, StubRule, Text, ToolCall
 from turngate_reference.server.orchestrator import kept_turn
 from turngate_reference.server.orchestrator.run_files import Records

@@ -1,0 +1,284 @@
+"""What a contract says about one engine at one release, as values.
+
+`schema/engine.json` is generated from these structs, with descriptions from their docstrings.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct, field
+
+from turngate.contract.hermetic import Hermetic
+from turngate.contract.home_and_workspace import Canary, Redirect, UnsafeSetting, WideningSetting
+from turngate.contract.launch import (
+    ApprovalSign,
+    AutoFlag,
+    Environment,
+    FileMark,
+    Guards,
+    Help,
+    Launch,
+    LostTools,
+    Option,
+    ResumeProbe,
+    SessionStore,
+    Sticky,
+    Stream,
+)
+from turngate.contract.values import (
+    NOT_EMPTY,
+    FileName,
+    Match,
+    Name,
+    NpmName,
+    OnlyTrue,
+    PyPiName,
+    RecordPath,
+    Regex,
+    RelativePath,
+    SchemaRule,
+    Strings,
+    Text,
+    Texts,
+    either,
+    has,
+    matching,
+)
+from turngate.model import HandleType
+
+# a file must list some, but possibly none for a given release
+SOME = Meta(extra_json_schema={"minItems": 1})
+
+
+class Lifecycle(Struct, frozen=True):
+    """Whether new releases still appear.
+
+    status: sealed: the vendor withdrew the engine, so there will be no new recordings.
+    """
+
+    status: Literal["active", "deprecated", "sealed"]
+    note: Text = ""
+
+
+class Npm(Struct, frozen=True):
+    """Where npm has the releases.
+
+    executables: Paths below the install root. The first that exists is used. {platform} is Node's `platform-arch`.
+    """
+
+    package: NpmName
+    executables: Annotated[tuple[RelativePath, ...], NOT_EMPTY]
+
+
+class PyPi(Struct, frozen=True):
+    """Where PyPI has the releases, as wheels.
+
+    The executable is the script of the engine's name, or a program of that name in a wheel.
+    """
+
+    package: PyPiName
+
+
+class Published(Struct, frozen=True):
+    """Where the releases are published."""
+
+    npm: Npm | None = None
+    pypi: PyPi | None = None
+
+
+class VersionQuery(Struct, frozen=True):
+    """How to ask the release for its version.
+
+    argv: Arguments after the executable.
+    pattern: Must match the whole stripped text and have a group named `version`.
+    other_stream: Other releases print it on the other stream, so both count until the version is known.
+    """
+
+    argv: Strings
+    pattern: Regex
+    stream: Stream = "stdout"
+    other_stream: OnlyTrue = False
+
+
+class Framed(Struct, frozen=True):
+    """How a stream is split into records.
+
+    framing: ndjson: one JSON object per line; json_document: one JSON object over one or many lines, with whole lines
+        of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each on its own line, at the end
+        of the stream; text: plain text, without the lines of noise at the start of the stream.
+    noise: Patterns of whole lines that are known and carry no information.
+    """
+
+    RULE: ClassVar[SchemaRule] = either(has("framing", "tagged_block"), ("tag",), ())
+
+    framing: Literal["ndjson", "json_document", "tagged_block", "text"]
+    tag: Text = ""
+    noise: tuple[Regex, ...] = ()
+
+
+class Streams(Struct, frozen=True):
+    """How stdout and stderr are framed."""
+
+    stdout: Framed
+    stderr: Framed
+
+
+class Events(Struct, frozen=True):
+    """All known kinds of records.
+
+    names: Values of `field`, or the top-level keys of a record where `field` is absent.
+    """
+
+    stream: Stream
+    names: Annotated[Texts, NOT_EMPTY]
+    field: RecordPath | None = None
+
+
+class HandlePlace(Struct, frozen=True):
+    """Where the session id is and what it looks like.
+
+    record: first: in the first record; last: in the last record; every: in each record, always the same; only: in the
+        only record.
+    match: Dotted path into the record -> its required value.
+    shape: Pattern of the whole value.
+    nonexistent_id: A value of the right shape that belongs to no session.
+    """
+
+    handle_type: HandleType
+    stream: Stream
+    record: Literal["first", "last", "every", "only"]
+    field: RecordPath
+    shape: Regex
+    nonexistent_id: Text
+    match: Annotated[Match, NOT_EMPTY] | None = None
+
+
+class End(Struct, frozen=True):
+    """The record that proves that the turn succeeded.
+
+    match: Dotted path into the record -> its required value.
+    """
+
+    stream: Stream
+    match: Annotated[Match, NOT_EMPTY] | None = None
+
+
+class FailureSign(Struct, frozen=True):
+    """A record that reports that the turn failed.
+
+    match: Dotted path into the record -> its required value.
+    has: The record counts if this path is present.
+    message: Path of the text with the reason.
+    """
+
+    stream: Stream
+    match: Annotated[Match, NOT_EMPTY] | None = None
+    has: RecordPath | None = None
+    message: RecordPath | None = None
+
+
+class Final(Struct, frozen=True):
+    """Where the agent's final text is. In a stream framed as text it is the whole text.
+
+    match: Dotted path into the record -> its required value.
+    group: Path of a value that is the same for all texts of one answer. The texts of the last answer are joined.
+        Absent: only the last text counts.
+    """
+
+    stream: Stream
+    match: Annotated[Match, NOT_EMPTY] | None = None
+    field: RecordPath | None = None
+    group: RecordPath | None = None
+
+
+class Volatile(Struct, frozen=True):
+    """Text that differs from run to run, such as ids, times and paths, and its replacement in recordings.
+
+    pattern: The volatile text, or a group `value` that contains it.
+    placeholder: Its replacement. A run of # becomes a number of that width, counting up from 1. Equal texts get equal
+        numbers.
+    """
+
+    pattern: Regex
+    placeholder: Text
+
+
+class Deviation(Struct, frozen=True):
+    """A clause that a release is known to violate, with the symptom that is excused.
+
+    symptom: What the release does, in a word of the clause.
+    action: What an orchestrator must do.
+    flaky: It occurs only sometimes, so a run without it proves nothing.
+    """
+
+    clause: Text
+    symptom: Name
+    action: Text
+    flaky: OnlyTrue = False
+
+
+class EngineContract(Struct, frozen=True, kw_only=True):
+    """Everything that an orchestrator relies on in one engine. Each claim names the releases for which it holds.
+
+    A section is one entry, or a list of entries for different releases. The `changes` of an entry list what differs
+    from a given release on.
+
+    contract_version: Increased with every change to a claim.
+    executable: The command's name on PATH.
+    additional: A probe without targets includes the engine only if it is on PATH.
+
+    >>> turngate.load_contract("codex", "0.169.0").version
+    '0.169.0'
+    """
+
+    engine: Name
+    title: Text
+    vendor: Text
+    contract_version: Annotated[str, matching(r"^[0-9]+\.[0-9]+$")]
+    lifecycle: Lifecycle
+    executable: FileName
+    published: Published
+    version_query: VersionQuery = field(name="version")
+    help: Help
+    launch: Launch
+    streams: Streams
+    events: Events
+    handle: HandlePlace
+    end: End
+    final: Final
+    store: SessionStore | None = None
+    environment: Environment
+    resume_probe: ResumeProbe
+    hermetic: Hermetic
+    sticky: Sticky
+    options: tuple[Option, ...]
+    auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
+    failures: tuple[FailureSign, ...] = ()
+    additional: OnlyTrue = False
+    deviations: tuple[Deviation, ...] = ()
+    volatile: tuple[Volatile, ...] = ()
+    approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
+    unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
+    canaries: Annotated[tuple[Canary, ...], SOME] = ()
+    guards: Guards = Guards()
+    file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
+    widening_settings: Annotated[tuple[WideningSetting, ...], SOME] = ()
+    unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
+    redirects: Annotated[tuple[Redirect, ...], SOME] = ()
+    version: str | None = field(default=None, name="release")
+    unverified: Strings = ()
+
+    @property
+    def npm(self) -> Npm | None:
+        """Where npm has the releases."""
+        return self.published.npm
+
+    @property
+    def install_command(self) -> str | None:
+        """The command that installs the newest release for a user; None if no registry has it."""
+        if self.published.npm:
+            return f"npm install --global {self.published.npm.package}"
+        return f"pip install {self.published.pypi.package}" if self.published.pypi else None
+
+    def stream(self, name: Stream) -> Framed:
+        """Return the framing of one stream."""
+        return self.streams.stdout if name == "stdout" else self.streams.stderr

@@ -1,0 +1,99 @@
+"""Checks of what a user's settings, a stranger's repository and marks in prompts bring about."""
+
+from collections.abc import Iterable, Sequence
+
+from turngate.contract.clauses import Reason
+from turngate.contract.home_and_workspace import Redirect, WideningSetting
+from turngate.contract.verdict import Finding
+from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.stream import RESUMABLE
+from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+from turngate_probes.harness.settings_cases import MODES, calls, control_of, groups
+
+WIDENED = {"tool_call": "writes", "command_call": "runs"}
+
+
+@check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
+def settings_cannot_widen(observed: Observations) -> Finding:
+    """No call took effect in an interactive turn, and in the control runs the settings let it."""
+    settings, tools = observed.contract.widening_settings, calls(observed.contract.hermetic)
+    if not settings:
+        raise SkippedError("the contract names no setting of the user that widens approval")
+    if not tools:
+        raise NotSeenError("the contract names no tool for the model to call", Reason.CONTRACT)
+    steps = {f"{name}-{call}{again}": call for name in groups(settings) for call in tools for again in ("", "-again")}
+    # whatever happened counts, even if a later turn is missing
+    for step, call in steps.items():
+        turn = observed.turns.get(f"own-settings/{step}")
+        if turn is not None:
+            what = f"{tools[call].name} took effect without a question, by {_named(step, settings)}"
+            fail_if(turn.acted, what, turn, symptom=WIDENED[call])
+    turns = [observed.turn(f"own-settings/{step}") for step in steps]
+    for turn in turns:
+        if not turn.called:
+            raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+    controls = [observed.turn(f"own-settings/{control_of(setting)}") for setting in settings]
+    took = [bool(turn.acted) for turn in controls]
+    return _shown("nothing took effect with", settings, took, (*turns, *controls))
+
+
+@check("workspace.cannot-redirect", "workspace", blames=RESUMABLE)
+def cannot_redirect(observed: Observations) -> Finding:
+    """Nothing in the workspace had an effect in any mode, and in the control runs it had."""
+    redirects = observed.contract.redirects
+    if not redirects:
+        raise SkippedError("the contract names nothing in a workspace that redirects the engine")
+    visited = [turn for turn in observed.turns.values() if turn.case == "workspace" and "control-" not in turn.name]
+    check_effects(visited, redirects)
+    steps = [(mode, name) for mode in MODES for name in groups(redirects)]
+    turns = [observed.turn(f"workspace/{mode}-{name}-{step}") for mode, name in steps for step in ("first", "again")]
+    for turn in turns:
+        fail_if(not turn.offline and not went_well(turn), how_it_ended(turn), turn)
+    controls = [observed.turn(f"workspace/{control_of(redirect)}") for redirect in redirects]
+    took = [redirect.name in (turn.effects or ()) for redirect, turn in zip(redirects, controls, strict=True)]
+    return _shown("nothing was changed by", redirects, took, (*turns, *controls))
+
+
+@check("prompt.reads-no-file", "file-marks", blames=RESUMABLE)
+def reads_no_file(observed: Observations) -> Finding:
+    """No request carried the content of the file, and in the control run one did if the contract refuses a mark."""
+    known = {turn.nonce for turn in observed.turns.values() if turn.case == "file-marks"}
+    first, again = (observed.turns.get(f"file-marks/{step}") for step in ("first", "again"))
+    for turn in filter(None, (first, again)):
+        read = any({*request.nonces} - known for request in turn.watched)
+        fail_if(read, "a prompt that the contract accepts made it send the file to the model", turn)
+    turns = [observed.turn(f"file-marks/{step}") for step in ("first", "again")]
+    for turn in turns:
+        fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
+    if not observed.contract.file_marks:
+        return passed("it reads no file that a prompt names", *turns)
+    control = observed.turn("file-marks/control")
+    if not any({*request.nonces} - known for request in control.watched):
+        return passed("it reads no file that a prompt names; unproven: the marks that the contract refuses", *turns)
+    return passed("refused: the marks with which it sends a file to the model", *turns, control)
+
+
+def check_effects(turns: Iterable[Turn], redirects: Sequence[Redirect]) -> None:
+    """Check that nothing in a workspace had an effect in these turns."""
+    kinds = {redirect.name: redirect.kind for redirect in redirects}
+    for turn in turns:
+        for name in turn.effects or ():
+            fail_if(name, f"a file of the workspace had an effect: {name}", turn, symptom=kinds[name])
+
+
+def _named(step: str, settings: Sequence[WideningSetting]) -> str:
+    """Return the settings that are in force in a step."""
+    names = next(entries for name, entries in groups(settings).items() if step.startswith(f"{name}-"))
+    return ", ".join(setting.name for setting in names)
+
+
+def _shown(
+    what: str, entries: Sequence[WideningSetting] | Sequence[Redirect], took: Sequence[bool], turns: Sequence[Turn]
+) -> Finding:
+    """Return a pass that names what the control runs proved; NotSeenError if they proved nothing."""
+    names = [entry.name for entry in entries]
+    proven, unproven = ([name for name, did in zip(names, took, strict=True) if did is ran] for ran in (True, False))
+    if not proven:
+        raise NotSeenError(f"no control run showed an effect of {', '.join(unproven)}", Reason.CONTRACT)
+    detail = f"{what} {', '.join(proven)}, which has an effect where nothing guards it"
+    return passed(detail + (f"; unproven: {', '.join(unproven)}" if unproven else ""), *turns)

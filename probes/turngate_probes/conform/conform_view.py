@@ -1,0 +1,255 @@
+"""Shows the results of `turngate conform`: each as it comes, and all of them in the terms of every report format."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from threading import Lock
+
+from rich.text import Text
+
+from turngate.contract.clauses import Severity
+from turngate.sanitize import bounded, visible
+from turngate_probes.conform.catalogue import Scenario, rules, scenarios
+from turngate_probes.conform.conform_report import (
+    BreachRow,
+    CallRow,
+    Conformance,
+    ConformReport,
+    ScenarioResult,
+    ScenarioRow,
+    verdict,
+)
+from turngate_probes.report.publish import Printer
+from turngate_probes.report.text import Detail, Line, print_line
+from turngate_probes.report.view import (
+    Block,
+    Cell,
+    Column,
+    Count,
+    Fact,
+    Family,
+    JudgedCase,
+    Judgement,
+    Mark,
+    Remark,
+    RemarkLevel,
+    Row,
+    Sign,
+    Suite,
+    View,
+    duration,
+)
+
+LONGEST = 240
+MEANINGS = {
+    0: "the orchestrator conforms",
+    1: "the orchestrator breaks a rule",
+    2: "something could not be tested",
+    130: "interrupted, so the results are incomplete",
+}
+MARKS = {
+    ScenarioResult.PASS: Mark("pass", "pass", "pass", "the orchestrator did what it must"),
+    ScenarioResult.FAIL: Mark("fail", "fail", "fail", "it broke a rule"),
+    ScenarioResult.EXCUSED: Mark("excused", "excused", "excused", "it broke only rules that the baseline expects"),
+    ScenarioResult.UNANSWERED: Mark(
+        "unanswered", "not_run", "unanswered", "it never started the engine, so nothing is proved"
+    ),
+    ScenarioResult.SKIPPED: Mark(
+        "skipped", "unsupported", "skipped", "this engine or this driver can't play the scenario"
+    ),
+}
+JUDGEMENTS: dict[ScenarioResult, Judgement] = {
+    ScenarioResult.PASS: "passed",
+    ScenarioResult.FAIL: "failed",
+    ScenarioResult.EXCUSED: "noted",
+    ScenarioResult.UNANSWERED: "open",
+    ScenarioResult.SKIPPED: "skipped",
+}
+SIGNS: dict[Conformance, Sign] = {
+    Conformance.CONFORMS: "pass",
+    Conformance.DEGRADED: "deviates",
+    Conformance.UNANSWERED: "not_run",
+    Conformance.BROKEN: "fail",
+}
+EXPECTED = {
+    "success": "the driver must succeed",
+    "failure": "the driver must fail",
+    "either": "the driver may succeed or fail",
+}
+OBSERVED = "The command ran once, as it is, so only the rules that hold for every call count."
+_STYLES = {
+    ScenarioResult.PASS: "green",
+    ScenarioResult.FAIL: "red",
+    ScenarioResult.UNANSWERED: "yellow",
+    ScenarioResult.EXCUSED: "yellow",
+}
+_QUIET = (ScenarioResult.PASS, ScenarioResult.SKIPPED)
+
+
+def row_lines(row: ScenarioRow) -> Iterator[Line]:
+    """Return the lines of one result: the scenario, and below it each broken rule."""
+    line = Text.assemble(
+        (f"{row.result:<10}", _STYLES.get(row.result, "")),
+        f" {row.subject}  {row.scenario}",
+        f"  {duration(row.seconds)}" if row.result is not ScenarioResult.SKIPPED else "",
+    )
+    if row.detail:
+        line.append(f"  {visible(row.detail)}")
+    yield 0, line
+    for breach in row.breaches:
+        where = f" (call {breach.call})" if breach.call else ""
+        yield 1, Text(visible(bounded(f"{breach.rule}{where}: {breach.detail}", LONGEST)))
+        yield 2, Text(visible(_reason(breach)))
+
+
+def _reason(breach: BreachRow) -> str:
+    return f"expected: {breach.excused}" if breach.excused else f"why: {rules()[breach.rule].why}"
+
+
+class Progress:
+    """Prints each result, with its number among all of them."""
+
+    def __init__(self, output: Printer, total: int) -> None:
+        self._output, self._total, self._done, self._lock = output, total, 0, Lock()
+
+    def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
+        """Print what is about to run: so many scenarios with each engine."""
+        if self._output.detail is not Detail.QUIET:
+            order = f", {jobs} at a time, the longest first" if jobs > 1 else ""
+            line = f"{number} scenario{'s' * (number != 1)} with {', '.join(engines)}{order}"
+            print_line(self._output.console, 0, Text(line, "dim"))
+
+    def __call__(self, row: ScenarioRow) -> None:
+        """Print a result; several threads may call this."""
+        with self._lock:
+            self._done += 1
+            if self._output.detail is Detail.QUIET and row.result in _QUIET:
+                return
+            for number, (depth, line) in enumerate(row_lines(row)):
+                if not number:
+                    line.append(f"  [{self._done}/{self._total}]", "dim")
+                print_line(self._output.console, depth, line)
+
+
+def view(report: ConformReport) -> View:
+    """Return the view of a report: a row for each scenario, a column for each engine."""
+    by_engine: dict[str, list[ScenarioRow]] = {}
+    for row in report.results:
+        by_engine.setdefault(row.subject, []).append(row)
+    return View(
+        kind="conform",
+        report=report,
+        turngate=report.turngate,
+        started_at=report.started_at,
+        seconds=report.seconds,
+        exit_code=report.exit_code,
+        interrupted=report.interrupted,
+        outcome=report.verdict,
+        headline=visible(f"{' '.join(report.command)}: {report.verdict}"),
+        meaning=MEANINGS[report.exit_code],
+        meta=(f"{report.mode} engines", duration(report.seconds), visible(f"turngate {report.turngate}")),
+        counts=tuple(
+            Count(result, sum(row.result is result for row in report.results), MARKS[result].sign)
+            for result in ScenarioResult
+        ),
+        remarks=tuple(_remarks(report)),
+        suites=tuple(_suite(report, name, rows) for name, rows in by_engine.items()),
+        marks=tuple(MARKS.values()),
+        columns=tuple(_column(number, rows) for number, rows in enumerate(by_engine.values())),
+        families=_families(list(by_engine.values())),
+    )
+
+
+def _remarks(report: ConformReport) -> Iterator[Remark]:
+    """Remark on each broken rule and on scenarios without an answer, essential ones first, then on stale entries."""
+    broken = [(row, breach) for row in report.results for breach in row.breaches if breach.excused is None]
+    order = list(rules())
+    broken.sort(key=lambda pair: order.index(pair[1].rule))
+    yield from (_remark(row, breach, "error") for row, breach in broken if breach.severity is Severity.BREAKING)
+    for row in report.results:
+        if row.result is ScenarioResult.UNANSWERED:
+            yield Remark(row.subject, "error", row.scenario, f"unanswered: {row.detail}")
+    yield from (_remark(row, breach, "warning") for row, breach in broken if breach.severity is not Severity.BREAKING)
+    for entry in report.stale:
+        yield Remark("baseline", "note", "", f"no longer needed in the baseline: {entry}")
+
+
+def _remark(row: ScenarioRow, breach: BreachRow, level: RemarkLevel) -> Remark:
+    text, promise = f"{breach.rule}: {breach.detail}", rules()[breach.rule].sentence
+    return Remark(row.subject, level, row.scenario, text, breach.rule, promise=promise)
+
+
+def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Suite:
+    properties = {"turngate": report.turngate, "mode": report.mode, "verdict": verdict(rows)}
+    times = {row.scenario: row.seconds for row in rows}
+    return Suite(name, sum(times.values()), properties, tuple(map(_case, rows)), times)
+
+
+def _case(row: ScenarioRow) -> JudgedCase:
+    reported = [f"{breach.rule}: {breach.detail}" for breach in row.breaches]
+    judgement = JUDGEMENTS[row.result]
+    if row.result is ScenarioResult.FAIL:
+        first, scenario = row.breaches[0], scenarios().get(row.scenario)
+        lines = [scenario.sentence, *reported] if scenario else reported
+        return JudgedCase(row.scenario, judgement, first.detail, first.rule, hint=tuple(lines))
+    return JudgedCase(row.scenario, judgement, row.detail or "; ".join(reported), row.result)
+
+
+def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:
+    first, found = rows[0], verdict(rows)
+    counts = ", ".join(
+        f"{count} {result}" for result in ScenarioResult if (count := sum(row.result is result for row in rows))
+    )
+    facts = Fact("scenarios", (counts,)), Fact("time", (duration(sum(row.seconds for row in rows)),))
+    return Column(number, first.engine, first.version, found, found, SIGNS[found], facts)
+
+
+def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[Family, ...]:
+    """Return a row for each scenario that ran, by the rule that it tests."""
+    ran = {row.scenario for rows in columns for row in rows}
+    by_rule: dict[str, list[str]] = {}
+    for name in [*scenarios(), *sorted(ran - scenarios().keys())]:
+        if name in ran:
+            scenario = scenarios().get(name)
+            by_rule.setdefault(scenario.rule if scenario else name, []).append(name)
+    numbers = {name: number for number, name in enumerate(name for names in by_rule.values() for name in names)}
+    return tuple(
+        Family(rule.partition(".")[2] or rule, tuple(_row(numbers[name], name, columns) for name in names))
+        for rule, names in by_rule.items()
+    )
+
+
+def _row(number: int, name: str, columns: Iterable[Sequence[ScenarioRow]]) -> Row:
+    scenario = scenarios().get(name)
+    sentence, why, severity = OBSERVED, "", Severity.BREAKING
+    if scenario:
+        sentence, why, severity = scenario.sentence, scenario.why, rules()[scenario.rule].severity
+    ran = (next((row for row in rows if row.scenario == name), None) for rows in columns)
+    return Row(number, name, name, severity, sentence, why, tuple(_cell(row, scenario) if row else None for row in ran))
+
+
+def _cell(row: ScenarioRow, scenario: Scenario | None) -> Cell:
+    reported = "; ".join(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
+    codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
+    return Cell(
+        MARKS[row.result],
+        row.detail or reported,
+        EXPECTED[scenario.expect] if scenario else "",
+        evidence=(Block("command", f"exit code {codes}"), *map(_breach, row.breaches), *map(_call, row.calls)),
+    )
+
+
+def _breach(breach: BreachRow) -> Block:
+    about = f"{breach.severity}, call {breach.call}" if breach.call else breach.severity
+    return Block(breach.rule, about, (breach.detail, rules()[breach.rule].sentence, _reason(breach)))
+
+
+def _call(call: CallRow) -> Block:
+    code = "ended by a signal" if call.exit_code is None else f"exit code {call.exit_code}"
+    facts = {
+        "directory": call.cwd,
+        "stdin": f"{call.stdin}, {'closed' if call.stdin_closed else 'left open'}",
+        "resumed": call.resumed,
+        "session": call.session,
+        "signals": " ".join(call.signals),
+    }
+    listed = tuple(Fact(name, (text,)) for name, text in facts.items() if text)
+    return Block(f"call {call.number}", f"{call.kind}, {code}", argv=call.argv, facts=listed)

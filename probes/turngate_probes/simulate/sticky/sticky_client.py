@@ -1,0 +1,75 @@
+"""The client of a simulated sticky process: messages to it, and its answers."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from turngate_probes.simulate.backend import EngineContext
+from turngate_probes.simulate.faults import Faults
+from turngate_probes.simulate.misbehaviour import NOISE
+from turngate_probes.simulate.sticky.message_queue import Message, MessageQueue
+
+Result = TypeVar("Result")
+
+
+class CancelledTurn(Exception):  # noqa: N818 - what the client did, not an error
+    """The client cancelled the turn."""
+
+
+class Reading(Protocol):
+    """What a protocol says about a message of the client, and the faults of the engine at present."""
+
+    faults: Faults
+
+    def spoiled(self, message: Message) -> Message:
+        """Return a message as the faults want it."""
+
+    def answered(self, message: Message) -> object:
+        """Return the id of the request that a message answers; None if it is not an answer."""
+
+    def stops(self, message: Message) -> bool:
+        """Whether a message cancels the turn that runs; it is then answered."""
+
+
+class Client:
+    """Sends and receives JSON messages, one per line; `reading` tells what they mean."""
+
+    def __init__(self, world: EngineContext, reading: Reading) -> None:
+        self._world, self._reading = world, reading
+        self._inbox = MessageQueue(world.stdin, self._complain)
+
+    def write(self, message: Message) -> None:
+        """Send a message."""
+        noise = NOISE if self._reading.faults.prints_noise else b""
+        self._world.write(
+            "stdout", noise + json.dumps(self._reading.spoiled(message), ensure_ascii=False).encode() + b"\n"
+        )
+
+    def read(self, *, new: bool = False) -> Message:
+        """Return the next message, which must be `new` if none that was postponed will do; SystemExit at the end."""
+        message = self._inbox.take(new=new)
+        if message is not None:
+            return message
+        if self._reading.faults.ignores_termination:
+            self._world.hang()
+        raise SystemExit(0)
+
+    def wait_for(self, numbers: Sequence[object]) -> Message:
+        """Return the answer to one of these requests; CancelledTurn if the client cancels the turn first."""
+        while True:
+            message = self.read(new=True)
+            if self._reading.answered(message) in numbers:
+                return message
+            if self._reading.stops(message):
+                raise CancelledTurn
+            self._inbox.postpone(message)
+
+    def during(self, function: Callable[[], Result]) -> Result:
+        """Run a function that the client can cancel, and return its result; CancelledTurn if it does."""
+        result = self._inbox.during(function, self._reading.stops)
+        if result is None:
+            raise CancelledTurn
+        return result
+
+    def _complain(self) -> None:
+        self._world.write("stderr", b"a line of the input is not a JSON object\n")

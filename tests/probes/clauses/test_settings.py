@@ -1,0 +1,127 @@
+"""Checks of own settings, strangers' workspaces and marks in prompts, on hand-made turns."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.probes import turns as t
+from turngate.contract.clauses import Reason
+from turngate.contract.engine_contract import EngineContract
+from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import Redirect, SetupFile, WideningSetting
+from turngate.contract.launch import FileMark
+from turngate.model import Mode
+from turngate_probes.clauses.checks import SkippedError
+from turngate_probes.harness.observations import NotSeenError, Turn
+
+FILES = (SetupFile("{work}/x", "y"),)
+HERMETIC = replace(t.CODEX.hermetic, command_call=ToolUse("run", {}))
+CONTRACT: EngineContract = replace(
+    t.CODEX,
+    hermetic=HERMETIC,
+    widening_settings=(WideningSetting("trust", FILES), WideningSetting("mode", FILES, alone=True)),
+    redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
+    file_marks=(FileMark("@(?P<path>.+)"),),
+)
+WIDEN, REDIRECT, READ = "interactive.settings-cannot-widen", "workspace.cannot-redirect", "prompt.reads-no-file"
+ASKED = [
+    f"{group}-{call}{again}"
+    for group in ("all", "mode")
+    for call in ("tool_call", "command_call")
+    for again in ("", "-again")
+]
+VISITED = [f"{mode}-{group}-{step}" for mode in Mode for group in ("offline", "all") for step in ("first", "again")]
+
+
+def called(name: str, *, acted: bool = False, **more: Any) -> Turn:
+    """Return a turn in which the model asked for a tool."""
+    return t.turn(name, acted=acted, requests=(t.exchange(t.nonce(name), reply="tool_call run"),), **more)
+
+
+def widened(*acting: str, controls: tuple[str, ...] = ("trust", "mode"), without: str = "") -> list[Turn]:
+    """Return the turns of the case; in those of `acting` the call took effect, and `controls` name what works."""
+    turns = [called(f"own-settings/{step}", acted=step in acting) for step in ASKED if step != without]
+    return [*turns, *(called(f"own-settings/control-{name}", acted=name in controls) for name in ("trust", "mode"))]
+
+
+def visited(
+    effects: dict[str, tuple[str, ...]] | None = None, controls: tuple[str, ...] = ("env", "hook")
+) -> list[Turn]:
+    """Return the turns in a stranger's repository, with the effects of each."""
+    reported = effects or {}
+    turns = [t.turn(f"workspace/{step}", effects=reported.get(step, ()), offline="offline" in step) for step in VISITED]
+    return [
+        *turns,
+        *(t.turn(f"workspace/control-{name}", effects=(name,) * (name in controls)) for name in ("env", "hook")),
+    ]
+
+
+def test_settings_without_effect_pass_where_the_control_runs_show_one() -> None:
+    """What a control run does not show is named as unproven."""
+    assert t.check(WIDEN, *widened(), contract=CONTRACT).ok
+    finding = t.check(WIDEN, *widened(controls=("mode",)), contract=CONTRACT)
+    assert finding.detail.endswith("; unproven: trust")
+
+
+@pytest.mark.parametrize(
+    "step, symptom",
+    [("all-tool_call", "writes"), ("all-command_call-again", "runs"), ("mode-tool_call-again", "writes")],
+)
+def test_a_call_that_takes_effect_fails(step: str, symptom: str) -> None:
+    """Also in a resume, and also if a later turn of the case is missing."""
+    finding = t.check(WIDEN, *widened(step, without="mode-command_call"), contract=CONTRACT)
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, (symptom,), (f"own-settings/{step}",))
+    assert ("by mode" if step.startswith("mode") else "by trust") in finding.detail
+
+
+def test_nothing_is_shown_by_a_model_that_calls_nothing_or_settings_that_never_work() -> None:
+    """Silence without a call, or without an effect in any control run, is no pass."""
+    silent = [t.turn("own-settings/all-tool_call", acted=False), *widened(without="all-tool_call")]
+    with pytest.raises(NotSeenError, match="could call nothing"):
+        t.check(WIDEN, *silent, contract=CONTRACT)
+    with pytest.raises(NotSeenError, match="no control run") as raised:
+        t.check(WIDEN, *widened(controls=()), contract=CONTRACT)
+    assert raised.value.obstacle.reason is Reason.CONTRACT
+
+
+def test_a_workspace_without_effect_passes_in_both_modes() -> None:
+    """Turns that can't reach their model need not go well; the others must."""
+    assert t.check(REDIRECT, *visited(), contract=CONTRACT).ok
+    failed = [t.refused("workspace/auto-all-first", effects=()), *visited()[1:]]
+    assert (
+        t.check(REDIRECT, *[turn for turn in visited() if turn.name != failed[0].name], failed[0], contract=CONTRACT).ok
+        is False
+    )
+
+
+@pytest.mark.parametrize("step", VISITED)
+def test_an_effect_in_any_turn_fails(step: str) -> None:
+    """The kind of the redirect is the symptom."""
+    finding = t.check(REDIRECT, *visited({step: ("hook",)}), contract=CONTRACT)
+    assert (finding.ok, finding.symptoms) == (False, ("program",))
+
+
+@pytest.mark.parametrize("step", ["first", "again"])
+def test_a_file_that_reaches_the_model_fails(step: str) -> None:
+    """A nonce that no prompt holds is the content of the file."""
+    turns = {name: t.turn(f"file-marks/{name}") for name in ("first", "again")}
+    control = t.turn("file-marks/control", requests=(t.exchange("tgn-00000000000000ff"),))
+    assert t.check(READ, *turns.values(), control, contract=CONTRACT).ok
+    leaked = t.turn(f"file-marks/{step}", requests=(t.exchange("tgn-00000000000000ff", t.nonce(f"file-marks/{step}")),))
+    finding = t.check(READ, *(turns | {step: leaked}).values(), control, contract=CONTRACT)
+    assert (finding.ok, finding.evidence) == (False, (f"file-marks/{step}",))
+
+
+def test_marks_that_the_control_run_does_not_show_are_unproven() -> None:
+    """The contract refuses a mark by which the engine reads nothing."""
+    turns = [t.turn(f"file-marks/{name}") for name in ("first", "again", "control")]
+    assert "unproven" in t.check(READ, *turns, contract=CONTRACT).detail
+    assert "unproven" not in t.check(READ, *turns[:2], contract=replace(CONTRACT, file_marks=())).detail
+
+
+@pytest.mark.parametrize("clause, lacks", [(WIDEN, {"widening_settings": ()}), (REDIRECT, {"redirects": ()})])
+def test_a_contract_that_names_nothing_asks_nothing(clause: str, lacks: dict[str, Any]) -> None:
+    """Without entries the clause is skipped."""
+    with pytest.raises(SkippedError, match="names no"):
+        t.check(clause, contract=replace(CONTRACT, **lacks))

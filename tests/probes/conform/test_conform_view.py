@@ -1,0 +1,146 @@
+"""The results of `turngate conform`: as they come, and in each report format."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from markdown_it import MarkdownIt
+from msgspec.structs import replace
+
+from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
+from turngate import TurngateError
+from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
+from turngate_probes.conform.conform_view import Progress, row_lines, view
+from turngate_probes.report.github import annotations
+from turngate_probes.report.junit import junit
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.page import page
+from turngate_probes.report.publish import Printer, publish
+from turngate_probes.report.text import Detail, report_lines
+
+
+def summary(report: ConformReport) -> str:
+    """Return the text after the results."""
+    return "\n".join(line.plain for _, line in report_lines(view(report)))
+
+
+def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """--quiet leaves out what passes."""
+    progress = Progress(Printer(), 2)
+    progress(ROWS[0])
+    progress(ROWS[1])
+    out = capsys.readouterr().out
+    assert "two-turns  1.5 s  [1/2]" in out
+    assert "hang-before-answer  1.5 s  [2/2]\n  orchestrator.ends-hangs" in out
+    quiet = Progress(Printer(detail=Detail.QUIET), 2)
+    quiet(ROWS[0])
+    quiet(ROWS[1])
+    assert capsys.readouterr().out.startswith("fail")
+
+
+def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """With several jobs the longest scenarios come first, so results take a while."""
+    progress = Progress(Printer(), 40)
+    progress.begin(40, ["codex 0.169.0"], jobs=1)
+    progress.begin(40, ["codex 0.169.0", "gemini 0.61.0"], jobs=4)
+    Progress(Printer(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
+    assert capsys.readouterr().out.splitlines() == [
+        "40 scenarios with codex 0.169.0",
+        "40 scenarios with codex 0.169.0, gemini 0.61.0, 4 at a time, the longest first",
+    ]
+
+
+def test_a_row_says_what_is_broken_and_why_it_matters() -> None:
+    """An expected breach shows its reason instead."""
+    lines = [line.plain for _, line in row_lines(ROWS[1])]
+    assert lines[0] == "fail       codex 0.169.0  hang-before-answer  1.5 s"
+    assert lines[1].startswith("orchestrator.ends-hangs (call 2): it was still running | after 25 s")
+    assert lines[2].startswith("why: Otherwise, a hanging engine")
+    assert [line.plain for _, line in row_lines(ROWS[2])][2] == "expected: known"
+    assert [line.plain for _, line in row_lines(ROWS[3])] == ["unanswered codex 0.169.0  crash  1.5 s  never started"]
+
+
+def test_the_summary_ends_with_the_exit_code() -> None:
+    """It counts results and names each broken rule with its scenarios."""
+    text = summary(REPORT)
+    assert "broken: 1 pass, 1 fail, 1 excused, 1 unanswered, 1 skipped" in text
+    assert "orchestrator.ends-hangs: A turn that hangs ends within its deadline.\nbroken in hang-before-answer" in text
+    assert "no longer needed in the baseline: orchestrator.stdin" in text
+    assert "never started" not in text, "it stands with its scenario already"
+    assert text.endswith("exit code 1: the orchestrator breaks a rule\n10 s")
+
+
+def test_a_report_is_written_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON goes to stdout, and text to stderr."""
+    files = tuple(tmp_path / f"r{suffix}" for suffix in (".json", ".xml", ".md", ".html"))
+    assert publish(view(REPORT), Printer(as_json=True, reports=files)) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == json.loads(files[0].read_text())
+    assert "exit code 1" in printed.err
+    assert files[1].read_text().startswith("<?xml")
+    (tmp_path / "file").touch()
+    with pytest.raises(TurngateError, match="can't write the report"):
+        publish(view(REPORT), Printer(reports=(tmp_path / "file" / "r.json",)))
+
+
+def test_markdown_has_the_problems_and_a_table() -> None:
+    """A pipe or a line break in a detail doesn't end a cell."""
+    assert markdown(view(REPORT)).startswith("## ❌ python driver.py: broken\n")
+    html = MarkdownIt("commonmark").enable("table").render(markdown(view(REPORT)))
+    assert html.count("<td>") == 4 * len(ROWS)
+    assert "<code>orchestrator.ends-hangs</code>: it was still running | after 25 s\\n</td>" in html
+    assert "interrupted" not in html
+    assert "interrupted, so the results are incomplete" in markdown(view(replace(REPORT, interrupted=True)))
+
+
+def test_junit_counts_each_result() -> None:
+    """A failure, an error and a skipped test case."""
+    suite = ET.fromstring(junit(view(REPORT)))[0]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
+    cases = suite.findall("testcase")
+    assert [child.tag for case in cases for child in case] == ["failure", "system-out", "error", "skipped"]
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert len((failure.text or "").splitlines()) >= 2
+
+
+def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:
+    """Annotations have the severity of the rule; what the baseline no longer needs is a notice."""
+    report = replace(REPORT, results=(*ROWS, row("banner", ScenarioResult.FAIL, MILD)))
+    assert annotations(view(report)) == [
+        "::error title=codex 0.169.0 hang-before-answer::orchestrator.ends-hangs: it was still running | after 25 s%0A",
+        "::error title=codex 0.169.0 crash::unanswered: never started",
+        "::warning title=codex 0.169.0 banner::orchestrator.reads-any-output: it printed nothing",
+        "::notice title=baseline::no longer needed in the baseline: orchestrator.stdin",
+    ]
+
+
+def test_the_page_has_a_row_for_each_scenario_and_a_column_for_each_engine() -> None:
+    """A scenario that did not run with an engine, because of an interrupt, has an empty cell."""
+    other = replace(row("crash", ScenarioResult.FAIL, FAILED), engine="gemini", version="0.61.0")
+    shown = view(replace(REPORT, results=(*ROWS, other)))
+    assert [column.title for column in shown.columns] == ["codex 0.169.0", "gemini 0.61.0"]
+    marks = {
+        each.id: [cell and cell.mark.name for cell in each.cells] for family in shown.families for each in family.rows
+    }
+    assert marks["crash"] == ["unanswered", "fail"]
+    assert marks["two-turns"] == ["pass", None]
+    assert len(marks) == len(ROWS)
+
+
+def test_the_page_shows_problems_first_and_each_call() -> None:
+    """A problem links to its cell, which has the rule, the evidence and the calls with their arguments."""
+    text = page(view(REPORT))
+    assert text.index('id="problems"') < text.index('class="matrix')
+    assert 'aria-label="codex 0.169.0, hang-before-answer: fail"' in text
+    assert "A turn that hangs ends within its deadline." in text
+    assert '<pre class="argv" tabindex="0">exec -</pre>' in text
+    assert "no longer needed in the baseline: orchestrator.stdin" in text
+
+
+def test_an_observed_command_and_nothing_at_all_are_pages() -> None:
+    """An observed command is one row that is no scenario of ours; a run that was interrupted early has none."""
+    observed = row("observed", ScenarioResult.FAIL, FAILED)
+    assert "codex 0.169.0, observed: fail" in page(view(replace(REPORT, mode="observed", results=(observed,))))
+    assert "Nothing was tested." in page(view(replace(REPORT, results=(), interrupted=True, exit_code=130)))

@@ -1,0 +1,90 @@
+import pytest
+
+from tests.probes.simulate.played import at_known_release
+from turngate_probes.simulate.arguments import UsageProblem
+from turngate_probes.simulate.sticky.process_start import ProcessStart, read, starts_sticky
+
+# what official clients pass: the SDKs for Python and Node.js of Claude Code, and that of Qwen Code
+PYTHON = (
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--system-prompt",
+    "",
+    "--model",
+    "m-1",
+    "--permission-prompt-tool",
+    "stdio",
+    "--resume=s-1",
+    "--setting-sources=user",
+    "--input-format",
+    "stream-json",
+)
+NODE = (
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--input-format",
+    "stream-json",
+    "--model=m-1",
+    "--permission-prompt-tool=stdio",
+    "--resume=s-1",
+    "--setting-sources=user",
+)
+QWEN = (
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--channel=SDK",
+    "--model",
+    "m-1",
+    "--approval-mode",
+    "default",
+    "--session-id",
+    "s-2",
+)
+
+
+def _read(engine: str, *argv: str) -> ProcessStart:
+    start = read(at_known_release(engine), argv)
+    assert start
+    assert starts_sticky(at_known_release(engine), argv)
+    return start
+
+
+@pytest.mark.parametrize("argv", [PYTHON, NODE])
+def test_options_come_in_any_order_and_form(argv: tuple[str, ...]) -> None:
+    """Both clients start the same process, with different spellings of its options."""
+    start = _read("claude", *argv)
+    assert (start.transport, start.model, start.resume, start.session, start.mode) == (
+        "stream_json",
+        "m-1",
+        "s-1",
+        None,
+        None,
+    )
+    at = start.options.index("--permission-prompt-tool")
+    assert start.options[at + 1] == "stdio"
+
+
+def test_an_engine_can_have_a_second_protocol() -> None:
+    """Qwen Code speaks messages as JSON lines with its SDK, and the Agent Client Protocol otherwise."""
+    start = _read("qwen", *QWEN)
+    assert (start.transport, start.model, start.session, start.mode) == ("stream_json", "m-1", "s-2", "default")
+    assert _read("qwen", "--acp").transport == "acp"
+
+
+def test_a_headless_turn_is_no_sticky_process() -> None:
+    """Neither a prompt nor records on stdout start one."""
+    claude = at_known_release("claude")
+    argv = ("--print", "--output-format", "stream-json", "--verbose", "hello")
+    assert read(claude, argv) is None
+    assert not starts_sticky(claude, argv)
+
+
+@pytest.mark.parametrize("more", [("--no-such-option",), ("a prompt",), ("--model",)])
+def test_what_is_not_accepted_is_refused(more: tuple[str, ...]) -> None:
+    """An unknown option, a prompt and a missing value are refused."""
+    with pytest.raises(UsageProblem):
+        read(at_known_release("claude"), (*NODE, *more))
