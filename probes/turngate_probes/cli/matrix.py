@@ -70,9 +70,9 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.command()
 @click.argument("engine", shell_complete=engines)
 @click.argument("clause", shell_complete=clauses)
-@click.option("--good", metavar="VERSION", help="Older end: don't search releases before it.  [default: the oldest]")
+@click.option("--good", metavar="VERSION", help="One end of the search.  [default: the oldest release]")
 @click.option(
-    "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that has a result]"
+    "--bad", metavar="VERSION", help="The other end of the search.  [default: the newest release that has a result]"
 )
 @output_options(".json")
 @many_releases
@@ -81,7 +81,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     Runs only this clause and its prerequisites. Tests the newest release, then those 1, 2, 4, 8, ... before it
     until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only
-    their results must differ.
+    their results must differ. Either may be the older one.
 
     Releases that are not available, or in which the clause can't be run, are skipped, like `git bisect skip`.
     If only skipped releases are left between two results, all candidates are named.

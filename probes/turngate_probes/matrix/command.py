@@ -88,13 +88,16 @@ class Bisection:
     def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
         """Find where the result of `bad` (None: the newest release with a result) began, no earlier than `good`.
 
-        Return None if no older release has another result. UsageError: an end is not published or has
-        no result, the ends are in the wrong order, or no release has a result.
+        If `good` is the newer of the two, find where its result began instead. Return None if no older release has
+        another result. UsageError: an end is not published or has no result, both ends are the same release, or no
+        release has a result.
         """
-        oldest = self._place(good) if good else 0
-        newest = self._place(bad) if bad else len(self.versions) - 1
-        if good and bad and oldest >= newest:
-            raise UsageError(f"--good {good} must be older than --bad {bad}", "the search runs between them")
+        ends = self._place(good) if good else 0, self._place(bad) if bad else len(self.versions) - 1
+        if good and bad and ends[0] == ends[1]:
+            raise UsageError(f"--good and --bad are the same release, {good}", "name two releases with a change between")
+        if good and bad and ends[0] > ends[1]:
+            good, bad = bad, good
+        oldest, newest = sorted(ends) if good and bad else ends
         newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
         before = self._end(oldest) if good else None
         if before is not None and self._same(before, newest):
