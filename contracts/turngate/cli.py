@@ -23,28 +23,56 @@ from turngate.sanitize import visible
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# each of our subcommands, with its summary: reading entry points or docstrings would dominate the startup time
-COMMANDS = {
-    "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
-    "conform": ("turngate_probes.cli.conform:conform", "Test an orchestrator against engines that misbehave."),
-    "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),
-    "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
-    "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
-    "handles": ("turngate_reference.conversations.cli.handles:handles", "List, show and prune conversations and runs."),
-    "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
-    "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
-    "record": ("turngate_probes.cli.record:record", "Record real releases for tests that need no engine."),
-    "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
-    "report": ("turngate_probes.cli.report:report", "Render reports from saved JSON reports or journals."),
-    "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
-    "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
-    "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
-    "simulate": ("turngate_probes.cli.simulate:simulate", "Run a simulated engine."),
-    "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
-    "stub": ("turngate_probes.cli.stub:stub", "Run the stub model for a CLI of your own."),
-    "token": ("turngate_reference.conversations.cli.token:token", "Print the token of a running server."),
-    "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
+# our subcommands by task, each with its summary: reading entry points or docstrings would dominate the startup time
+TASKS = {
+    "Test releases of an engine": {
+        "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
+        "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
+        "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
+        "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
+        "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
+        "report": ("turngate_probes.cli.report:report", "Render reports from saved JSON reports or journals."),
+        "explain": ("turngate_probes.cli.explain:explain", "Explain a clause, and what to do if it fails."),
+    },
+    "Test an orchestrator": {
+        "conform": ("turngate_probes.cli.conform:conform", "Test an orchestrator against engines that misbehave."),
+        "simulate": ("turngate_probes.cli.simulate:simulate", "Run a simulated engine."),
+        "stub": ("turngate_probes.cli.stub:stub", "Run the stub model for a CLI of your own."),
+    },
+    "Talk to an engine at a terminal": {
+        "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
+        "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
+        "handles": (
+            "turngate_reference.conversations.cli.handles:handles",
+            "List, show and prune conversations and runs.",
+        ),
+    },
+    "Run agents on a server": {
+        "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
+        "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
+        "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
+        "token": ("turngate_reference.conversations.cli.token:token", "Print the token of a running server."),
+    },
+    "Add an engine": {
+        "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),
+        "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
+        "record": ("turngate_probes.cli.record:record", "Record real releases for tests that need no engine."),
+    },
+    "About turngate": {
+        "version": ("turngate.cli:version", "Print the version."),
+    },
 }
+COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
+FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI breaks your automation.
+
+  turngate probe codex                   does the codex on your PATH keep its contract?
+  turngate gate codex@latest             can I upgrade, and what must I change?
+  turngate explain                       what is tested, and what to do about a failure
+  turngate conform -- python driver.py   does my orchestrator survive engines that misbehave?
+  turngate start codex "PROMPT"          talk to an engine, then resume by a short handle
+  turngate serve                         answer your agents in a browser or over HTTP
+
+turngate --help lists all commands, and turngate COMMAND --help has examples."""
 GROUP = "turngate.commands"  # the entry points with which other distributions add commands
 
 UNANSWERED = 2
@@ -110,9 +138,12 @@ class EntryPointGroup(click.Group):
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List each command with its summary, or with the distribution that registers it, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(_rows())
+        """List the commands by task, then those of other distributions, without importing any."""
+        others = {name: ("", target) for name, target in _registered().items() if name not in COMMANDS}
+        for task, commands in (*TASKS.items(), ("Commands of other packages", others)):
+            if commands:
+                with formatter.section(task):
+                    formatter.write_dl([(name, what) for name, (_, what) in commands.items()], col_max=12)
 
 
 def _rows() -> list[tuple[str, str]]:
@@ -140,7 +171,7 @@ def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | N
         click.echo(click.style("Warning:", fg="yellow", bold=True) + " " + visible(message, keep="\n\t"), err=True)
 
 
-@click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=EntryPointGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="turngate", message="turngate %(version)s", help="Print the version.")
 @click.option(
     "--contracts",
@@ -152,8 +183,21 @@ def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | N
     metavar="DIR",
     help="Contracts and pins in DIR override the bundled ones.",
 )
-def turngate() -> None:
+@click.pass_context
+def turngate(ctx: click.Context) -> int:
     """Check coding-agent CLIs for breaking changes."""
+    if ctx.invoked_subcommand is None:
+        click.echo(FIRST_STEPS)
+        return UNANSWERED  # a script whose command is empty has tested nothing
+    return 0
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed  # noqa: PLC0415 - slow to import, and asked for by few
+
+    click.echo(f"turngate {installed('turngate')}")
 
 
 def run(args: Sequence[str]) -> int:

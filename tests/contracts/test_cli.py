@@ -1,6 +1,7 @@
 """The turngate command: its list of commands, its imports, and the exit code of each ending."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,9 +72,17 @@ def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture
     """Help describes our commands and names the distribution of a plugin's command, without importing either."""
     assert cli.run(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert "ending        played_commands:ending" in shown
-    assert "resume        Continue a conversation by its handle." in shown
+    assert re.search(r"Commands of other packages:\n(?:  .*\n)*  ending +played_commands:ending", shown)
+    assert re.search(r"Talk to an engine at a terminal:\n(?:  .*\n)*  resume +Continue a conversation", shown)
     assert "played_commands" not in sys.modules
+
+
+def test_without_a_command_it_says_what_to_do_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bare command names first steps that exist, in ten lines; its exit code says that nothing was tested."""
+    assert cli.run([]) == 2
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) == 10
+    assert set(re.findall(r"^  turngate (\w+)", shown, re.MULTILINE)) < set(cli.COMMANDS)
 
 
 def test_help_of_the_real_commands_stays_light() -> None:

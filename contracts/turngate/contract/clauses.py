@@ -50,19 +50,22 @@ Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 class Clause(Struct, frozen=True):
     """One promise: its text, why an orchestrator needs it, and its prerequisites.
 
-    `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for failures that
-    a deviation may excuse, and what each means.
+    `orchestrator` says what an orchestrator can do about a failure, `contract` what a contract author can do, if
+    anything. `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for
+    failures that a deviation may excuse, and what each means.
     """
 
     id: str
     sentence: str
     why: str
+    orchestrator: str
     level: Level
     severity: Severity
     needs: tuple[str, ...] = ()
     baseline: bool = False
     deadline: float | None = None
     symptoms: Mapping[str, str] = {}
+    contract: str = ""
 
 
 class Catalogue(dict[str, Clause]):

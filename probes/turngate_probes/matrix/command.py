@@ -94,7 +94,9 @@ class Bisection:
         """
         ends = self._place(good) if good else 0, self._place(bad) if bad else len(self.versions) - 1
         if good and bad and ends[0] == ends[1]:
-            raise UsageError(f"--good and --bad are the same release, {good}", "name two releases with a change between")
+            raise UsageError(
+                f"--good and --bad are the same release, {good}", "name two releases with a change between"
+            )
         if good and bad and ends[0] > ends[1]:
             good, bad = bad, good
         oldest, newest = sorted(ends) if good and bad else ends

@@ -12,13 +12,13 @@ from turngate_probes.clauses import CHECKS, checks
 from turngate_probes.clauses.settings import WIDENED
 from turngate_probes.harness.cases import FAILING
 
-HELP = Clause("help.surface", "It holds.", "It matters.", "static", Severity.DEGRADED)
+HELP = Clause("help.surface", "It holds.", "It matters.", "Do it.", "static", Severity.DEGRADED)
 
 
-HERMETIC = Clause("handle.present", "It holds.", "It matters.", "hermetic", Severity.BREAKING)
+HERMETIC = Clause("handle.present", "It holds.", "It matters.", "Do it.", "hermetic", Severity.BREAKING)
 
 
-LIVE = Clause("live.one", "It holds.", "It matters.", "live", Severity.INFORMATIVE)
+LIVE = Clause("live.one", "It holds.", "It matters.", "Do it.", "live", Severity.INFORMATIVE)
 
 
 CATALOGUE = Catalogue({clause.id: clause for clause in (HELP, HERMETIC, LIVE)})

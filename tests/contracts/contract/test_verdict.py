@@ -31,7 +31,7 @@ HANG, QUIET = Deviation("resume.dead-handle", "hang", "bound it"), Deviation("re
 
 def clause(severity: Severity = BREAKING, id_: str = "resume.dead-handle", *, baseline: bool = False) -> Clause:
     """Return a clause without prerequisites."""
-    return Clause(id_, "It holds.", "It matters.", "hermetic", severity, baseline=baseline)
+    return Clause(id_, "It holds.", "It matters.", "Do it.", "hermetic", severity, baseline=baseline)
 
 
 def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") -> ClauseResult:
