@@ -59,6 +59,15 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
     help="Run COMMAND once, as it is, and judge only the rules that hold for every call. For test suites.",
 )
 @click.option("--interactive", is_flag=True, help="With --observe: a user is in the loop: no call may skip approval.")
+@click.option(
+    "--turns",
+    type=click.IntRange(1, 3),
+    default=3,
+    show_default=True,
+    help="How many turns your driver can have. With 1, for tools that keep no conversation, the first turn misbehaves.",
+)
+@click.option("--autonomous", is_flag=True, help="No user is in the loop: the engine may act without asking.")
+@click.option("--git", is_flag=True, help="Make each workspace a git repository. Otherwise, it is none.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Scenarios to run in parallel.")
 @click.option("--baseline", type=file(exists=True), metavar="FILE", help="Expected breaches, in YAML.")
 @click.option("--strict", is_flag=True, help="Fail for rules that aren't essential and for stale entries, too.")
@@ -70,6 +79,7 @@ def conform(  # noqa: PLR0913 - as it has options
     engines: tuple[str, ...],
     chosen: "tuple[Scenario, ...]",
     jobs: int,
+    turns: int,
     baseline: Path | None,
     keep: Path | None,
     output: "Printer",
@@ -79,6 +89,8 @@ def conform(  # noqa: PLR0913 - as it has options
     real: bool,
     observe: bool,
     interactive: bool,
+    autonomous: bool,
+    git: bool,
     strict: bool,
 ) -> int:
     """Test an orchestrator: does it notice when an engine misbehaves?
@@ -102,7 +114,7 @@ def conform(  # noqa: PLR0913 - as it has options
     turngate conform --observe --interactive -- pytest tests/
 
     Exit codes: 0 it conforms; 1 it breaks a rule; 2 something could not be tested;
-    130 interrupted.
+    130 interrupted; with --observe, the exit code of COMMAND if it fails.
     """
     from turngate_probes.conform import catalogue
 
@@ -112,9 +124,9 @@ def conform(  # noqa: PLR0913 - as it has options
     if not command:
         raise click.UsageError("missing COMMAND: turngate conform -- COMMAND...")
     if interactive and not observe:
-        raise click.UsageError("--interactive needs --observe; the scenarios always have a user in the loop")
-    if observe and (chosen or baseline or real):
-        raise click.UsageError("--observe can't be combined with --scenario, --baseline or --real")
+        raise click.UsageError("--interactive needs --observe; in the scenarios, a user is in the loop")
+    if observe and (chosen or baseline or real or autonomous or git):
+        raise click.UsageError("--observe can't be combined with --scenario, --baseline, --real, --autonomous or --git")
     import tempfile
     from contextlib import ExitStack
 
@@ -143,7 +155,9 @@ def conform(  # noqa: PLR0913 - as it has options
             played = chosen or tuple(scenarios().values())
             executables = {one.engine: one.executable for one in releases if one.executable}
             progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
-            session = ConformSession(command, contracts, played, root, jobs, expected, strict, executables)
+            session = ConformSession(
+                command, contracts, played, root, jobs, expected, strict, executables, turns, autonomous, git
+            )
             report = session.run(interrupt, progress)
     return publish(view(report), output)
 

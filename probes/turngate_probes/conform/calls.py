@@ -1,7 +1,8 @@
 """Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
 
 Every call has a folder: `call.json`, written at its start; `stdin` and `signals`, which grow; `closed`, which appears
-when standard input ends; `stdout` and `end.json`, written at its end. A killed call has no `end.json`.
+when standard input ends; `stdout`, `stderr` (its last line) and `end.json`, written at its end. A killed call has no
+`end.json`.
 """
 
 import os
@@ -20,6 +21,7 @@ from turngate_probes.simulate.simulated_process import Kind
 
 CALLS = "calls"
 MAX_KEPT = 64 * 2**20
+MAX_LINE = 500
 
 
 class Started(Struct, frozen=True):
@@ -55,7 +57,7 @@ class CallEnd(Struct, frozen=True):
 
 
 class EngineCall(Struct, frozen=True):
-    """A whole call, as the judge sees it; `ended` is None if it was killed."""
+    """A whole call, as the judge sees it; `ended` is None if it was killed, `stderr` is the last line there."""
 
     number: int
     started: Started
@@ -63,6 +65,7 @@ class EngineCall(Struct, frozen=True):
     stdin: bytes
     stdin_closed: bool
     stdout: bytes
+    stderr: str
     signals: tuple[str, ...]
     handle: str | None
 
@@ -114,9 +117,10 @@ class CallRecord:
         os.write(descriptor, f"{name}\n".encode())
         os.close(descriptor)
 
-    def end(self, handle: str | None, exit_code: int, stdout: bytes) -> None:
+    def end(self, handle: str | None, exit_code: int, stdout: bytes, stderr: bytes) -> None:
         """Note the end."""
         (self.folder / "stdout").write_bytes(stdout[:MAX_KEPT])
+        (self.folder / "stderr").write_bytes(stderr[-MAX_LINE:].strip().rpartition(b"\n")[2])
         _write(self.folder / "end.json", msgspec.json.encode(CallEnd(handle, exit_code, time.monotonic())))
 
 
@@ -135,6 +139,7 @@ def _call(folder: Path) -> EngineCall:
         stdin=_kept(folder / "stdin"),
         stdin_closed=(folder / "closed").exists(),
         stdout=_kept(folder / "stdout"),
+        stderr=_kept(folder / "stderr").decode("utf-8", "replace"),
         signals=tuple(_kept(folder / "signals").decode().split()),
         handle=_kept(folder / "session").decode() or None,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract import load
@@ -13,8 +14,9 @@ from turngate.contract.clauses import Severity
 from turngate.decoding import convert
 from turngate_probes.simulate.faults import Play, changed
 
+PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
-Need = Literal["lines", "text", "stdin", "third_turn"]
+Need = Literal["lines", "stdin", "second_turn", "third_turn"]
 
 
 class ConformRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +44,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
     seen: The real releases that did this. None: every engine does it, or it is the caller's doing.
     needs: What the engine needs: one record per line (`lines`), a prompt on standard input (`stdin`); or the driver: a
-        second reply (`third_turn`).
+        reply (`second_turn`), or two (`third_turn`).
     prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
     workspace: The name of the directory that COMMAND gets.
     conversations: How many run at once, in the same directory.
@@ -58,7 +60,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     expect: Expected
     seen: tuple[Source, ...] = ()
     needs: tuple[Need, ...] = ()
-    prompt: str = "Ask me which colour I like, then name it. ({name})"
+    prompt: str = PROMPT
     reply: str = "red ({name})"
     workspace: str = "workspace"
     conversations: int = 1
@@ -72,6 +74,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
         return sum(play.delay + play.pause + (self.deadline if play.hang else 0) for play in self.plays)
 
 
+MOST_TURNS = 3
 _FOLDER = Path(__file__).parent
 _MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
 
@@ -95,6 +98,17 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
     if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
         return f"{contract.title} takes no prompt on standard input"
     return None
+
+
+def for_driver(scenario: Scenario, turns: int) -> Scenario | None:
+    """Return a scenario for a driver of so many turns, whose only turn then misbehaves; None: it needs more."""
+    if turns < MOST_TURNS and "third_turn" in scenario.needs:
+        return None
+    if turns > 1:
+        return scenario
+    if "second_turn" in scenario.needs:
+        return None
+    return replace(scenario, turns=1, plays=tuple(replace(play, turn=play.turn and 1) for play in scenario.plays))
 
 
 def in_process(scenario: Scenario) -> bool:

@@ -48,7 +48,7 @@ class Conformance(StrEnum):
 
 
 class CallRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """One call of the engine. `argv` follows the executable; long arguments are cut."""
+    """One call of the engine. `argv` follows the executable; long arguments are cut. `stderr` is its last line."""
 
     number: Annotated[int, Meta(ge=1)]
     kind: Text
@@ -60,6 +60,7 @@ class CallRow(Struct, frozen=True, forbid_unknown_fields=True):
     session: str | None
     exit_code: int | None
     signals: tuple[Text, ...]
+    stderr: str
 
 
 class BreachRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,6 +129,7 @@ def call_row(call: EngineCall) -> CallRow:
         call.handle,
         call.ended.exit_code if call.ended else None,
         call.signals,
+        call.stderr,
     )
 
 

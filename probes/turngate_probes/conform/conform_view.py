@@ -1,6 +1,6 @@
 """Shows the results of `turngate conform`: each as it comes, and all of them in the terms of every report format."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
 from rich.text import Text
@@ -84,8 +84,8 @@ _STYLES = {
 _QUIET = (ScenarioResult.PASS, ScenarioResult.SKIPPED)
 
 
-def row_lines(row: ScenarioRow) -> Iterator[Line]:
-    """Return the lines of one result: the scenario, and below it each broken rule."""
+def row_lines(row: ScenarioRow, known: Collection[BreachRow] = ()) -> Iterator[Line]:
+    """Return the lines of one result: the scenario, and below it each broken rule, unless that breach is known."""
     line = Text.assemble(
         (f"{row.result:<10}", _STYLES.get(row.result, "")),
         f" {row.subject}  {row.scenario}",
@@ -93,11 +93,18 @@ def row_lines(row: ScenarioRow) -> Iterator[Line]:
     )
     if row.detail:
         line.append(f"  {visible(row.detail)}")
+    new = [breach for breach in row.breaches if breach not in known]
+    if old := [breach.rule for breach in row.breaches if breach in known]:
+        line.append(f"  as before: {', '.join(old)}")
     yield 0, line
-    for breach in row.breaches:
+    if new and row.scenario in scenarios():
+        yield 1, Text(f"what happens: {scenarios()[row.scenario].sentence}")
+    for breach in new:
         where = f" (call {breach.call})" if breach.call else ""
         yield 1, Text(visible(bounded(f"{breach.rule}{where}: {breach.detail}", LONGEST)))
         yield 2, Text(visible(_reason(breach)))
+    if new and (printed := next((call.stderr for call in reversed(row.calls) if call.stderr), "")):
+        yield 1, Text(visible(f"the engine's last line on stderr: {printed}"))
 
 
 def _reason(breach: BreachRow) -> str:
@@ -109,6 +116,7 @@ class Progress:
 
     def __init__(self, output: Printer, total: int) -> None:
         self._output, self._total, self._done, self._lock = output, total, 0, Lock()
+        self._known = dict[str, set[BreachRow]]()
 
     def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
         """Print what is about to run: so many scenarios with each engine."""
@@ -123,10 +131,12 @@ class Progress:
             self._done += 1
             if self._output.detail is Detail.QUIET and row.result in _QUIET:
                 return
-            for number, (depth, line) in enumerate(row_lines(row)):
+            known = self._known.setdefault(row.subject, set())
+            for number, (depth, line) in enumerate(row_lines(row, known)):
                 if not number:
                     line.append(f"  [{self._done}/{self._total}]", "dim")
                 print_line(self._output.console, depth, line)
+            known.update(row.breaches)
 
 
 def view(report: ConformReport) -> View:
@@ -144,7 +154,7 @@ def view(report: ConformReport) -> View:
         interrupted=report.interrupted,
         outcome=report.verdict,
         headline=visible(f"{' '.join(report.command)}: {report.verdict}"),
-        meaning=MEANINGS[report.exit_code],
+        meaning=_meaning(report),
         meta=(f"{report.mode} engines", duration(report.seconds), visible(f"turngate {report.turngate}")),
         counts=tuple(
             Count(result, sum(row.result is result for row in report.results), MARKS[result].sign)
@@ -158,23 +168,37 @@ def view(report: ConformReport) -> View:
     )
 
 
+def _meaning(report: ConformReport) -> str:
+    """Return what the exit code means: that of an observed command that failed, or turngate's own."""
+    failed = report.mode == "observed" and any(code for row in report.results for code in row.exit_codes)
+    return "the exit code of the command" if failed and not report.interrupted else MEANINGS[report.exit_code]
+
+
 def _remarks(report: ConformReport) -> Iterator[Remark]:
     """Remark on each broken rule and on scenarios without an answer, essential ones first, then on stale entries."""
     broken = [(row, breach) for row in report.results for breach in row.breaches if breach.excused is None]
     order = list(rules())
     broken.sort(key=lambda pair: order.index(pair[1].rule))
-    yield from (_remark(row, breach, "error") for row, breach in broken if breach.severity is Severity.BREAKING)
+    found = dict[tuple[str, BreachRow], list[str]]()
+    for row, breach in broken:
+        found.setdefault((row.subject, breach), []).append(row.scenario)
+    yield from _findings(found, "error")
     for row in report.results:
         if row.result is ScenarioResult.UNANSWERED:
             yield Remark(row.subject, "error", row.scenario, f"unanswered: {row.detail}")
-    yield from (_remark(row, breach, "warning") for row, breach in broken if breach.severity is not Severity.BREAKING)
+    yield from _findings(found, "warning")
     for entry in report.stale:
         yield Remark("baseline", "note", "", f"no longer needed in the baseline: {entry}")
 
 
-def _remark(row: ScenarioRow, breach: BreachRow, level: RemarkLevel) -> Remark:
-    text, promise = f"{breach.rule}: {breach.detail}", rules()[breach.rule].sentence
-    return Remark(row.subject, level, row.scenario, text, breach.rule, promise=promise)
+def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], level: RemarkLevel) -> Iterator[Remark]:
+    """Remark once on each breach, with the scenarios in which it was found."""
+    for (subject, breach), names in found.items():
+        if (breach.severity is Severity.BREAKING) == (level == "error"):
+            text, promise = f"{breach.rule}: {breach.detail}", rules()[breach.rule].sentence
+            first, *also = names
+            more = f"; also in {', '.join(also)}" if also else ""
+            yield Remark(subject, level, first, f"{text}{more}", breach.rule, promise=promise, also=tuple(also))
 
 
 def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Suite:
@@ -250,6 +274,7 @@ def _call(call: CallRow) -> Block:
         "resumed": call.resumed,
         "session": call.session,
         "signals": " ".join(call.signals),
+        "stderr": call.stderr,
     }
     listed = tuple(Fact(name, (text,)) for name, text in facts.items() if text)
     return Block(f"call {call.number}", f"{call.kind}, {code}", argv=call.argv, facts=listed)

@@ -8,8 +8,11 @@ from msgspec import Struct
 from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
+from turngate_probes.simulate.faults import changed
 
 EXCERPT = 120
+# the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
+_OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
 
 
 class Ran(Struct, frozen=True):
@@ -48,11 +51,13 @@ class Breach(Struct, frozen=True):
 
 
 def breaches(evidence: Evidence) -> list[Breach]:
-    """Return every breach, the result of the scenario first, at most one for each rule."""
-    listed: dict[str, Breach] = {}
-    for breach in (*_result(evidence), *(breach for check in _CALLS for breach in check(evidence))):
-        listed.setdefault(breach.rule, breach)
-    return list(listed.values())
+    """Return every breach, at most one for each rule: that of a call if there is one, for it says more."""
+    general, precise = dict[str, Breach](), dict[str, Breach]()
+    for breach in _result(evidence):
+        general.setdefault(breach.rule, breach)
+    for breach in (breach for check in _CALLS for breach in check(evidence)):
+        precise.setdefault(breach.rule, breach)
+    return list((general | precise).values())
 
 
 def in_calls(evidence: Evidence) -> list[Breach]:
@@ -66,6 +71,18 @@ def last_words(ran: Ran) -> str:
     return f"it exited with {ran.exit_code}" + (f": {_quoted(lines[-1])}" if lines else "")
 
 
+def _course(evidence: Evidence) -> str:
+    """Return how far the engine came: its last turn, and how it ended."""
+    turns = _turns(evidence)
+    if not turns:
+        return "; the engine was not started"
+    last = turns[-1]
+    if last.ended is None:
+        return f"; call {last.number} of the engine was ended"
+    said = f" and printed {_quoted(last.stderr)} on stderr" if last.stderr else ""
+    return f"; call {last.number} of the engine exited with {last.ended.exit_code}{said}"
+
+
 def _result(evidence: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
     scenario = evidence.scenario
@@ -76,13 +93,13 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
             yield Breach("orchestrator.separate-conversations", "it printed the answer of another conversation")
         elif ran.exit_code is None:
             yield Breach(scenario.rule, f"it was still running after {ran.seconds:.0f} s, and was ended")
-        elif ran.exit_code == 0 and scenario.expect == "failure":
-            yield Breach(scenario.rule, "it exited with 0, although the conversation failed")
+        elif ran.exit_code == 0 and scenario.expect == "failure" and not (answered and _unaffected(evidence, ran)):
+            yield Breach(scenario.rule, f"it exited with 0, but had to fail; it printed {_quoted(ran.stdout)}")
         elif ran.exit_code == 0 and not answered:
             said = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
-            yield Breach(scenario.rule, f"it exited with 0 without the answer: {said}")
+            yield Breach(scenario.rule, f"it exited with 0 without the answer: {said}{_course(evidence)}")
         elif ran.exit_code != 0 and scenario.expect == "success":
-            yield Breach(scenario.rule, last_words(ran))
+            yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
 
@@ -120,7 +137,7 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
         if call.started.latest:
             yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.latest})", call)
         elif resumed is None:
-            if owner in latest:
+            if owner in latest and not _replays(call, owner):
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
         elif resumed not in owners:
             decoy = any(resumed.encode() in before.stdout for before in evidence.calls if before.number < call.number)
@@ -130,7 +147,9 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
         elif owner and owner is not owners[resumed]:
             yield _breach("separate-conversations", "it resumed the session of another conversation", call)
         elif latest[owners[resumed]] != resumed:
-            yield _breach("resumes-the-id", f"it resumed {resumed!r}, but the last turn printed another id", call)
+            yield _breach(
+                "resumes-the-id", f"it resumed {resumed!r}, but the last turn printed {latest[owners[resumed]]!r}", call
+            )
         if call.handle:
             owners[call.handle] = owners.get(resumed or "", owner)
             latest[owners[call.handle]] = call.handle
@@ -172,6 +191,18 @@ def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:
     if len(talks) > 1:
         talks = [talk for talk in talks if any(prompt in (call.text or "") for prompt in talk.prompts)]
     return talks[0] if len(talks) == 1 else None
+
+
+def _replays(call: EngineCall, owner: Conversation | None) -> bool:
+    """Whether a call carries a conversation from its beginning to a reply, so that it needs no session."""
+    text = call.text or ""
+    return owner is not None and owner.prompts[0] in text and any(reply in text for reply in owner.prompts[1:])
+
+
+def _unaffected(evidence: Evidence, ran: Ran) -> bool:
+    """Whether a scenario is only about sessions, and the conversation went on without one."""
+    about_sessions = all(changed(play).keys() <= _OF_SESSIONS for play in evidence.scenario.plays)
+    return about_sessions and any(_replays(call, ran.conversation) for call in _turns(evidence))
 
 
 def _turns(evidence: Evidence) -> list[EngineCall]:

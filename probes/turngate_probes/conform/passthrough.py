@@ -52,7 +52,7 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, argv: t
     handle = session.handle_value if session else None
     if handle:
         record.session(handle)
-    record.end(handle, code, bytes(kept["stdout"]))
+    record.end(handle, code, bytes(kept["stdout"]), bytes(kept["stderr"]))
     return code if code >= 0 else 128 - code
 
 

@@ -50,7 +50,8 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return replace(start, kind="refused", problem=str(problem), widening=_widening(before, contract))
-    chosen = asked.line.last(simulation(contract).arguments.working_directory)
+    syntax = simulation(contract).arguments
+    chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
     widening = _widening(tokens, contract)
     return replace(
@@ -58,10 +59,18 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         kind="turn",
         cwd=str(Path(start.cwd, chosen or "")),
         resumed=asked.handle,
-        prompt=asked.prompt,
+        prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
         latest=" ".join(latest),
         widening=widening,
     )
+
+
+def _text_of(file: Path) -> str | None:
+    """Return the prompt in a file; None: standard input, or a file that can't be read."""
+    try:
+        return file.read_text("utf-8", "replace") if file.is_file() else None
+    except OSError:
+        return None
 
 
 def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> tuple[str, ...]:
@@ -118,18 +127,20 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
         from turngate_probes.conform import passthrough  # noqa: PLC0415 - slow to import
 
         return passthrough.run(plan, contract, record, argv)
-    faults = _part(plan, contract, started) if started.kind == "turn" else NONE
-    return _Call(plan, contract, record, faults, started.kind).played(named(contract, argv, newest))
+    call = _Call(plan, contract, record, started.kind)
+    if started.kind == "turn":
+        call.faults = _part(plan, contract, started, call.prompt(started))
+    return call.played(named(contract, argv, newest))
 
 
-def _part(plan: ConformPlan, contract: EngineContract, started: Started) -> Faults:
-    """Return what to play in this turn, whose number is one more than the prompts of the session so far."""
-    handle = started.resumed
-    if handle is None:
-        return for_turn(plan.plays, 1)
-    session = store(contract, os.environ, started.cwd).find(handle)
-    asked = sum(message["role"] == "user" for message in session.messages) if session else 1
-    return for_turn(plan.plays, asked + 1)
+def _part(plan: ConformPlan, contract: EngineContract, started: Started, prompt: str) -> Faults:
+    """Return what to play in this turn; a lost session has had one. The last turn's faults hold for every attempt."""
+    said = []
+    if started.resumed is not None:
+        session = store(contract, os.environ, started.cwd).find(started.resumed)
+        messages = session.messages if session else ({"role": "user", "content": ""},)
+        said = [str(message["content"]) for message in messages if message["role"] == "user"]
+    return for_turn(plan.plays, min(scenario_model.reached(plan.conversations, [*said, prompt]), plan.turns))
 
 
 def _newest(contract: EngineContract) -> str | None:
@@ -148,29 +159,34 @@ def _upgrade(plan: ConformPlan) -> str:
 class _Call(EngineProcess):
     """One call, which is recorded."""
 
-    def __init__(
-        self, plan: ConformPlan, contract: EngineContract, record: CallRecord, faults: Faults, kind: Kind
-    ) -> None:
-        super().__init__(contract, kind, faults, collects=True)
+    def __init__(self, plan: ConformPlan, contract: EngineContract, record: CallRecord, kind: Kind) -> None:
+        super().__init__(contract, kind, NONE, collects=True)
         self.plan, self.record = plan, record
-        self.printed = bytearray()
+        self.printed = {"stdout": bytearray(), "stderr": bytearray()}
         self.received: RecordedStdin | None = None
+
+    def prompt(self, started: Started) -> str:
+        """Return the prompt, which shows what to play; one on standard input is read first, as by any engine."""
+        if started.prompt is not None:
+            return started.prompt
+        self.received = RecordedStdin(self.record)
+        return self.received.whole().decode("utf-8", "replace")
 
     def played(self, argv: tuple[str, ...]) -> int:
         """Run the engine, play its output, and record the call; the launcher of an engine records nothing."""
         code = self.run(argv, self._answer)
-        if self.received is None:
+        if self.launched or self.received is None:
             return code
         if self.kind == "turn":
             self.received.over.wait(STDIN_GRACE)
-        self.record.end(self._printed_handle(), code, bytes(self.printed))
+        self.record.end(self._printed_handle(), code, bytes(self.printed["stdout"]), bytes(self.printed["stderr"]))
         if self.faults.release == "after":
             _upgrade(self.plan)
         return code
 
     def stdin(self) -> BinaryIO:
         """Return standard input, which is recorded."""
-        self.received = RecordedStdin(self.record)
+        self.received = self.received or RecordedStdin(self.record)
         if self.faults.waits_for_stdin:
             self.received.over.wait()
         if self.faults.release == "during":
@@ -179,8 +195,7 @@ class _Call(EngineProcess):
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Write to a stream of the process, and record what is printed."""
-        if stream == "stdout":
-            self.printed += data
+        self.printed[stream] += data
         super().write(stream, data)
 
     def signalled(self, name: str) -> None:
@@ -210,7 +225,10 @@ class _Call(EngineProcess):
             return backend(os.environ, self.contract.hermetic.tool_call)(request)
         faults = self.faults
         if self.kind == "process":
-            faults = for_turn(self.plan.plays, sum(message["role"] == "user" for message in request.messages))
+            turn = min(
+                scenario_model.reached(self.plan.conversations, scenario_model.said_by_user(request)), self.plan.turns
+            )
+            faults = for_turn(self.plan.plays, turn)
             if faults.hang == "before":
                 self.hang()
         decoy = self.contract.handle.nonexistent_id

@@ -31,6 +31,11 @@ class RecordedStdin(io.RawIOBase):
             del self._kept[:taken]
             return taken
 
+    def whole(self) -> bytes:
+        """Wait for the end, and return everything without taking it."""
+        self.over.wait()
+        return bytes(self._kept)
+
     def _listen(self) -> None:
         chunk = b"-"
         while chunk:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import groupby, takewhile
 
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.backend import Answer, ModelRequest
@@ -18,9 +19,24 @@ def answer(
     """Return what the model says to a whole conversation: a question, its answer, or that it knows nothing of it."""
     if failure := failed(faults):
         return failure
-    said = [str(message["content"]) for message in request.messages if message["role"] == "user"]
+    said = said_by_user(request)
     owner = next((one for one in conversations if said and one.prompts[0] in said[0]), None)
-    return _final(LOST) if owner is None else spoken(owner, len(said), turns, faults, decoy)
+    return _final(LOST) if owner is None else spoken(owner, reached(conversations, said), turns, faults, decoy)
+
+
+def said_by_user(request: ModelRequest) -> list[str]:
+    """Return the messages of the user in a request."""
+    return [str(message["content"]) for message in request.messages if message["role"] == "user"]
+
+
+def reached(conversations: Sequence[Conversation], said: Sequence[str]) -> int:
+    """Return the turn, from 1, that these messages of the user have reached in one session.
+
+    A message that is repeated, as after a failed attempt, is the same turn. The last one may hold the whole
+    conversation, as from an orchestrator that starts a session for each turn.
+    """
+    replayed = (len(list(takewhile(lambda prompt: prompt in said[-1], one.prompts))) for one in conversations)
+    return max((sum(1 for _ in groupby(said)), *replayed))
 
 
 def spoken(talk: Conversation, turn: int, turns: int, faults: Faults, decoy: str) -> str:

@@ -7,6 +7,7 @@ other command can be observed with recording executables in place; then only the
 import os
 import re
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,9 +23,11 @@ from msgspec.structs import replace
 from turngate import EngineContract, ProcessRequest, Stop
 from turngate.process import run
 from turngate.process import run as run_process
+from turngate.process.sessions import Leftover
+from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls
-from turngate_probes.conform.catalogue import Scenario, in_process, obstacle
+from turngate_probes.conform.catalogue import MOST_TURNS, PROMPT, Scenario, for_driver, in_process, obstacle
 from turngate_probes.conform.conform_report import (
     BreachRow,
     ConformReport,
@@ -49,6 +52,7 @@ GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its tu
 LONG_PROMPT = 200_000
 MAX_VARIABLE = 100_000  # Linux accepts 128 KB
 MAX_OUTPUT = 16 * 2**20
+LONGEST = 200
 # variables that hold a secret, or that lead to the user's own settings and sessions
 _WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.*|TURNGATE_.*|.*_HOME|.*_CONFIG_DIR)$")
 
@@ -61,14 +65,18 @@ def play(
     stop: Stop,
     environ: Mapping[str, str] = os.environ,
     real: Path | None = None,
+    *,
+    git: bool = False,
 ) -> Evidence:
     """Run a scenario in an empty folder, and return what happened; TurngateError if COMMAND can't be started.
 
-    `real` is the CLI to run instead of the simulated engine.
+    `real` is the CLI to run instead of the simulated engine; `git`: the workspace is an empty repository.
     """
     folder, workspace, home = folder.resolve(), folder / scenario.workspace, folder / "home"
     workspace.mkdir(parents=True)
     home.mkdir()
+    if git:
+        _make_repository(workspace / ".git")
     talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
     plan = ConformPlan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
     with staged(plan, contract, real) if real else nullcontext(plan) as complete:
@@ -105,12 +113,31 @@ def _played(
             outcome.stdout.decode("utf-8", "replace"),
             outcome.stderr.decode("utf-8", "replace"),
             outcome.seconds,
-            tuple(" ".join(left.argv) or str(left.pid) for left in outcome.leftovers),
+            tuple(_named(left, path, calls(folder)) for left in outcome.leftovers),
         )
 
     with ThreadPoolExecutor(len(talks)) as pool:
         ran = tuple(pool.map(converse, talks))
     return Evidence(scenario, str(workspace), ran, calls(folder))
+
+
+def _make_repository(folder: Path) -> None:
+    """Make an empty repository, as `git init` does, so that git isn't needed."""
+    for name in ("objects", "refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+    (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n", "utf-8")
+
+
+def _named(left: Leftover, path: Path, made: Iterable[EngineCall]) -> str:
+    """Name a process that was left running by its call, if it belongs to one, or else by its command line."""
+    # the simulated engine runs in an interpreter, whose command line has the plan's folder
+    is_engine = str(path.parents[1]) in " ".join(left.argv) or path.name in map(os.path.basename, left.argv[:2])
+    for call in reversed(tuple(made)):
+        argv = call.started.argv
+        if left.pid == call.started.pid or (is_engine and left.argv[-len(argv) or len(left.argv) :] == argv):
+            return f"call {call.number} ({bounded(shlex.join((path.name, *argv)), LONGEST)})"
+    return bounded(shlex.join(left.argv), LONGEST) or f"process {left.pid}"
 
 
 def variable_of(engine: str) -> str:
@@ -121,7 +148,7 @@ def variable_of(engine: str) -> str:
 def _conversation(scenario: Scenario) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
-    replies = (scenario.reply, f"{scenario.reply} Really.")[: scenario.turns - 1]
+    replies = (scenario.reply, "Yes, I am sure. ({name})")[: scenario.turns - 1]
     said = [_filled(text, slots) for text in (scenario.prompt, *replies)]
     return Conversation(name, tuple(said), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
 
@@ -142,19 +169,24 @@ def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
     return variables
 
 
-LAST = 3  # the turn that the reply in TURNGATE_REPLY_2 starts
 PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
+FEWER_TURNS = "it needs more turns than --turns {turns}"
+NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
 TOO_LONG = (
-    "COMMAND never started the engine; a prompt of 200 KB fits neither a variable nor an argument, so read "
-    "TURNGATE_PROMPT_FILE and pass it on standard input"
+    "the engine was never started with a prompt of 200 KB, but it was with a short one; an argument holds at most "
+    "128 KB on Linux, so pass the prompt on standard input"
 )
 
 
 class ConformSession(Struct, frozen=True):
-    """What to run, and how: `reported` gets each result when it is known."""
+    """What to run, and how: `reported` gets each result when it is known.
+
+    turns: How many turns the driver can have. autonomous: No user is in the loop, so the engine may act without asking.
+    git: Each workspace is a git repository.
+    """
 
     command: tuple[str, ...]
     contracts: tuple[EngineContract, ...]
@@ -164,6 +196,9 @@ class ConformSession(Struct, frozen=True):
     expected: tuple[ExpectedBreach, ...] = ()
     strict: bool = False
     real: Mapping[str, Path] = {}
+    turns: int = MOST_TURNS
+    autonomous: bool = False
+    git: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -202,19 +237,27 @@ class ConformSession(Struct, frozen=True):
     ) -> ScenarioRow:
         version = contract.version or ""
         real = self.real.get(contract.engine)
-        if why := obstacle(scenario, contract) or (real and real_obstacle(scenario)):
+        fitting = for_driver(scenario, self.turns)
+        why = obstacle(scenario, contract) or (real and real_obstacle(scenario))
+        if fitting is None or why:
+            why = why or FEWER_TURNS.format(turns=self.turns)
             return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())
+        scenario = fitting
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()
         with interrupt.scope() as stop:
-            evidence = play(scenario, contract, self.command, folder / "1", stop, real=real)
+            evidence = self._play(scenario, contract, folder / "1", stop)
             if _too_soon(evidence):
                 patient = replace(scenario, deadline=scenario.deadline * PATIENCE)
-                evidence = play(patient, contract, self.command, folder / "2", stop, real=real)
+                evidence = self._play(patient, contract, folder / "2", stop)
+            missing = _unanswered(evidence, contract)
+            listed = [] if missing else breaches(evidence)
+            if _is_long(evidence) and not _turns(evidence) and not _has_not_read(evidence):
+                short = replace(scenario, prompt=PROMPT)
+                if _turns(self._play(short, contract, folder / "short", stop)):
+                    missing, listed = None, [Breach(scenario.rule, f"{TOO_LONG}{_failed(evidence)}")]
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
-        missing = _unanswered(evidence, contract)
-        listed = [] if missing else breaches(evidence)
         rows = [self._breach(contract, scenario, breach, used) for breach in listed]
         result, detail = missing or (_result(rows), "")
         return ScenarioRow(
@@ -228,6 +271,11 @@ class ConformSession(Struct, frozen=True):
             tuple(rows),
             tuple(map(call_row, evidence.calls)),
         )
+
+    def _play(self, scenario: Scenario, contract: EngineContract, folder: Path, stop: Stop) -> Evidence:
+        real = self.real.get(contract.engine)
+        evidence = play(scenario, contract, self.command, folder, stop, real=real, git=self.git)
+        return replace(evidence, interactive=not self.autonomous)
 
     def _breach(
         self, contract: EngineContract, scenario: Scenario, breach: Breach, used: list[ExpectedBreach]
@@ -269,24 +317,43 @@ def report(
 
 def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
     """Return why a run says nothing about its scenario; None: it says something."""
-    turns = [call for call in evidence.calls if call.started.kind != "query"]
+    turns = _turns(evidence)
     if not turns:
-        said = TOO_LONG if len(evidence.ran[0].conversation.prompts[0]) > MAX_VARIABLE else NO_CALL
-        failed = next((f" ({last_words(ran)})" for ran in evidence.ran if ran.exit_code), "")
-        return ScenarioResult.UNANSWERED, said.format(variable=variable_of(contract.engine)) + failed
+        reported = NO_FILE if _has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
+        return ScenarioResult.UNANSWERED, reported + _failed(evidence)
     good = all(call.ended and not call.ended.exit_code for call in turns)
-    wanted = "third_turn" in evidence.scenario.needs and evidence.scenario.expect == "success"
-    if wanted and good and len(turns) == LAST - 1:
+    refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
+    if "third_turn" in evidence.scenario.needs and good and not refused and len(turns) == MOST_TURNS - 1:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
     if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
 
 
+def _failed(evidence: Evidence) -> str:
+    """Return how COMMAND failed, in brackets; empty: it did not."""
+    return next((f" ({last_words(ran)})" for ran in evidence.ran if ran.exit_code), "")
+
+
+def _turns(evidence: Evidence) -> list[EngineCall]:
+    """Return the calls that are about the conversation."""
+    return [call for call in evidence.calls if call.started.kind != "query"]
+
+
+def _is_long(evidence: Evidence) -> bool:
+    """Whether the prompt fits neither an argument nor a variable."""
+    return len(evidence.ran[0].conversation.prompts[0]) > MAX_VARIABLE
+
+
+def _has_not_read(evidence: Evidence) -> bool:
+    """Whether COMMAND looks for a long prompt in the variable, which is not there."""
+    return _is_long(evidence) and any(re.search(r"TURNGATE_PROMPT(?!_FILE)", last_words(ran)) for ran in evidence.ran)
+
+
 def _too_soon(evidence: Evidence) -> bool:
     """Whether a slow machine used up the deadline before the turn that misbehaves."""
     wanted = min((play.turn or 1 for play in evidence.scenario.plays), default=1)
-    turns = sum(call.started.kind != "query" for call in evidence.calls)
+    turns = len(_turns(evidence))
     # a process for several turns is one call
     reached = any(
         ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
@@ -301,6 +368,7 @@ def _result(rows: Iterable[BreachRow]) -> ScenarioResult:
     return ScenarioResult.EXCUSED if reasons else ScenarioResult.PASS
 
 
+SIGNALLED = 128  # plus the number of the signal, as a shell reports it
 DAYS = 7 * 86_400.0
 _ANY = Scenario(id="observed", sentence="", why="", rule="", expect="either")
 
@@ -314,7 +382,10 @@ def observed(
     interactive: bool,
     strict: bool,
 ) -> ConformReport:
-    """Run COMMAND in this directory and environment, its output passed on; MachineError if it can't be started."""
+    """Run COMMAND in this directory and environment, its output passed on; MachineError if it can't be started.
+
+    If COMMAND fails, the report has its exit code.
+    """
     started, began = datetime.now(UTC), time.monotonic()
     plans = [ConformPlan(str(folder.resolve() / one.engine), one.engine, one.version or "", ()) for one in contracts]
     paths = {plan.engine: executable.install(plan) for plan in plans}
@@ -324,17 +395,20 @@ def observed(
     with interrupt.scope() as stop:
         request = ProcessRequest(command, Path.cwd(), env, timeout=DAYS, max_output=0)
         outcome = run(request, stop=stop, on_output=_passed_on)
-    rows = []
+    rows, exit_code = [], outcome.exit_code or 0
     for contract, plan in zip(contracts, plans, strict=True):
         evidence = Evidence(_ANY, "", (), calls(Path(plan.folder)), interactive=interactive)
         broken = in_calls(evidence)
-        left = {left.pid: " ".join(left.argv) for left in outcome.leftovers}
+        left = {left.pid for left in outcome.leftovers}
         for call in evidence.calls:
             if call.started.pid in left:
-                detail = f"still running: {left[call.started.pid]}"
-                broken.append(Breach("orchestrator.leaves-nothing-running", detail, call.number))
+                detail = f"still running: {shlex.join((contract.executable, *call.started.argv))}"
+                broken.append(Breach("orchestrator.leaves-nothing-running", bounded(detail, LONGEST), call.number))
         rows.append(_row(contract, evidence.calls, broken, outcome.exit_code, time.monotonic() - began))
-    return report(command, "observed", rows, started, began, (), interrupt, strict=strict)
+    judged = report(command, "observed", rows, started, began, (), interrupt, strict=strict)
+    if exit_code and not interrupt.is_set():
+        return replace(judged, exit_code=exit_code if exit_code > 0 else SIGNALLED - exit_code)
+    return judged
 
 
 def _row(

@@ -268,7 +268,8 @@ def _of_orchestrator(shown: View) -> Iterator[Line]:
     broken = [remark for remark in shown.remarks if remark.rule]
     for rule, promise in {remark.rule: remark.promise for remark in broken}.items():
         yield 1, Text(f"{rule}: {promise}")
-        yield 2, Text(f"broken in {', '.join(dict.fromkeys(each.about for each in broken if each.rule == rule))}")
+        names = (name for each in broken if each.rule == rule for name in (each.about, *each.also))
+        yield 2, Text(f"broken in {', '.join(dict.fromkeys(names))}")
     for remark in shown.remarks:
         if remark.level == "note":
             yield 1, Text(visible(remark.text))

@@ -58,7 +58,8 @@ class Remark(Struct, frozen=True):
 
     `subject` is the release, or the engine that the orchestrator drove. `rule` is the clause or rule that fails, or the
     kind of reason (None: nothing that the subject did), and `promise` is what an orchestrator's rule demands; `at` is
-    the entry of the baseline that it is about; `result` is that of a clause that failed.
+    the entry of the baseline that it is about; `result` is that of a clause that failed; `also` names the other
+    scenarios of an orchestrator in which the same was found.
     """
 
     subject: str
@@ -70,6 +71,7 @@ class Remark(Struct, frozen=True):
     result: ClauseResult | None = None
     release: ReleaseReport | None = None
     promise: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

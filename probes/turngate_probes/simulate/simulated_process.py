@@ -81,6 +81,7 @@ class EngineProcess:
         self.contract, self.kind, self.faults = contract, kind, faults
         self.collects = collects and kind == "turn"
         self.outputs = list[FaultyOutput]()
+        self.launched = False
         self.handle: str | None = None
 
     def run(
@@ -91,6 +92,7 @@ class EngineProcess:
         It never returns if a fault says so.
         """
         if self.faults.child == "works" and self.kind != "query" and _is_launcher():
+            self.launched = True
             return 1
         self._heed_signals()
         if self.kind == "process":

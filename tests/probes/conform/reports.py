@@ -24,6 +24,7 @@ CALL = CallRow(
     session="s1",
     exit_code=0,
     signals=(),
+    stderr="Not inside a trusted directory",
 )
 
 

@@ -19,12 +19,12 @@ def test_a_whole_call_is_read_back(tmp_path: Path) -> None:
     record.session("s1")
     record.signalled("SIGINT")
     record.signalled("SIGTERM")
-    record.end("s1", 3, b"out")
+    record.end("s1", 3, b"out", b"first\nlast\n")
     (call,) = calls(tmp_path)
     assert (call.number, call.started, call.stdin, call.stdin_closed) == (1, STARTED, b"ab", True)
     assert (call.stdout, call.signals, call.handle, call.text) == (b"out", ("SIGINT", "SIGTERM"), "s1", "hi")
     assert call.ended is not None
-    assert call.ended.exit_code == 3
+    assert (call.ended.exit_code, call.stderr) == (3, "last")
 
 
 def test_a_killed_call_has_no_end(tmp_path: Path) -> None:

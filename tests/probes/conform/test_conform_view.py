@@ -32,7 +32,7 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
     progress(ROWS[1])
     out = capsys.readouterr().out
     assert "two-turns  1.5 s  [1/2]" in out
-    assert "hang-before-answer  1.5 s  [2/2]\n  orchestrator.ends-hangs" in out
+    assert "hang-before-answer  1.5 s  [2/2]\n  what happens: The second turn" in out
     quiet = Progress(Printer(detail=Detail.QUIET), 2)
     quiet(ROWS[0])
     quiet(ROWS[1])
@@ -55,10 +55,28 @@ def test_a_row_says_what_is_broken_and_why_it_matters() -> None:
     """An expected breach shows its reason instead."""
     lines = [line.plain for _, line in row_lines(ROWS[1])]
     assert lines[0] == "fail       codex 0.169.0  hang-before-answer  1.5 s"
-    assert lines[1].startswith("orchestrator.ends-hangs (call 2): it was still running | after 25 s")
-    assert lines[2].startswith("why: Otherwise, a hanging engine")
-    assert [line.plain for _, line in row_lines(ROWS[2])][2] == "expected: known"
+    assert lines[1] == "what happens: The second turn prints nothing and never ends."
+    assert lines[2].startswith("orchestrator.ends-hangs (call 2): it was still running | after 25 s")
+    assert lines[3].startswith("why: Otherwise, a hanging engine")
+    assert lines[4] == "the engine's last line on stderr: Not inside a trusted directory"
+    assert [line.plain for _, line in row_lines(ROWS[2])][3] == "expected: known"
     assert [line.plain for _, line in row_lines(ROWS[3])] == ["unanswered codex 0.169.0  crash  1.5 s  never started"]
+
+
+def test_one_breach_in_many_scenarios_is_one_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is explained where it is first seen; after that, and in the list of problems, only the scenarios are named."""
+    rows = tuple(row(name, ScenarioResult.FAIL, FAILED) for name in ("two-turns", "crash", "no-id"))
+    progress = Progress(Printer(), 3)
+    for each in rows:
+        progress(each)
+    out = capsys.readouterr().out
+    assert out.count("why: ") == 1
+    assert "crash  1.5 s  as before: orchestrator.ends-hangs  [2/3]" in out
+    report = replace(REPORT, results=rows, stale=())
+    (remark,) = view(report).remarks
+    assert (remark.about, remark.also) == ("two-turns", ("crash", "no-id"))
+    assert remark.text.endswith("; also in crash, no-id")
+    assert "broken in two-turns, crash, no-id" in summary(report)
 
 
 def test_the_summary_ends_with_the_exit_code() -> None:

@@ -21,6 +21,7 @@ def call(number: int, text: str, *, resumed: str | None = None, handle: str | No
         "ended": CallEnd(handle, 0, number + 0.5),
         "stdin_closed": True,
         "stdout": b"",
+        "stderr": "",
         "signals": (),
     }
     for name, value in more.items():
@@ -102,6 +103,24 @@ def test_each_turn_resumes_what_the_last_one_printed() -> None:
     renamed = call(2, A.prompts[1], resumed="s1", handle="s2")
     assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s2", handle="s2")) == []
     assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s1", handle="s2")) == ["resumes-the-id"]
+
+
+def test_the_whole_conversation_in_a_prompt_needs_no_session() -> None:
+    """A fresh session that gets the earlier turns goes on; one that gets the reply alone has lost them."""
+    whole = call(2, "\n".join(A.prompts), handle="s2")
+    assert rules(GOOD[0], whole) == []
+    assert rules(GOOD[0], whole, scenario=scenarios()["fresh-session"]) == []
+    assert rules(GOOD[0], whole, scenario=scenarios()["crash"]) == ["notices-failure"]
+    assert rules(GOOD[0], call(2, A.prompts[1], handle="s2")) == ["resumes-the-id"]
+
+
+def test_a_call_says_more_than_the_result() -> None:
+    """Both break one rule; the detail is that of the call."""
+    renamed = call(2, A.prompts[1], resumed="s1", handle="s2")
+    calls = (GOOD[0], renamed, call(3, A.prompts[1], resumed="s1", handle="s2"))
+    evidence = Evidence(scenarios()["renamed-session"], "/work", (ran(stdout="?"),), calls)
+    detail = "it resumed 's1', but the last turn printed 's2'"
+    assert breaches(evidence) == [Breach("orchestrator.resumes-the-id", detail, 3)]
 
 
 def test_conversations_keep_to_themselves() -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
@@ -14,7 +15,15 @@ from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult, ScenarioRow
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.session import NO_CALL, NO_THIRD_TURN, ONE_PROCESS, TOO_LONG, ConformSession
+from turngate_probes.conform.session import (
+    FEWER_TURNS,
+    NO_CALL,
+    NO_FILE,
+    NO_THIRD_TURN,
+    ONE_PROCESS,
+    TOO_LONG,
+    ConformSession,
+)
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
@@ -37,6 +46,25 @@ with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdo
 print(record["result"])
 """
 GOOD = (sys.executable, str(CORRECT["python"]))
+# the correct orchestrator, which repeats a turn in its session
+RETRIES = """
+def tried(text, session=None):
+    try:
+        return turn(text, session)
+    except (SystemExit, ValueError):
+        return turn(text, session)
+
+
+"""
+REPLAYS = """
+said = [Path(SETTINGS["TURNGATE_PROMPT_FILE"]).read_text("utf-8")]
+_, answer = turn(said[0])
+for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2"):
+    if name in SETTINGS:
+        said += [answer, SETTINGS[name]]
+        _, answer = turn("\\n\\n".join(said))
+print(json.loads(answer)["final_data"]["answer"])
+"""
 IDLE = (sys.executable, "-c", "raise SystemExit(1)")
 TALKS = scenarios()["two-turns"]
 RAN = Ran(Conversation("a", ("first", "second"), "amber"), 1, "", "", 0.0, ())
@@ -67,9 +95,79 @@ def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
     hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
     assert [(row.result, row.detail) for row in report.results] == [
         (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
-        (ScenarioResult.UNANSWERED, f"{TOO_LONG} (it exited with 1)"),
+        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
     ]
     assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
+
+
+def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path) -> None:
+    """The same orchestrator runs a short prompt. A driver that looks for the variable is told where the prompt is."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace('*resume, "-"]', '*resume, "--", text]'))
+    report = conform(tmp_path / "1", (sys.executable, str(driver)), "prompt-200-kb")
+    ((breach,),) = [row.breaches for row in report.results]
+    assert (breach.rule, breach.detail.startswith(TOO_LONG)) == ("orchestrator.text-whole", True)
+    assert "Argument list too long" in breach.detail
+    driver.write_text("import os; os.environ['TURNGATE_PROMPT']")
+    report = conform(tmp_path / "2", (sys.executable, str(driver)), "prompt-200-kb")
+    assert report.results[0].detail.startswith(NO_FILE)
+
+
+def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
+    """With one, the first turn misbehaves, and what needs a reply is skipped."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace("TURNGATE_REPLY", "NO_REPLY"))
+    chosen = tuple(scenarios()[name] for name in ("two-turns", "crash", "fresh-session", "three-turns"))
+    session = ConformSession((sys.executable, str(driver)), (CODEX,), chosen, tmp_path / "r", 2, turns=1)
+    report = session.run(Interrupt(), lambda _: None)
+    skipped = (ScenarioResult.SKIPPED, FEWER_TURNS.format(turns=1), 0)
+    assert [(row.result, row.detail, len(row.calls)) for row in report.results] == [
+        (ScenarioResult.PASS, "", 1),
+        (ScenarioResult.PASS, "", 1),
+        skipped,
+        skipped,
+    ]
+
+
+def test_an_autonomous_orchestrator_may_let_the_engine_act(tmp_path: Path) -> None:
+    """In a repository, the engine needs no option to run."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace('"--skip-git-repo-check"', '"--yolo"'))
+    chosen, command = (scenarios()["two-turns"],), (sys.executable, str(driver))
+    session = ConformSession(command, (CODEX,), chosen, tmp_path / "1", 1, autonomous=True, git=True)
+    assert session.run(Interrupt(), lambda _: None).verdict is Conformance.CONFORMS
+    session = ConformSession(command, (CODEX,), chosen, tmp_path / "2", 1)
+    (row,) = session.run(Interrupt(), lambda _: None).results
+    assert {breach.rule for breach in row.breaches} == {"orchestrator.completes", "orchestrator.no-auto-approval"}
+    assert "Not inside a trusted directory" in row.breaches[0].detail
+
+
+@pytest.mark.long
+def test_a_failed_turn_fails_again_when_it_is_repeated(tmp_path: Path) -> None:
+    """An orchestrator that retries in the same session conforms."""
+    source = CORRECT["python"].read_text().replace("def main()", RETRIES + "def main()").replace("= turn(", "= tried(")
+    driver = tmp_path / "driver.py"
+    driver.write_text(source)
+    names = ("crash", "failing-backend", "exit-1-after-answer", "exit-0-without-end", "no-answer")
+    report = conform(tmp_path / "r", (sys.executable, str(driver)), *names)
+    assert [(row.result, len(row.calls)) for row in report.results] == [(ScenarioResult.PASS, 3)] * len(names)
+
+
+@pytest.mark.long
+def test_an_orchestrator_may_send_the_whole_conversation(tmp_path: Path) -> None:
+    """Each turn is a fresh session whose prompt is the history, so no session can be lost."""
+    source = CORRECT["python"].read_text()
+    source = source.replace('["resume", session] if session else []', "[]").replace(
+        "session not in (None, ids[0])", "False"
+    )
+    driver = tmp_path / "driver.py"
+    driver.write_text(source[: source.index("def main()")] + REPLAYS)
+    names = ("two-turns", "three-turns", "fresh-session", "lost-session", "no-id", "renamed-session", "crash")
+    report = conform(tmp_path / "r", (sys.executable, str(driver)), *names)
+    failing = [row for row in report.results if row.scenario == "no-id"]
+    assert [(row.scenario, row.breaches) for row in report.results if row not in failing] == [
+        (name, ()) for name in names if name != "no-id"
+    ]
 
 
 def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
@@ -90,6 +188,11 @@ def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
         CORRECT["python"].read_text().replace('("TURNGATE_REPLY", "TURNGATE_REPLY_2")', '("TURNGATE_REPLY",)')
     )
     report = conform(tmp_path / "2", (sys.executable, str(driver)), "three-turns")
+    assert (report.results[0].result, report.results[0].detail) == (ScenarioResult.SKIPPED, NO_THIRD_TURN)
+    # it would resume a new id, but has no third turn to show it
+    driver.write_text(driver.read_text().replace("session not in (None, ids[0])", "False"))
+    driver.write_text(driver.read_text().replace('json.loads(answer)["final_data"]["answer"]', "answer"))
+    report = conform(tmp_path / "3", (sys.executable, str(driver)), "renamed-session")
     assert (report.results[0].result, report.results[0].detail) == (ScenarioResult.SKIPPED, NO_THIRD_TURN)
 
 
@@ -121,7 +224,7 @@ def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
     for said, times in ((b"first", 2), (b"first second", 1)):
         begun = Started(1, (), "", (), "pipe", 0.0, kind="process")
         message = json.dumps({"text": said.decode()}).encode()
-        call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", signals=(), handle=None)
+        call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", stderr="", signals=(), handle=None)
         evidence = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
         assert played(tmp_path, evidence, hang.id) == [hang.id] * times
 

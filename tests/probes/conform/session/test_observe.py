@@ -7,6 +7,7 @@ import pytest
 
 from turngate import load_contract
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
+from turngate_probes.conform.conform_view import view
 from turngate_probes.conform.session import observed
 from turngate_probes.harness.interrupt import Interrupt
 
@@ -34,6 +35,7 @@ def test_every_call_is_judged(*, interactive: bool, tmp_path: Path, capfd: pytes
     assert (codex.exit_codes, len(codex.calls), gemini.result) == ((7,), 1, ScenarioResult.UNANSWERED)
     assert "TURNGATE_ENGINE_GEMINI" in gemini.detail
     assert report.verdict is (Conformance.BROKEN if interactive else Conformance.UNANSWERED)
+    assert (report.exit_code, view(report).meaning) == (7, "the exit code of the command")
     assert "thread.started" in capfd.readouterr().out
 
 

@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from turngate import MachineError, Stop, load_contract
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Evidence
 from turngate_probes.conform.session import play
+from turngate_probes.simulate.faults import Play
 
 CODEX = load_contract("codex", "0.169.0")
 SHOWS = "import json, os, sys; print(json.dumps([dict(os.environ), os.getcwd()]))"
@@ -17,7 +19,12 @@ SHOWS = "import json, os, sys; print(json.dumps([dict(os.environ), os.getcwd()])
 
 def ran(tmp_path: Path, name: str, code: str, environ: dict[str, str]) -> Evidence:
     """Run Python code as COMMAND."""
-    return play(scenarios()[name], CODEX, (sys.executable, "-c", code), tmp_path, Stop(), environ)
+    return played(tmp_path, scenarios()[name], code, environ)
+
+
+def played(tmp_path: Path, scenario: Scenario, code: str, environ: dict[str, str]) -> Evidence:
+    """Run Python code in a scenario."""
+    return play(scenario, CODEX, (sys.executable, "-c", code), tmp_path, Stop(), environ)
 
 
 def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
@@ -59,8 +66,14 @@ def test_two_conversations_differ(tmp_path: Path) -> None:
 def test_what_is_left_running_is_ended_and_listed(tmp_path: Path) -> None:
     """It does not outlive the scenario."""
     code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); raise SystemExit(3)"
-    seen = ran(tmp_path, "two-turns", code, {"PATH": "/usr/bin:/bin"})
+    seen = ran(tmp_path / "1", "two-turns", code, {"PATH": "/usr/bin:/bin"})
     assert (seen.ran[0].exit_code, seen.ran[0].left) == (3, ("sleep 1000",))
+    leaves = (
+        "import subprocess; subprocess.run(['codex', 'exec', '--json', '--skip-git-repo-check', '--', 'first one'])"
+    )
+    scenario = replace(scenarios()["background-child"], plays=(Play(child="stays"),))
+    seen = played(tmp_path / "2", scenario, leaves, {"PATH": "/usr/bin:/bin"})
+    assert seen.ran[0].left == ("call 1 (codex exec --json --skip-git-repo-check -- 'first one')",)
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
