@@ -52,6 +52,11 @@ class State(StrEnum):
     FAILED = "failed"
     CANCELED = "canceled"
 
+    @property
+    def label(self) -> str:
+        """What people read: the state, but for the one that concerns them."""
+        return "waiting for you" if self is State.WAITING_USER else self.value
+
 
 class Cause(StrEnum):
     """What moves a run to another state; each leads to one state, wherever the run was."""

@@ -16,6 +16,7 @@ from turngate_reference.server.store.database import Store
 TOKEN = "a-token-of-26-characters.."
 CARDS = "document.querySelectorAll('article.card').length"
 STATUS = "document.getElementById('status').textContent"
+STATE = "document.querySelector('.strip .state').innerText"
 PATHS = ("/", "/runs", "/new", "/runs/{}", "/runs/nothing")
 FIELDS = {
     "kind": "fill_fields",
@@ -67,7 +68,7 @@ def test_a_run_is_started_answered_after_a_crash_and_succeeds(
     run = server.follow(run_id, "succeeded")
     assert run["turn_index"] == 2
     tab.open(f"{server.url}/runs/{run_id}", size, script=script)
-    assert "succeeded" in tab.ask("document.querySelector('h1').innerText")
+    assert tab.ask(STATE) == "succeeded"
     assert tab.complaints() == []
     assert all(url.startswith(server.url) for url in tab.requested())
 
@@ -97,11 +98,11 @@ def test_a_run_keeps_its_process_for_a_quick_answer(
     server.follow(run_id, "waiting_user")
     assert server.call(f"/v1/runs/{run_id}")["interactive_profile"]["warm_wait_sec"] == 600
     tab.open(f"{server.url}/runs/{run_id}", script=script)
-    assert "for 600 s after asking" in tab.ask("document.querySelector('#facts').innerText")
+    assert "for 600 s after asking" in tab.ask("document.querySelector('#facts').textContent")
     tab.follow(".options button")
     server.follow(run_id, "succeeded")
     tab.open(f"{server.url}/runs/{run_id}", script=script)
-    said = tab.ask("document.querySelector('#events').innerText")
+    said = tab.ask("document.querySelector('#events').textContent")
     assert said.index("turn 1: to a new process") < said.index("turn 2: to a living process")
     assert tab.complaints() == []
 
@@ -132,17 +133,21 @@ def test_an_open_inbox_follows_what_happens(tab: Browser, server: PageServer) ->
 
 
 def test_an_open_run_follows_what_happens(tab: Browser, server: PageServer) -> None:
-    """The page of a run shows its question, turns and end without a reload."""
+    """The page of a run shows the answer given elsewhere, the turns and the result without a reload."""
     run_id = asked(server)
     tab.open(f"{server.url}/runs/{run_id}")
     tab.until(f"{STATUS} === 'Live'")
     question = server.call(f"/v1/runs/{run_id}/interaction")["pending"]
     reply = {"interaction_id": question["interaction_id"], "response": "red"}
     server.call(f"/v1/runs/{run_id}/interaction/reply", reply)
-    tab.until("document.querySelector('h1').innerText.includes('succeeded')")
+    tab.until(f"{STATE} === 'succeeded'")
     tab.until("document.querySelectorAll('details.turn').length === 2")
-    assert tab.ask(CARDS) == 0
-    assert tab.ask("document.querySelector('#about pre').innerText") == json.dumps(
+    assert tab.ask("document.querySelectorAll('form.options').length") == 0
+    said = tab.ask("document.querySelector('#talk').innerText")
+    assert said.index("Which colour?") < said.index("You ·") < said.index("Turn 2") < said.index("Result")
+    assert tab.ask("document.querySelector('.said.you .plain').innerText") == "red"
+    assert tab.ask("document.querySelector('#fold-json').open") is False
+    assert tab.ask("document.querySelector('#result-json').textContent") == json.dumps(
         server.call(f"/v1/runs/{run_id}")["final_data"], indent=2
     )
 

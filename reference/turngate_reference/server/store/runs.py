@@ -332,6 +332,23 @@ def turns(store: Store, run_id: str) -> list[StoredTurn]:
     return [*_read(store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id), StoredTurn)]
 
 
+def latest_turns(store: Store, run_id: str, up_to: int, limit: int) -> list[StoredTurn]:
+    """Read the last turns of a run up to the turn `up_to`, in order."""
+    sql = "SELECT * FROM turns WHERE run_id = ? AND turn_index <= ? ORDER BY turn_index DESC LIMIT ?"
+    return [*_read(store.read(sql, run_id, up_to, limit), StoredTurn)][::-1]
+
+
+def questions(store: Store, run_id: str, turn_index: int) -> list[StoredQuestion]:
+    """Read the questions of a turn."""
+    sql = "SELECT * FROM interactions WHERE run_id = ? AND turn_index = ?"
+    return [*_read(store.read(sql, run_id, turn_index), StoredQuestion)]
+
+
+def messages(store: Store, run_id: str, turn_index: int, limit: int) -> list[StoredEvent]:
+    """Read the last events of a turn that are texts, questions or replies, in order."""
+    return [*_read(store.read(_MESSAGES, run_id, turn_index, limit), StoredEvent)][::-1]
+
+
 def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[StoredEvent]:
     """Read events of a run that are later than `after`."""
     sql = "SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?"
@@ -391,6 +408,21 @@ _COLUMNS = {
 }
 _RUN = "SELECT * FROM runs WHERE run_id = ?"
 _SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names
+_MESSAGES = """
+    SELECT * FROM events WHERE run_id = ?1 AND type IN ('text', 'interaction', 'reply')
+        AND id > (
+            SELECT id FROM events
+            WHERE run_id = ?1 AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?2
+        )
+        AND id < coalesce(
+            (
+                SELECT id FROM events
+                WHERE run_id = ?1 AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?2 + 1
+            ),
+            id + 1
+        )
+    ORDER BY id DESC LIMIT ?3
+"""
 _QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
 
 

@@ -56,6 +56,12 @@ def problems() -> dict[str, dict[str, Any]]:
     return table
 
 
+def run_errors() -> dict[str, str]:
+    """Return when a run fails with each code."""
+    table: dict[str, str] = document()["x-turngate"]["run_errors"]
+    return table
+
+
 @cache
 def operations() -> tuple[Operation, ...]:
     """Return every operation of the document."""

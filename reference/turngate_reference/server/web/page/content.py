@@ -1,10 +1,12 @@
 """Reads what the pages show from the store, within limits."""
 
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from turngate import Outcome
 from turngate.sanitize import command_line
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.api_errors import ApiError
@@ -12,15 +14,16 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
+from turngate_reference.server.web.page.conversation import Conversation, conversation
 from turngate_reference.server.web.page.display_text import OutputExcerpt, outputs
 from turngate_reference.states import ENDED, State
 
 PAGE = 25
-MAX_TURNS = 25
 MAX_EVENTS = 100
 MAX_OPTIONS = 50
 MAX_WORD = 400
 _PROMPT = 160
+_OUTCOMES: dict[str, str] = {Outcome.FINAL: "finished", Outcome.ASK_USER: "asked you", Outcome.ERROR: "failed"}
 
 
 class Row(Struct, frozen=True):
@@ -81,14 +84,37 @@ class TurnView(Struct, frozen=True):
     command: str
     outputs: list[OutputExcerpt]
 
+    @property
+    def is_canceled(self) -> bool:
+        """Whether it was ended by a cancel: it has neither an outcome of its own nor a failure."""
+        return self.turn.outcome == Outcome.ERROR and self.turn.failure is None
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in words."""
+        if self.is_canceled:
+            return "canceled"
+        return _OUTCOMES.get(self.turn.outcome or "", "ended" if self.turn.ended_at else "running")
+
+    @property
+    def exit(self) -> str:
+        """How its process ended, in words; empty if that says nothing."""
+        code = self.turn.exit_code
+        if code is None or self.is_canceled:
+            return ""
+        if code >= 0:
+            return f"exit code {code}"
+        known = {number.value: number.name for number in signal.Signals}
+        return f"ended by {known.get(-code, f'signal {-code}')}"
+
 
 class RunView(Struct, frozen=True):
     """A run with all that its page shows; `earlier` is where earlier events go on (None: there are none)."""
 
     run: Run
     question: Question | None
+    conversation: Conversation
     turns: list[TurnView]
-    turns_left_out: int
     events: list[StoredEvent]
     earlier: int | None
 
@@ -114,18 +140,18 @@ def inbox(store: Store, before: int | None) -> InboxPage:
     return InboxPage(questions, page.older)
 
 
-def run_view(store: Store, run: Run, before: int | None) -> RunView:
-    """Read what the page of a run shows, with the events before `before`."""
+def run_view(store: Store, run: Run, up_to: int | None, before: int | None) -> RunView:
+    """Read what the page of a run shows: the turns up to `up_to`, and the events before `before` (None: the latest)."""
     stored = None
     if run.state is State.WAITING_USER:
         stored = runs.question(store, run.pending_interaction_id or "")
-    turns = runs.turns(store, run.run_id)
+    said = conversation(store, run, up_to)
     events = runs.latest_events(store, run.run_id, before, MAX_EVENTS + 1)
     return RunView(
         run,
         Question(Row(run, run.launch.prompt), stored) if stored else None,
-        [_turn(run, turn) for turn in turns[-MAX_TURNS:]],
-        max(0, len(turns) - MAX_TURNS),
+        said,
+        [_turn(run, shown.turn) for shown in said.turns],
         events[-MAX_EVENTS:],
         events[1].id if events[MAX_EVENTS:] else None,
     )

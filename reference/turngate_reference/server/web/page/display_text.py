@@ -13,6 +13,7 @@ from turngate.sanitize import bounded, visible
 # newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
 _KEPT = "\n\t\u200c\u200d"
 MAX_OUTPUT = 16 * 2**10
+MAX_ITEMS = 100
 
 
 class OutputExcerpt(Struct, frozen=True):
@@ -36,6 +37,12 @@ def shown(text: Any, limit: int = 4000) -> str:
 def as_json(value: Any, limit: int = 16_000) -> str:
     """Return data as indented JSON, with invisible characters escaped."""
     return shown(json.dumps(value, indent=2, ensure_ascii=False), limit)
+
+
+def is_simple_list(value: Any) -> bool:
+    """Whether data is a short list of texts and numbers."""
+    simple = (str, int, float)
+    return isinstance(value, list) and len(value) <= MAX_ITEMS and all(isinstance(item, simple) for item in value)
 
 
 def moment(time: str) -> str:

@@ -31,7 +31,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.openapi import event_id
-from turngate_reference.server.web.page import content, display_text
+from turngate_reference.server.web.page import content, conversation, display_text, markdown
 from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
@@ -117,6 +117,11 @@ _FILTERS = {
     "as_json": display_text.as_json,
     "moment": display_text.moment,
     "details": content.details,
+    "heading": conversation.heading,
+    "below_heading": conversation.below_heading,
+    "markdown": markdown.as_html,
+    "label": lambda state: State(state).label,
+    "why": lambda code: openapi.run_errors()[code],
 }
 
 
@@ -161,7 +166,8 @@ class Pages(Struct, frozen=True):
         """Show a run."""
         after = runs.last_event_id(self.core.store)
         run = content.existing(self.core.store, run_id)
-        shown = content.run_view(self.core.store, run, event_id("query", "before"))
+        turn, before = event_id("query", "turn"), event_id("query", "before")
+        shown = content.run_view(self.core.store, run, turn, before)
         live = None if shown.is_over else url_for(".live", after=after, run=run_id)
         return self._render("run.html", view=shown, live=live)
 
@@ -283,6 +289,7 @@ def _prepare(state: BlueprintSetupState) -> None:
     environment = state.app.jinja_env
     environment.undefined, environment.trim_blocks = StrictUndefined, True
     environment.filters.update(_FILTERS)
+    environment.tests["simple_list"] = display_text.is_simple_list
 
 
 def _login_form(target: str, problem: str = "") -> str:

@@ -1,16 +1,19 @@
 """Tests of what the pages read from the store, and how much of it."""
 
 import json
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.server_env import ASK, ServerEnv
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.runs import StoredTurn
 from turngate_reference.server.web.page import content
-from turngate_reference.server.web.page.content import Question, Row
+from turngate_reference.server.web.page.content import Question, Row, TurnView
 from turngate_reference.states import State
 
 
@@ -48,7 +51,7 @@ def test_events_are_paged_backwards(caller: Caller) -> None:
     run, before = content.existing(store, run_id), None
     seen: list[int] = []
     while True:
-        view = content.run_view(store, run, before)
+        view = content.run_view(store, run, None, before)
         seen = [event.id for event in view.events] + seen
         before = view.earlier
         if before is None:
@@ -97,3 +100,26 @@ def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) 
     run_id = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["run_id"]
     (event,) = runs.events(caller.core.store, run_id)
     assert content.details(event) == {}
+
+
+@pytest.mark.parametrize(
+    "changes, outcome, ended",
+    [
+        ({"outcome": "final", "exit_code": 0}, "finished", "exit code 0"),
+        ({"outcome": "ask_user", "exit_code": None}, "asked you", ""),
+        ({"outcome": "error", "exit_code": -15}, "canceled", ""),
+        ({"outcome": "error", "exit_code": -15, "failure": {"code": "x", "detail": ""}}, "failed", "ended by SIGTERM"),
+        (
+            {"outcome": "error", "exit_code": -99, "failure": {"code": "x", "detail": ""}},
+            "failed",
+            "ended by signal 99",
+        ),
+        ({"ended_at": None}, "running", ""),
+        ({}, "ended", ""),
+    ],
+)
+def test_how_a_turn_ended_is_said_in_words(changes: dict[str, Any], outcome: str, ended: str) -> None:
+    """A turn that was canceled is no error, and the exit code of its engine says nothing."""
+    turn = StoredTurn(1, "2026", "2026", 1.0, None, None, None, None, None)
+    view = TurnView(replace(turn, **changes), "", [])
+    assert (view.outcome, view.exit) == (outcome, ended)

@@ -153,12 +153,71 @@ def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
     assert "Cancel the run" not in surfer.text(f"/runs/{run_id}")
 
 
-def test_the_page_of_a_run_shows_what_happened(env: ServerEnv, surfer: Surfer) -> None:
-    """The page shows the turns with command line and output, and describes the events."""
-    run_id, _ = env.ask()
+def test_the_page_of_a_run_is_a_conversation(env: ServerEnv, surfer: Surfer) -> None:
+    """It shows task, texts, questions, answers and the result in order; commands, output and events come after them."""
+    env.cli_env.engine(
+        "codex", d.codex("Here is **one** pot.", ASK), d.codex(f"Done.\n```json\n{final(colour='red')}\n```")
+    )
+    run_id, question = env.ask(prompt="Paint the door.\n\nSlowly.")
     page = surfer.text(f"/runs/{run_id}")
-    for said in ("Turn 1", "ask user", "exit code 0", "exec --json", "thread.started", "waiting user, turn 1", run_id):
+    for said in (
+        "Turn 1",
+        "asked you",
+        "exit code 0",
+        "exec --json",
+        "thread.started",
+        "waiting for you, turn 1",
+        run_id,
+    ):
         assert said in page
+    assert "waiting_user" not in page.partition("Details")[0]
+    env.reply(run_id, question, "the blue one <b>")
+    env.wait(run_id, State.SUCCEEDED)
+    page = surfer.open(f"/runs/{run_id}").text
+    assert '<h1 dir="auto">Paint the door.</h1>' in page
+    assert "<strong>one</strong>" in page
+    shown = words(page.partition("<main")[2])
+    order = [
+        "Paint the door.",
+        "Slowly.",
+        "Here is one pot.",
+        "Which colour?",
+        "You ·",
+        "the blue one <b>",
+        "Done.",
+        "Result colour red",
+        "Details",
+        '"colour": "red"',
+        "exec --json",
+    ]
+    places = [shown.index(said) for said in order]
+    assert places == sorted(places)
+    assert '"outcome"' not in shown.partition("Details")[0]
+
+
+def test_a_failed_run_says_why(env: ServerEnv, surfer: Surfer) -> None:
+    """The page shows what the agent said, and the reason in the engine's words."""
+    env.cli_env.engine("codex", d.codex("All done, I think."), [["stderr", "out of paint"], ["exit", 3]])
+    first = env.create(execution_mode="interactive")
+    env.failed(first)
+    shown = surfer.text(f"/runs/{first}").partition("Details")[0]
+    assert shown.index("All done, I think.") < shown.index("The run failed.") < shown.index("ENVELOPE_INVALID")
+    second = env.create()
+    env.failed(second)
+    assert "out of paint" in surfer.text(f"/runs/{second}").partition("Details")[0]
+
+
+def test_a_canceled_run_is_no_error(env: ServerEnv, surfer: Surfer) -> None:
+    """Neither its turn nor its page speaks of an error or an exit code."""
+    env.cli_env.engine("codex", [["hang"]])
+    run_id = env.create()
+    env.wait(run_id, State.RUNNING)
+    surfer.send(f"/runs/{run_id}/cancel")
+    env.wait(run_id, State.CANCELED)
+    page = surfer.text(f"/runs/{run_id}").partition("Events")[0]
+    assert "The run was canceled" in page
+    assert "Turn 1 canceled" in page
+    assert not any(said in page for said in ("error", "failed", "exit code", "-15"))
 
 
 def test_every_page_is_locked_down(surfer: Surfer) -> None:

@@ -15,6 +15,16 @@
       || [...part.querySelectorAll("textarea, input:not([type=hidden]):not([type=radio])")].some(field => field.value.trim());
   }
 
+  // The page of a run shows which answer to a question was taken.
+  async function tellAnswer(part, note) {
+    const run = part.querySelector("form")?.action.match(/\/runs\/[^/]+/);
+    if (!run) return;
+    const page = await fetch(run[0], {credentials: "same-origin", redirect: "error"});
+    const next = new DOMParser().parseFromString(await page.text(), "text/html");
+    const answer = next.querySelector(`[data-answers="${CSS.escape(part.id.replace("question-", ""))}"]`);
+    if (answer) note.textContent = `This question is closed. The answer that was taken: ${answer.textContent}`;
+  }
+
   function close(part) {
     if (part.classList.contains("closed")) return;
     part.classList.add("closed");
@@ -24,6 +34,7 @@
     note.setAttribute("role", "alert");
     note.textContent = "This question is closed: it was answered elsewhere, or the run has ended.";
     part.prepend(note);
+    tellAnswer(part, note).catch(() => {});
   }
 
   // Parts are known by their id. Those whose version is the same stay as they are.

@@ -1,0 +1,114 @@
+"""Reads a run as a conversation: what the agent said and asked, and what its user answered."""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from turngate.strict_json import DECODER
+from turngate.turn.envelope import Envelope, read_envelope
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn
+
+PAGE = 25
+MAX_HEADING = 140
+MAX_MESSAGES = 40  # of a turn
+_EMPTY_FENCE = re.compile(r"```\w*\s*```\s*$")
+_MAX_OBJECTS = 100
+
+
+class Message(Struct, frozen=True):
+    """One message; `question` is what is asked or answered, and `text` the agent's text or the user's answer."""
+
+    id: str
+    kind: Literal["text", "json", "question", "answer"]
+    at: str
+    text: str
+    question: StoredQuestion | None = None
+
+
+class TurnMessages(Struct, frozen=True):
+    """A turn with its messages; `left_out` says that earlier ones are not among them."""
+
+    turn: StoredTurn
+    messages: list[Message]
+    left_out: bool
+
+
+class Conversation(Struct, frozen=True):
+    """Some turns of a run in order; `earlier` and `later` are the last turns of the neighbouring pages (None: none)."""
+
+    turns: list[TurnMessages]
+    earlier: int | None
+    later: int | None
+
+
+def conversation(store: Store, run: Run, up_to: int | None) -> Conversation:
+    """Read the `PAGE` turns of a run that end with the turn `up_to` (None: the latest), without its open question."""
+    last = min(up_to or run.turn_index, run.turn_index)
+    turns = runs.latest_turns(store, run.run_id, last, PAGE)
+    earlier = turns[0].turn_index - 1 if turns else 0
+    later = min(last + PAGE, run.turn_index)
+    return Conversation(
+        [_messages(store, run, turn) for turn in turns], earlier or None, later if last < run.turn_index else None
+    )
+
+
+def _messages(store: Store, run: Run, turn: StoredTurn) -> TurnMessages:
+    events = runs.messages(store, run.run_id, turn.turn_index, MAX_MESSAGES + 1)
+    questions = {asked.interaction_id: asked for asked in runs.questions(store, run.run_id, turn.turn_index)}
+    found = (_message(run, event, questions) for event in events[-MAX_MESSAGES:])
+    return TurnMessages(turn, [message for message in found if message], len(events) > MAX_MESSAGES)
+
+
+def _message(run: Run, event: StoredEvent, questions: dict[str, StoredQuestion]) -> Message | None:
+    """Return the message of an event; None for the open question, and for a text that is shown in another way."""
+    if event.type == "text":
+        text = without_envelope(event.data["text"])
+        is_result = isinstance(run.final_data, dict) and run.final_data == {"text": event.data["text"]}
+        if not text or is_result:
+            return None
+        return Message(f"said-{event.id}", "json" if text[0] in "{[" else "text", event.at, text)
+    asked = questions.get(event.data["interaction_id"])
+    if asked is None or asked.interaction_id == run.pending_interaction_id:
+        return None
+    if event.type == "reply":
+        return Message(f"said-{event.id}", "answer", event.at, asked.response or "", asked)
+    return Message(f"said-{event.id}", "question", event.at, asked.question["prompt"], asked)
+
+
+def without_envelope(text: str) -> str:
+    """Return what an agent said beside a valid envelope, which the page shows as a question or a result.
+
+    A text with an invalid envelope is returned as it is.
+    """
+    stripped = text.strip()
+    if not isinstance(read_envelope(text), Envelope):
+        return stripped
+    at = -1
+    for _ in range(_MAX_OBJECTS):
+        at = stripped.find("{", at + 1)
+        if at < 0:
+            break
+        try:
+            value, end = DECODER.raw_decode(stripped, at)
+        except (ValueError, RecursionError):
+            continue
+        if "outcome" in value:
+            around = f"{stripped[:at].rstrip()}\n\n{stripped[end:].lstrip()}"
+            return _EMPTY_FENCE.sub("", around.strip()).strip()
+        at = end - 1
+    return stripped
+
+
+def heading(prompt: str) -> str:
+    """Return the first line of a task, cut after a word."""
+    line = prompt.strip().partition("\n")[0].strip()
+    return line if len(line) <= MAX_HEADING else f"{line[:MAX_HEADING].rpartition(' ')[0] or line[:MAX_HEADING]} …"
+
+
+def below_heading(prompt: str) -> str:
+    """Return what is left of a task below its heading: all of it if its first line was cut."""
+    first, _, rest = prompt.strip().partition("\n")
+    return rest.strip() if len(first.strip()) <= MAX_HEADING else prompt.strip()

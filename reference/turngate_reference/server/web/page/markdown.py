@@ -1,0 +1,63 @@
+"""Renders an agent's Markdown as HTML that does nothing: no HTML of its own, no images, no styles, only links."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from turngate_reference.server.web.page.display_text import shown
+
+MAX_MARKDOWN = 32_000
+MAX_BRACKETS = 1000  # the parser looks for the end of each
+_LINK = re.compile(r"https?://[^/]|mailto:.", re.IGNORECASE)
+
+
+@lru_cache(1000)  # an open page is read again at every change
+def as_html(text: str) -> Markup:
+    """Return the HTML of a text of at most `MAX_MARKDOWN` characters; the middle of a longer one is left out.
+
+    Everything that isn't Markdown, such as HTML, is escaped, and invisible characters are shown. Images become links to
+    them. Links lead to http, https and mailto addresses only, and show the host. A text with too many brackets isn't
+    formatted.
+    """
+    if text.count("[") > MAX_BRACKETS:
+        return Markup('<p class="plain">{}</p>').format(shown(text, MAX_MARKDOWN))
+    parser = _parser()
+    tokens = parser.parse(shown(text, MAX_MARKDOWN))
+    for token in _all(tokens):
+        _make_inert(token)
+    html: str = parser.renderer.render(tokens, parser.options, {})
+    return Markup(html)  # noqa: S704 - the renderer escapes all text, and the parser passes no HTML
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    parser.validateLink = lambda url: bool(_LINK.match(url))  # type: ignore[method-assign]
+    return parser
+
+
+def _all(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or ())
+
+
+def _make_inert(token: Token) -> None:
+    """Fit a token into the page: its headings and links are the page's own."""
+    match token.type:
+        case "heading_open" | "heading_close":
+            token.tag, token.attrs = "p", {"class": "heading"} if token.nesting > 0 else {}
+        case "link_open":
+            url = str(token.attrs["href"])
+            host = urlsplit(url).netloc or url.partition(":")[2]
+            token.attrs = {"href": url, "rel": "noopener noreferrer nofollow", "target": "_blank", "data-host": host}
+        case "th_open" | "td_open":
+            token.attrs = {}  # alignment would be a style
+        case "fence":
+            token.info = ""

@@ -1,0 +1,114 @@
+"""Tests of how a run is read as a conversation."""
+
+import json
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.server_env import ASK, ServerEnv, final
+from turngate_reference.handle_record import now
+from turngate_reference.server.store import runs
+from turngate_reference.server.web.page import conversation as talk
+from turngate_reference.server.web.page.conversation import (
+    TurnMessages,
+    below_heading,
+    conversation,
+    heading,
+    without_envelope,
+)
+from turngate_reference.states import State
+
+DONE = final(colour="red")
+
+
+@pytest.mark.parametrize(
+    "text, left",
+    [
+        (DONE, ""),
+        (f"```json\n{DONE}\n```", ""),
+        (f"Painted.\n\n{DONE}", "Painted."),
+        (f"Painted {{x}}.\n```json\n{DONE}\n```\n", "Painted {x}."),
+        (f'{{"a": {{"outcome": 1}}}} {DONE} Bye.', '{"a": {"outcome": 1}}\n\nBye.'),
+        ("No envelope.", "No envelope."),
+        ('{"outcome": "final"}', '{"outcome": "final"}'),
+    ],
+)
+def test_an_envelope_is_taken_out(text: str, left: str) -> None:
+    """The text around a valid one stays; an invalid one stays as well, since it explains the failure."""
+    assert without_envelope(text) == left
+
+
+def test_a_long_run_is_read_in_pages(server_env: ServerEnv) -> None:
+    """Every turn is on exactly one page with its own messages, and each page names its neighbours."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    store, count = server_env.server.store, 2 * talk.PAGE + 3
+    with store.writing() as connection:
+        for turn in range(2, count + 1):
+            connection.execute(
+                "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn, now())
+            )
+            runs.add_event(connection, run_id, "turn.started", {"turn_index": turn})
+            runs.add_event(connection, run_id, "text", {"turn_index": turn, "text": f"text of {turn}"})
+        runs.change(connection, run_id, turn_index=count)
+    run, seen = server_env.run(run_id), list[TurnMessages]()
+    page = conversation(store, run, None)
+    assert page.later is None
+    while True:
+        seen = page.turns + seen
+        if page.earlier is None:
+            break
+        following = conversation(store, run, page.earlier)
+        assert following.later == page.turns[-1].turn.turn_index
+        page = following
+    assert [part.turn.turn_index for part in seen] == [*range(1, count + 1)]
+    assert [[said.text for said in part.messages] for part in seen[1:]] == [
+        [f"text of {n}"] for n in range(2, count + 1)
+    ]
+    assert conversation(store, run, 10**9).later is None
+
+
+def test_of_many_messages_the_last_are_shown(server_env: ServerEnv) -> None:
+    """A turn with too many says so."""
+    server_env.cli_env.engine("codex", d.codex(*map(str, range(talk.MAX_MESSAGES + 5)), final(colour="red")))
+    run_id = server_env.create(execution_mode="interactive")
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    (part,) = conversation(server_env.server.store, run, None).turns
+    assert part.left_out
+    assert part.messages[-1].text == str(talk.MAX_MESSAGES + 4)
+
+
+def test_a_text_that_is_the_result_is_shown_once(server_env: ServerEnv) -> None:
+    """In mode auto, an answer without an envelope is the result."""
+    server_env.cli_env.engine("codex", d.codex("I begin.", "All is red."))
+    run = server_env.wait(server_env.create(), State.SUCCEEDED)
+    assert run.final_data == {"text": "All is red."}
+    (part,) = conversation(server_env.server.store, run, None).turns
+    assert [said.text for said in part.messages] == ["I begin."]
+
+
+def test_an_unanswered_question_stays(server_env: ServerEnv) -> None:
+    """The open one is shown with its form; when its run was canceled, it is among the messages."""
+    server_env.cli_env.engine("codex", d.codex(json.dumps({**json.loads(ASK)})))
+    run_id, _ = server_env.ask()
+    store = server_env.server.store
+    assert conversation(store, server_env.run(run_id), None).turns[0].messages == []
+    server_env.server.commands.cancel(run_id)
+    (said,) = conversation(store, server_env.run(run_id), None).turns[0].messages
+    assert (said.kind, said.text) == ("question", "Which colour?")
+    assert said.question
+    assert said.question.answered_at is None
+
+
+@pytest.mark.parametrize(
+    "prompt, head, rest",
+    [
+        ("\nPaint it.\n", "Paint it.", ""),
+        ("Paint it.\n\nSlowly.", "Paint it.", "Slowly."),
+        ("word " * 40, ("word " * 28).strip() + " …", ("word " * 40).strip()),
+        ("x" * 200, "x" * 140 + " …", "x" * 200),
+    ],
+)
+def test_a_task_has_a_heading(prompt: str, head: str, rest: str) -> None:
+    """It is the first line; what that leaves out comes below it."""
+    assert (heading(prompt), below_heading(prompt)) == (head, rest)
