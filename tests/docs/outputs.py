@@ -12,6 +12,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 PLACE = re.compile(r"(?P<begin><!-- output: (?P<command>.+?) -->\n).*?(?P<end><!-- /output -->)", re.DOTALL)
+# what differs from run to run: ids, ports, dates, durations, and the lines about progress
+VARYING = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
+    (re.compile(r"\b\d{8}T\d{6}Z-\d+"), "<time>"),
+    (re.compile(r"\b(?:\d+ (?:h|min) )?\d+(?:\.\d+)? (?:s|min)\b"), "<duration>"),
+    (re.compile(r"\(\d+ of \d+ parts done.*?\)"), "(<progress>)"),
+    (re.compile(r" {2,}"), "  "),
+)
+PROGRESS = re.compile(r"(?:.*; )?\S+: \d+ of \d+ turns|\d+ of \d+ (?:parts|releases) done")
+
+
+def unvarying(output: str) -> list[str]:
+    """Return the lines of an output without what differs from run to run, sorted, since engines run side by side."""
+    lines = [line for line in output.splitlines() if not PROGRESS.match(line)]
+    for pattern, placeholder in VARYING:
+        lines = [pattern.sub(placeholder, line) for line in lines]
+    return sorted(lines)
 
 
 def renewed(page: str, run: Callable[[str], str]) -> str:

@@ -3,7 +3,7 @@ from subprocess import CalledProcessError
 
 import pytest
 
-from tests.docs.outputs import ran, renewed
+from tests.docs.outputs import ran, renewed, unvarying
 
 PAGE = "Before.\n<!-- output: turngate --version -->\nold\n<!-- /output -->\nAfter.\n"
 
@@ -34,3 +34,14 @@ def test_a_command_that_fails_is_never_shown(tmp_path: Path) -> None:
     """A command that fails raises an error, so its output is not shown."""
     with pytest.raises(CalledProcessError):
         ran("false", tmp_path)
+
+
+def test_outputs_are_compared_without_what_varies() -> None:
+    """Ids, ports, durations and progress don't count, other words do."""
+    lines = (
+        "codex: done after 7 turns in 2.6 s",
+        "codex: session 01a2056e-6d5a-78f1-922c-dc5e92b6cb94 at 127.0.0.1:99",
+    )
+    later = "codex: done after 7 turns in 41 s", "codex: session 01a2056e-6d5a-78f1-922c-dc5e92b6cb95 at 127.0.0.1:98"
+    assert unvarying("\n".join(lines)) == unvarying("\n".join((later[1], "codex: 1 of 7 turns, 0 passed", later[0])))
+    assert unvarying("3 clauses") != unvarying("4 clauses")

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
-from turngate_probes.report.release_view import known
+from turngate_probes.report.release_view import advice, known
 from turngate_probes.report.text import evidence_text
 from turngate_probes.report.view import JudgedCase, Suite, View
 
@@ -51,5 +51,5 @@ def _case(suite: Suite, case: JudgedCase) -> ET.Element:
 def _evidence(clause: ClauseResult) -> str:
     """Return what a clause promises, why, and what was seen."""
     entry = known(clause.id)
-    promise = f"{entry.sentence}\nwhy: {entry.why}\n" if entry else ""
-    return promise + evidence_text(clause.evidence)
+    promise = (entry.sentence, f"why: {entry.why}", *advice(entry)) if entry else ()
+    return "\n".join((*promise, evidence_text(clause.evidence)))

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.release_view import ReleaseView, counted, known, profile_of, verdict_of
+from turngate_probes.report.release_view import ReleaseView, advice, counted, known, profile_of, verdict_of
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
-from turngate_probes.report.text import evidence_text, named
-from turngate_probes.report.view import ACTIONS, Block, Cell, Remark, Suite, View, duration
+from turngate_probes.report.text import evidence_text
+from turngate_probes.report.view import ACTIONS, Block, Cell, Remark, Suite, View, duration, named
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
@@ -69,7 +69,7 @@ def _head(shown: View) -> Iterator[str]:
     counts = ", ".join(f"{each.count} {each.word}" for each in shown.counts if each.count)
     listed = counts or ("selected clauses only" if shown.columns else f"no {SUBJECTS[shown.kind]}")
     level = f"level {shown.probe.level}, " if isinstance(shown, ReleaseView) else ""
-    how = f"{level}{duration(shown.seconds)}, exit code {shown.exit_code} ({shown.meaning})"
+    how = f"{level}{duration(shown.seconds)}, exit code {shown.exit_code} ({escaped(shown.meaning)})"
     yield f"{ended}{listed}; {how}, turngate {escaped(shown.turngate)}\n"
     yield from (
         f"- {MARKS_OF[remark.level]} {escaped(remark.title)}: {escaped(remark.text)}"
@@ -177,7 +177,8 @@ def _tool_access(shown: ReleaseView) -> Iterator[str]:
 
 def _failure(remark: Remark, clause: ClauseResult) -> str:
     entry = known(clause.id)
-    why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
+    said = (f"{entry.sentence} {entry.why}", " ".join(advice(entry))) if entry else ()
+    why = "".join(f"{escaped(each)}\n\n" for each in said)
     # the blank lines make <pre> a separate block, which ends only at </pre>
     return (
         f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.subject)}: {escaped(clause.id)} "

@@ -29,6 +29,7 @@ from turngate_probes.report.reports import (
     known_caveats,
 )
 from turngate_probes.report.view import (
+    EXPLAIN,
     Cell,
     Column,
     Count,
@@ -43,6 +44,7 @@ from turngate_probes.report.view import (
     Suite,
     View,
     duration,
+    named,
 )
 
 NOT_TESTED: Final = "not tested"
@@ -69,6 +71,12 @@ class ReleaseView(View, frozen=True, kw_only=True):
 def known(clause_id: str) -> Clause | None:
     """Return the catalogue's entry; None for a clause of another version of turngate."""
     return catalogue().get(clause_id)
+
+
+def advice(clause: Clause) -> tuple[str, ...]:
+    """Return what to do if a clause fails, in an orchestrator and in a contract, and the command that explains it."""
+    contract = (f"In a contract: {clause.contract}",) if clause.contract else ()
+    return f"In an orchestrator: {clause.orchestrator}", *contract, f"More: {EXPLAIN} {clause.id}"
 
 
 def name_of(release: ReleaseReport) -> str:
@@ -141,15 +149,8 @@ GATE_FAILS = {
 }
 MEANING = {
     0: "no release fails or is unanswered",
-    1: "a release fails",
-    2: "a release is unanswered",
     3: "turngate itself failed and can't say why a clause was not run; please report this bug",
     130: "interrupted",
-}
-FAILS = {
-    FailOn.BROKEN: "a release is broken",
-    FailOn.DEGRADED: "a release is broken or degraded, or a declared deviation no longer occurs",
-    FailOn.CAVEAT: "a release is broken or degraded, or has known caveats",
 }
 NOTHING = "nothing was probed"
 
@@ -184,10 +185,34 @@ def probe_headline(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
 
 
 def meaning(report: ProbeReport) -> str:
-    """Return what the exit code of a probe means."""
+    """Return what the exit code of a probe means, with the releases that are the reason for it."""
     if not report.releases and not report.interrupted:
         return NOTHING
-    return FAILS[report.fail_on] if report.exit_code == 1 else MEANING[report.exit_code]
+    if known := MEANING.get(report.exit_code):
+        return known
+    told = ((_shortcoming(release, report), name_of(release)) for release in report.releases)
+    reasons: dict[str, list[str]] = {}
+    for shortcoming, name in told:
+        if shortcoming:
+            reasons.setdefault(shortcoming, []).append(name)
+    return "; ".join(f"{named(names)} {_verb(shortcoming, len(names))}" for shortcoming, names in reasons.items())
+
+
+def _shortcoming(release: ReleaseReport, report: ProbeReport) -> str:
+    """Return why a release makes the exit code what it is: an adjective, or what it has; empty if it doesn't."""
+    cases = list(probe_cases(release, report.fail_on))
+    if report.exit_code != 1:
+        return "unanswered" if any(case.judgement == "open" for case in cases) else ""
+    failed = {case.kind for case in cases if case.judgement == "failed"}
+    words = {"breaking": "broken", "degraded": "degraded", "informative": "degraded"}
+    return next((words.get(kind, kind) for kind in (*words, "stale", "caveat") if kind in failed), "")
+
+
+def _verb(shortcoming: str, count: int) -> str:
+    has = {"stale": "a declared deviation that no longer occurs", "caveat": "known caveats"}
+    if shortcoming in has:
+        return f"{'has' if count == 1 else 'have'} {has[shortcoming]}"
+    return f"{'is' if count == 1 else 'are'} {shortcoming}"
 
 
 ANSWERED = "turngate.answered"
@@ -502,8 +527,9 @@ def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> 
             cells[-1] = replace(cells[-1], mark=MARKS[-1], detail=excused[clause_id])
         severity = next(by_id[clause_id].severity for by_id in results if clause_id in by_id)
         entry, (family, _, short) = known(clause_id), clause_id.partition(".")
-        promise = (entry.sentence, entry.why) if entry else ("", "")
-        families.setdefault(family, []).append(Row(number, clause_id, short, severity, *promise, tuple(cells)))
+        sentence, why, to_do = (entry.sentence, entry.why, " ".join(advice(entry))) if entry else ("", "", "")
+        row = Row(number, clause_id, short, severity, sentence, why, tuple(cells), to_do)
+        families.setdefault(family, []).append(row)
     return tuple(Family(name, tuple(listed)) for name, listed in families.items())
 
 

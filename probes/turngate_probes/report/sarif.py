@@ -9,7 +9,7 @@ from urllib.parse import quote
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.release_view import REMARK_LEVELS, ReleaseView, known
+from turngate_probes.report.release_view import REMARK_LEVELS, ReleaseView, advice, known
 from turngate_probes.report.source_locations import Place, unplaced
 from turngate_probes.report.view import Remark, View
 
@@ -76,7 +76,7 @@ def _driver(shown: View, rules: Iterable[str]) -> Json:
 def _rule(clause_id: str) -> Json:
     if entry := known(clause_id):
         level: str = REMARK_LEVELS[entry.severity]
-        sentence, why = entry.sentence, f"{entry.why} {EFFECTS[entry.severity]}"
+        sentence, why = entry.sentence, " ".join((entry.why, EFFECTS[entry.severity], *advice(entry)))
     else:
         level, why = "error", "The gate fails because of it."
         sentence = GATE_RULES.get(clause_id.removeprefix("gate."), "This version of turngate doesn't know the clause.")

@@ -18,6 +18,7 @@ from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, Outp
 from turngate.sanitize import bounded, command_line, quoted_lines, visible
 from turngate_probes.report.release_view import (
     ReleaseView,
+    advice,
     basis,
     counted,
     known,
@@ -27,7 +28,7 @@ from turngate_probes.report.release_view import (
     version_of,
 )
 from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, JudgedCase, View, duration
+from turngate_probes.report.view import ACTIONS, JudgedCase, View, duration, named
 
 
 class Detail(StrEnum):
@@ -109,13 +110,13 @@ def _request(request: RequestExcerpt) -> str:
 
 
 MOST_EVIDENCE = 20
-MOST_NAMED = 4
 WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
 SEVEREST_FIRST = (*WORDS, "noted", "skipped")
 
-STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
-STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
-STYLES |= dict.fromkeys(("unanswered", "not run", "not tested", "interrupted"), "magenta")
+STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking", "red"), "bold red")
+STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported", "unanswered", "interrupted"), "yellow")
+STYLES |= dict.fromkeys(("compatible", "pass", "green"), "green") | {"stale": "cyan"}
+STYLES |= dict.fromkeys(("not run", "not tested"), "magenta")
 
 
 def style_of(word: str) -> str:
@@ -128,12 +129,6 @@ def labelled(word: str, rest: str) -> Text:
     return Text.assemble((word, style_of(word)), f" {rest}")
 
 
-def named(releases: Sequence[str]) -> str:
-    """Return the names of releases, shortened to a few if there are many."""
-    more = len(releases) - MOST_NAMED
-    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
     """Return a block for the releases that have problems; releases with the same problems share one."""
     blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
@@ -142,9 +137,9 @@ def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
             key = (release.engine, *(line.plain for _, line in lines))
             blocks.setdefault(key, (lines, []))[1].append(release)
     for lines, releases in blocks.values():
-        yield 0, Text()
         yield 0, _title(releases)
         yield from lines
+        yield 0, Text()
 
 
 def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
@@ -216,6 +211,8 @@ def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[
     yield 2, Text(visible(f"known caveat: {clause.detail}" if is_caveat else clause.detail))
     if entry and detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
         yield 2, Text(f"why: {entry.why}")
+    if entry and case.judgement in WORDS and detail is not Detail.QUIET and clause.result is Result.FAIL:
+        yield from ((2, Text(line)) for line in advice(entry))
 
 
 def _word(case: JudgedCase) -> str:
@@ -273,20 +270,20 @@ def _of_orchestrator(shown: View) -> Iterator[Line]:
     for remark in shown.remarks:
         if remark.level == "note":
             yield 1, Text(visible(remark.text))
-    yield from _ending(shown)
-
-
-def _ending(shown: View) -> Iterator[Line]:
-    yield 0, Text(f"exit code {shown.exit_code}: {shown.meaning}")
     yield 0, Text(duration(shown.seconds))
+    yield _exit_code(shown)
+
+
+def _exit_code(shown: View) -> Line:
+    style = {0: "bold green", 1: "bold red"}.get(shown.exit_code, "bold yellow")
+    return 0, Text(f"exit code {shown.exit_code}: {visible(shown.meaning)}", style)
 
 
 def _of_probe(report: ProbeReport, shown: ReleaseView, journal: Path | None, detail: Detail) -> Iterator[Line]:
-    yield from _headlines(report.releases)
     yield from problem_lines(report, detail)
     if detail is Detail.QUIET:
+        yield from _headlines(report.releases)
         return
-    yield 0, Text()
     yield from _actions(shown, len(report.releases))
     yield from failure_evidence(report, detail)
     yield from _tool_access(shown)
@@ -297,19 +294,19 @@ def _of_probe(report: ProbeReport, shown: ReleaseView, journal: Path | None, det
         yield 0, Text("interrupted, so the results are incomplete", style_of("interrupted"))
     if journal:
         yield 0, Text(f"journal: {visible(str(journal))}")
-    yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
     if detail is Detail.VERBOSE:
         yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
+    yield from _headlines(report.releases)
+    yield _exit_code(shown)
 
 
 def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator[Line]:
     """Return the lines of a gate; differences without consequences are only counted."""
-    yield 0, Text(shown.headline, style_of(report.outcome))
-    yield from ((1, _shortened(reason)) for reason in report.reasons)
+    outcome = [(0, Text(shown.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
     if detail is Detail.QUIET:
+        yield from outcome
         return
-    yield 0, Text()
     yield from _actions(shown, 1)
     for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
         yield from _differences(impact, *(_having(impact, rows) for rows in (shown.differences, shown.fallen)))
@@ -319,6 +316,7 @@ def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator
             yield 0, labelled("fail", visible(f"{clause.id}: {clause.detail}"))
             if catalogued := known(clause.id):
                 yield 1, Text(f"why: {catalogued.why}")
+                yield from ((1, Text(line)) for line in advice(catalogued))
             for evidence in clause.evidence:
                 yield from evidence_lines(evidence)
     yield 0, Text()
@@ -327,11 +325,12 @@ def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
     if detail is Detail.VERBOSE:
         yield from problem_lines(report.probe, detail)
-        yield 0, Text()
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
     yield 0, Text(f"differences: {counts or 'none'}")
-    yield from _ending(shown)
+    yield 0, Text(duration(shown.seconds))
+    yield from outcome
+    yield _exit_code(shown)
 
 
 def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:

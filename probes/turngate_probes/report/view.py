@@ -3,7 +3,7 @@
 A probe, a gate and `turngate conform` say what they found in these terms, and every format is written from them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -14,6 +14,8 @@ from turngate_probes.report.reports import Action, NotAsked, ReleaseReport
 from turngate_probes.report.source_locations import Place, place_of
 
 MINUTE, TEN = 60, 10
+MOST_NAMED = 4
+EXPLAIN = "turngate explain"
 ACTIONS = "What your orchestrator must do"
 
 # failed: the exit code is 1; open: it is 2 or 3; warned: a failure that leaves it 0; noted: a caveat, or stale
@@ -134,7 +136,7 @@ class Cell(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """A clause or a scenario, with a cell for each column (None: not selected)."""
+    """A clause or a scenario, with a cell for each column (None: not selected), and what to do if it fails."""
 
     n: int
     id: str
@@ -143,6 +145,7 @@ class Row(Struct, frozen=True):
     sentence: str
     why: str
     cells: tuple[Cell | None, ...]
+    advice: str = ""
 
 
 class Family(Struct, frozen=True):
@@ -204,6 +207,12 @@ class View(Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
     columns: tuple[Column, ...]
     families: tuple[Family, ...]
+
+
+def named(releases: Sequence[str]) -> str:
+    """Return the names of releases, shortened to a few if there are many."""
+    more = len(releases) - MOST_NAMED
+    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def duration(seconds: float) -> str:

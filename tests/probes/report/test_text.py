@@ -151,7 +151,7 @@ def test_a_terminal_gets_colours_and_folded_lines() -> None:
     assert "\x1b[1;31m" in out
     bare = Console(file=io.StringIO()).render_str("").from_ansi(out).plain
     assert max(map(len, bare.split("\n"))) <= 30
-    assert "\n\ncodex 0.169.0" in bare
+    assert "\n\njournal: /runs" in bare
     words = "A first turn prints the session id under the field that the contract names."
     assert words in " ".join(bare.split())
 

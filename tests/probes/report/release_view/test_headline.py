@@ -26,9 +26,12 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
 @pytest.mark.parametrize(
     "fields, meaning",
     [
-        ({}, "a release is broken"),
-        ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
-        ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
+        ({}, "codex@0.169.0 is broken"),
+        (
+            {"fail_on": "degraded"},
+            "codex@0.169.0 is broken; gemini@0.61.0 has a declared deviation that no longer occurs",
+        ),
+        ({"exit_code": 2}, "opencode@1.0.0 is unanswered"),
         ({"exit_code": 130, "interrupted": True}, "interrupted"),
         ({"exit_code": 2, "releases": ()}, "nothing was probed"),
     ],

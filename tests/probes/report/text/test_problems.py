@@ -3,7 +3,8 @@
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.journal.events import Event
-from turngate_probes.report.text import MOST_EVIDENCE, Detail, Line, failure_evidence, named, problem_lines
+from turngate_probes.report.text import MOST_EVIDENCE, Detail, Line, failure_evidence, problem_lines
+from turngate_probes.report.view import named
 
 
 def plain(lines: list[Line]) -> list[str]:
