@@ -122,7 +122,10 @@ class Probe:
 
     def _key(self, subject: Target | Release) -> str:
         """Return a key for a release, numbered if another release of this probe has the same."""
-        name = str(subject) if isinstance(subject, Target) else subject.build if self._builds else subject.name
+        name = str(subject)
+        if isinstance(subject, Release):
+            name = subject.build if self._builds and not subject.output else subject.name
+            name += f" ({subject.output})" if subject.output else ""
         with self._lock:
             self._keys[name] += 1
             return name if self._keys[name] == 1 else f"{name} ({self._keys[name]})"
@@ -157,6 +160,7 @@ class ReleaseProbe:
                 contract_version=contract.contract_version,
                 turns=sum(case.turns(contract) for case in cases),
                 integrity=self.release.integrity,
+                output=self.release.output,
             )
         )
         if executable is None:
@@ -209,6 +213,7 @@ class ReleaseProbe:
         release, settings = self.release, self.probe.settings
         verdict, profile, able = finished.verdict, finished.profile, finished.capability
         whole = "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
+        whole = whole and not release.output  # the server uses the default output mode
         if release.executable is None or verdict in (Verdict.UNANSWERED, None) or not profile or not able or not whole:
             return
         save_result(

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command import HURRIED
-from turngate import RefusedError, first_turn
+from turngate import RefusedError, first_turn, read_turn
 from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
 BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-CONTRACT, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, UNSAFE, REDIRECTS, MARKS = BLOCKS_OF_YAML
+CONTRACT, LINES, OUTPUTS, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, UNSAFE, REDIRECTS, MARKS = (
+    BLOCKS_OF_YAML
+)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -33,6 +35,27 @@ def test_the_example_of_a_change_is_valid() -> None:
     assert list(lint.problems(document)) == []
     ends = [Contract(document).at(version).end.match for version in ("1.3.2", "1.4.0")]
     assert ends == [{"type": "done"}, {"type": "turn.done"}]
+
+
+def test_the_example_of_a_session_id_in_plain_text_is_valid() -> None:
+    """The example of records in a text is valid in place of its sections, and reads what it describes."""
+    others = re.split(r"(?m)^(?=\w)", CONTRACT)
+    kept = [part for part in others if not part.startswith(("streams", "events", "handle", "end", "final"))]
+    document = load.parse("".join(kept) + LINES, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    stderr = b"session id: 0123456789ab\nuser\nsession id: ba9876543210\ntokens used\n12\n"
+    reading = read_turn(Contract(document).at("1.0.0"), "auto", b"Done.\n", stderr, 0)
+    assert reading.session is not None
+    assert (reading.session.handle_value, reading.result.final_data) == ("0123456789ab", {"text": "Done."})
+
+
+def test_the_example_of_an_output_mode_is_valid() -> None:
+    """The example of another output mode is valid in the page's contract, and replaces its arguments."""
+    document = load.parse(
+        CONTRACT.replace("  auto: [--yes]\n", "  auto: [--yes]\n  output: json\n") + OUTPUTS, "acme.yaml"
+    )
+    assert list(lint.problems(document)) == []
+    assert Contract(document).at("1.0.0").in_output("stream-json").launch.start[:2] == ("--output", "stream-json")
 
 
 def test_the_example_of_a_canary_is_valid() -> None:

@@ -70,9 +70,22 @@ def _spectators(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         ThreadPoolExecutor(ENGINES_AT_ONCE) as pool,
     ):
         yield {
-            contract.engine: pool.submit(_play, contract, tmp_path_factory.mktemp(contract.engine))
+            mode_name(contract): pool.submit(_play, contract, tmp_path_factory.mktemp(contract.engine))
             for contract in asked
         }
+
+
+def in_all_modes(contracts: Iterable[EngineContract]) -> list[EngineContract]:
+    """Return the contracts in each of their output modes."""
+    return [
+        mode for contract in contracts for mode in (contract, *(contract.in_output(m.name) for m in contract.outputs))
+    ]
+
+
+def mode_name(contract: EngineContract) -> str:
+    """Return the name of an engine, with its output mode if that is not the default one."""
+    is_other = any(mode.name == contract.launch.output for mode in contract.outputs)
+    return f"{contract.engine} {contract.launch.output}" if is_other else contract.engine
 
 
 def _asks_for_play(item: pytest.Item) -> TypeGuard[pytest.Function]:
@@ -87,10 +100,10 @@ def _play(contract: EngineContract, folder: Path) -> Spectator:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("contract", simulated(), ids=lambda contract: contract.engine)
+@pytest.mark.parametrize("contract", in_all_modes(simulated()), ids=mode_name)
 def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: Spectators) -> None:
     """Every clause passes or deviates exactly as declared, and every declared deviation occurs."""
-    results = spectators[contract.engine].result().judged("everything")
+    results = spectators[mode_name(contract)].result().judged("everything")
     expected = dict.fromkeys(results, Result.PASS) | dict.fromkeys(_unsupported(contract), Result.UNSUPPORTED)
     expected |= {deviation.clause: Result.DEVIATES for deviation in contract.deviations}
     wrong = {
@@ -125,7 +138,7 @@ class RecordedTurns:
 
     @property
     def name(self) -> str:
-        """The recording's name, `engine/version/case/step`."""
+        """The recording's name, `engine/version/case/step`, which those of other output modes share."""
         return f"{self.contract.engine}/{self.contract.version}/{self.turn.name}"
 
 
@@ -140,8 +153,8 @@ def _read() -> Iterator[RecordedTurns]:
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
         for version in sorted(folder.name for folder in folders if Version.is_valid(folder.name)):
             contract = load.contract(engine).at(version)
-            for turn in replay.replay(contract).turns.values():
-                yield RecordedTurns(contract, turn)
+            for mode in (contract, *(contract.in_output(mode.name) for mode in contract.outputs)):
+                yield from (RecordedTurns(mode, turn) for turn in replay.replay(mode).turns.values())
 
 
 def _described() -> list[RecordedTurns]:

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -19,9 +20,19 @@ ENGINES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 @cache
 def turns(engine: str) -> dict[str, list[Turn]]:
-    """Return the turns of every recording of an engine, by version."""
+    """Return the turns of every recording of an engine, by version, those of other output modes after its own."""
     versions = sorted((folder.name for folder in (FOLDER / engine).iterdir()), key=Version.parse)
-    return {v: list(replay.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
+    return {name: list(replay.replay(contract).turns.values()) for name, contract in contracts(engine, versions)}
+
+
+def contracts(engine: str, versions: list[str]) -> Iterator[tuple[str, EngineContract]]:
+    """Return a contract for every version and every recorded output mode, with its name."""
+    for version in versions:
+        contract = load.contract(engine).at(version)
+        yield version, contract
+        for mode in contract.outputs:
+            if (FOLDER / engine / version / mode.name).is_dir():
+                yield f"{version} {mode.name}", contract.in_output(mode.name)
 
 
 def shown_result(turn: Turn) -> dict[str, Any]:
@@ -61,8 +72,10 @@ def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The kinds of records and the key paths of each release."""
-    shown, contract = {}, load.contract(engine).at()
+    shown = {}
     for version, recorded in turns(engine).items():
+        number, _, mode = version.partition(" ")
+        contract = load.contract(engine).at(number).in_output(mode) if mode else load.contract(engine).at()
         kinds = sorted({kind for turn in recorded for kind in turn.reading.census})
         shown[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn, contract)})}
     assert shown == snapshot_json

@@ -9,7 +9,7 @@ from turngate.contract.load import ONE_OF, SECTIONS, Document, catalogue
 from turngate.contract.versions import Claim, Path_, parse
 from turngate.errors import ContractError, did_you_mean
 
-_RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?P<turn>[^/]+)")
+_RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?:(?P<output>[^/]+)/)?(?P<turn>[^/]+)")
 _KINDS = ("clause", "recording", "observed")
 
 
@@ -25,7 +25,7 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
-    """Return the recordings used as evidence, as `engine/version/case-step`, with their paths in the document."""
+    """Return the recordings used as evidence, as `engine/version[/output]/case-step`, with their paths."""
     for claim in document.claims():
         for place, evidence in claim.all_evidence():
             if "recording" in evidence:
@@ -70,7 +70,7 @@ def _wrong_evidence(evidence: Mapping[str, Any], engine: str) -> tuple[str, str]
     if "recording" in evidence:
         named = _RECORDING.fullmatch(evidence["recording"])
         if not named or named["engine"] != engine:
-            hint = f"write {engine}/<version>/<case>-<step>"
+            hint = f"write {engine}/<version>/<case>-<step>, with the name of another output mode before the case"
             return f"{evidence['recording']!r} isn't a recording of {engine}", hint
     return None
 

@@ -6,6 +6,7 @@
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import Canary, Redirect, UnsafeSetting, WideningSetting
@@ -43,6 +44,7 @@ from turngate.contract.values import (
     has,
     matching,
 )
+from turngate.errors import ContractError, UsageError
 from turngate.model import HandleType
 
 # a file must list some, but possibly none for a given release
@@ -99,6 +101,19 @@ class VersionQuery(Struct, frozen=True):
     other_stream: OnlyTrue = False
 
 
+class TextRecord(Struct, frozen=True):
+    """Whole lines of a plain text that are a record, with `name` and the named groups of `pattern` as its fields.
+
+    at: first: the first lines of the stream that match, so text that follows can't imitate them; last: the lines that
+        end the stream, so text before them can't.
+    pattern: Must match whole lines. It may span several.
+    """
+
+    name: Name
+    at: Literal["first", "last"]
+    pattern: Regex
+
+
 class Framed(Struct, frozen=True):
     """How a stream is split into records.
 
@@ -106,13 +121,25 @@ class Framed(Struct, frozen=True):
         of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each on its own line, at the end
         of the stream; text: plain text, without the lines of noise at the start of the stream.
     noise: Patterns of whole lines that are known and carry no information.
+    records: Lines of a plain text that are records, and don't belong to the text.
     """
 
-    RULE: ClassVar[SchemaRule] = either(has("framing", "tagged_block"), ("tag",), ())
+    RULE: ClassVar[SchemaRule] = {
+        "allOf": [
+            either(has("framing", "tagged_block"), ("tag",), ()),
+            {"if": has("records"), "then": {"properties": {"framing": {"const": "text"}}}},
+        ]
+    }
 
     framing: Literal["ndjson", "json_document", "tagged_block", "text"]
     tag: Text = ""
     noise: tuple[Regex, ...] = ()
+    records: Annotated[tuple[TextRecord, ...], NOT_EMPTY] = ()
+
+    @property
+    def has_records(self) -> bool:
+        """Whether the stream has records at all."""
+        return self.framing != "text" or bool(self.records)
 
 
 class Streams(Struct, frozen=True):
@@ -133,6 +160,9 @@ class Events(Struct, frozen=True):
     field: RecordPath | None = None
 
 
+IdRecord = Literal["first", "last", "every", "only"]
+
+
 class HandlePlace(Struct, frozen=True):
     """Where the session id is and what it looks like.
 
@@ -145,7 +175,7 @@ class HandlePlace(Struct, frozen=True):
 
     handle_type: HandleType
     stream: Stream
-    record: Literal["first", "last", "every", "only"]
+    record: IdRecord
     field: RecordPath
     shape: Regex
     nonexistent_id: Text
@@ -182,12 +212,45 @@ class Final(Struct, frozen=True):
     match: Dotted path into the record -> its required value.
     group: Path of a value that is the same for all texts of one answer. The texts of the last answer are joined.
         Absent: only the last text counts.
+    begins_after: Records after which another answer begins, although the value is the same.
     """
 
     stream: Stream
     match: Annotated[Match, NOT_EMPTY] | None = None
     field: RecordPath | None = None
     group: RecordPath | None = None
+    begins_after: Annotated[Match, NOT_EMPTY] | None = None
+
+
+class IdPlace(Struct, frozen=True):
+    """Where the session id is in another output mode; its form is the same in all of them.
+
+    record: As in `handle`.
+    match: Dotted path into the record -> its required value.
+    """
+
+    stream: Stream
+    record: IdRecord
+    field: RecordPath
+    match: Annotated[Match, NOT_EMPTY] | None = None
+
+
+class OutputMode(Struct, frozen=True):
+    """Another form of the engine's output, which arguments choose. Its sections replace those of the default one.
+
+    replaces: Arguments of `launch.start` and `launch.resume` that choose the default output mode.
+    arguments: What takes their place.
+    """
+
+    name: Name
+    replaces: Annotated[Strings, NOT_EMPTY]
+    arguments: Strings
+    streams: Streams
+    events: Events
+    handle: IdPlace
+    end: End
+    final: Final
+    failures: tuple[FailureSign, ...] = ()
 
 
 class Volatile(Struct, frozen=True):
@@ -253,6 +316,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
     failures: tuple[FailureSign, ...] = ()
+    outputs: tuple[OutputMode, ...] = ()
     additional: OnlyTrue = False
     deviations: tuple[Deviation, ...] = ()
     volatile: tuple[Volatile, ...] = ()
@@ -279,6 +343,39 @@ class EngineContract(Struct, frozen=True, kw_only=True):
             return f"npm install --global {self.published.npm.package}"
         return f"pip install {self.published.pypi.package}" if self.published.pypi else None
 
+    def in_output(self, name: str) -> "EngineContract":
+        """Return the contract for an output mode; the default one has the name `launch.output`.
+
+        UsageError: there is no such output mode. All else applies to it as to the default one.
+
+        >>> turngate.load_contract("claude").in_output("stream-json").streams.stdout.framing
+        'ndjson'
+        """
+        if name == self.launch.output:
+            return self
+        mode = next((mode for mode in self.outputs if mode.name == name), None)
+        if mode is None:
+            known = ", ".join(filter(None, (self.launch.output, *(mode.name for mode in self.outputs))))
+            hint = f"choose one of {known}" if self.outputs else "its contract describes only one"
+            raise UsageError(f"{self.engine} {self.version or ''}".rstrip() + f" has no output mode {name!r}", hint)
+        start, resume = (_replaced(template, mode) for template in (self.launch.start, self.launch.resume))
+        place = mode.handle
+        return replace(
+            self,
+            launch=replace(self.launch, start=start, resume=resume, output=name),
+            handle=replace(self.handle, stream=place.stream, record=place.record, field=place.field, match=place.match),
+            **{section: getattr(mode, section) for section in ("streams", "events", "end", "final", "failures")},
+        )
+
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""
         return self.streams.stdout if name == "stdout" else self.streams.stderr
+
+
+def _replaced(template: Strings, mode: OutputMode) -> Strings:
+    """Return a template with the arguments of an output mode; ContractError if it lacks those of the default one."""
+    size = len(mode.replaces)
+    for at in range(len(template) - size + 1):
+        if template[at : at + size] == mode.replaces:
+            return (*template[:at], *mode.arguments, *template[at + size :])
+    raise ContractError(f"the output mode {mode.name} replaces arguments that {' '.join(template)} doesn't have")

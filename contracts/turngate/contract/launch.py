@@ -15,6 +15,7 @@ from turngate.contract.values import (
     NOT_EMPTY,
     FileName,
     Flag,
+    Name,
     RecordPath,
     Regex,
     SchemaRule,
@@ -158,6 +159,7 @@ class Launch(Struct, frozen=True):
     interactive_env: Variables set in mode interactive, for the same reasons.
     newest_session_options: Options that resume the newest session, whichever that is -> the tokens that resume a
         known one instead. turngate never passes them. The simulator accepts them, and `turngate conform` reports them.
+    output: The name of the output mode that start and resume choose, if the engine has others under `outputs`.
     """
 
     start: Template
@@ -168,6 +170,7 @@ class Launch(Struct, frozen=True):
     interactive: Annotated[Strings, NOT_EMPTY] = ()
     interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     newest_session_options: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
+    output: Name | Literal[""] = ""
 
     def accepts(self, size: int) -> bool:
         """Whether a prompt of `size` bytes can be passed in one of the ways."""

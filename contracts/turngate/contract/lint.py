@@ -6,6 +6,7 @@ of the transport json_commands.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.claims import claim_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.session_ids import names_in, numbered_like
-from turngate.contract.versions import Claim, Path_, dotted
+from turngate.contract.versions import Basis, Claim, Path_, dotted
 from turngate.decoding import convert
 from turngate.errors import ContractError, did_you_mean
 from turngate.files import use_overlay
@@ -116,29 +117,68 @@ def _slots(template: Any) -> int:
     return int(template == _PROMPT)
 
 
-_ONLY_RECORDS = ("match", "field", "group")
+_ONLY_RECORDS = ("match", "field", "group", "begins_after")
 
 
 def record_errors(document: Document, claim: Claim) -> Iterator[ContractError]:
     """Find rules that no record can meet, in a claim of `events`, `handle`, `end`, `failures` or `final`."""
-    stream, section = claim.data["stream"], claim.entry[0]
-    is_text = [streams.data[stream]["framing"] == "text" for streams in document.meeting("streams", claim)]
+    streams = [streams.data for streams in document.meeting("streams", claim)]
+    yield from _rule_errors(document, claim.at, claim.data, str(claim.entry[0]), streams)
+
+
+def _rule_errors(
+    document: Document,
+    at: Callable[..., Path_],
+    rule: Mapping[str, Any],
+    section: str,
+    streams: list[Mapping[str, Any]],
+) -> Iterator[ContractError]:
+    """Find a rule of a section that no record can meet with any of these framings."""
+    stream = rule["stream"]
+    framed = [one[stream] for one in streams]
+    is_text = [one["framing"] == "text" for one in framed]
     if section == "final":
-        yield from _answer_errors(document, claim, is_text)
-    elif is_text and all(is_text):
+        yield from _answer_errors(document, at, rule, is_text)
+    elif is_text and all(is_text) and not any("records" in one for one in framed):
         message = f"{stream} is framed as text, so it has no records"
-        yield document.error(claim.at("stream"), message, "name the stream with the records, or correct `streams`")
+        yield document.error(at("stream"), message, "name the stream with the records, or correct `streams`")
 
 
-def _answer_errors(document: Document, final: Claim, is_text: list[bool]) -> Iterator[ContractError]:
-    stream = final.data["stream"]
+def _answer_errors(
+    document: Document, at: Callable[..., Path_], final: Mapping[str, Any], is_text: list[bool]
+) -> Iterator[ContractError]:
+    stream = final["stream"]
     if is_text and all(is_text):
         for key in _ONLY_RECORDS:
-            if key in final.data:
+            if key in final:
                 message = f"{stream} is framed as text, so all of it is the answer"
-                yield document.error(final.at(key), message, f"remove `{key}`, or correct `streams`")
-    elif is_text and not any(is_text) and "field" not in final.data:
-        yield document.error(final.at(), f"names no field of the records on {stream}", "add the path of the answer")
+                yield document.error(at(key), message, f"remove `{key}`, or correct `streams`")
+    elif is_text and not any(is_text) and "field" not in final:
+        yield document.error(at(), f"names no field of the records on {stream}", "add the path of the answer")
+
+
+def output_errors(document: Document, mode: Claim) -> Iterator[ContractError]:
+    """Find an output mode whose arguments don't fit the templates, and rules of it that no record can meet."""
+    replaces = mode.data["replaces"]
+    for launch in document.meeting("launch", mode):
+        if launch.data.get("output", "") in ("", mode.data["name"]):
+            hint = "name the output mode that `start` and `resume` choose under `launch.output`"
+            yield document.error(mode.at("name"), "the default output mode has no other name", hint)
+        for key in ("start", "resume"):
+            tokens, size = launch.data[key], len(replaces)
+            if not any(tokens[i : i + size] == replaces for i in range(len(tokens))):
+                message = f"`launch.{key}` doesn't have {' '.join(replaces)}"
+                yield document.error(mode.at("replaces"), message, "write the arguments that it has, in their order")
+    held = {key: [claim.data for claim in document.meeting(key, mode)] for key in ("auto_flags", "options")}
+    yield from _widening(document, mode.at("arguments"), mode.data["arguments"], convert(held, Flags))
+    for section in ("streams", "events", "end", "final"):
+        for key in mode.data[section].keys() & {*Basis.__struct_fields__, "changes"}:
+            yield document.error(mode.at(section, key), f"`{key}` belongs to the whole output mode", "move it there")
+    rules: list[tuple[Path_, Mapping[str, Any]]]
+    rules = [((section,), mode.data[section]) for section in ("events", "handle", "end", "final")]
+    rules += [(("failures", i), sign) for i, sign in enumerate(mode.data.get("failures", ()))]
+    for place, rule in rules:
+        yield from _rule_errors(document, partial(mode.at, *place), rule, str(place[0]), [mode.data["streams"]])
 
 
 # the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
@@ -456,6 +496,7 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (interactive_errors, "options", "auto_flags"),
     (_launch_errors, "launch", "options", "auto_flags"),
     (_handle_errors, "handle"),
+    (output_errors, "outputs", "launch", "auto_flags", "options"),
     *((record_errors, section, "streams") for section in ("events", "handle", "end", "failures", "final")),
     (_sticky_errors, "sticky", "options"),
     (transport_errors, "sticky", "launch"),

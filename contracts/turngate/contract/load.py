@@ -42,6 +42,7 @@ ALL_OF = (
     "options",
     "auto_flags",
     "failures",
+    "outputs",
     "deviations",
     "volatile",
     "approval_signs",

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
 from turngate.contract.simulated_protocols import AcpSimulation, StreamJsonSimulation
 from turngate.contract.values import (
     NOT_EMPTY,
     Flag,
     Match,
+    Name,
     Regex,
     SchemaRule,
     Text,
@@ -169,6 +170,23 @@ class StickySimulation(Struct, frozen=True):
     refused: Match = field(default_factory=dict)
 
 
+class SimulatedOutput(Struct, frozen=True):
+    """What a simulated engine prints in another output mode of its contract: keys of the simulation that differ."""
+
+    RULE: ClassVar[SchemaRule] = {"minProperties": 1}
+
+    answered: tuple[Line, ...] | UnsetType = UNSET
+    failed: Ending | UnsetType = UNSET
+    nonexistent_id: Ending | UnsetType = UNSET
+    elsewhere: Ending | UnsetType = UNSET
+    started: tuple[Line, ...] | UnsetType = UNSET
+    first_response: tuple[Line, ...] | UnsetType = UNSET
+    called: tuple[Line, ...] | UnsetType = UNSET
+    retrying: tuple[Line, ...] | UnsetType = UNSET
+    unanswered: tuple[Line, ...] | UnsetType = UNSET
+    stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] | UnsetType = UNSET
+
+
 class Simulation(Struct, frozen=True):
     """What a simulated engine prints. Its behaviour follows from its contract.
 
@@ -192,6 +210,7 @@ class Simulation(Struct, frozen=True):
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
     stopping: Signal -> printed before the signal ends a turn.
+    outputs: Output mode of the contract -> what differs there.
     """
 
     version: Text
@@ -214,3 +233,9 @@ class Simulation(Struct, frozen=True):
     signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()
+    outputs: Mapping[Name, SimulatedOutput] = field(default_factory=dict)
+
+    def in_output(self, name: str) -> "Simulation":
+        """Return the simulation of an output mode; that of the default one is the simulation itself."""
+        differs = structs.asdict(self.outputs[name]) if name in self.outputs else {}
+        return structs.replace(self, **{key: value for key, value in differs.items() if value is not UNSET})

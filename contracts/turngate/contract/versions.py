@@ -19,7 +19,8 @@ class ClaimEvidence(Struct, frozen=True):
     """One of `clause`, `recording` and `observed`.
 
     clause: The clause whose result proves the claim.
-    recording: The recording that proves it: `<engine>/<version>/<case>-<step>`.
+    recording: The recording that proves it: `<engine>/<version>/<case>-<step>`, or that of another output mode:
+        `<engine>/<version>/<output>/<case>-<step>`.
     observed: What was run, and what happened.
     releases: The releases on which it was observed.
     """

@@ -276,17 +276,39 @@ class _TaggedBlock(Framer):
 
 
 class _Text(_Buffered):
+    def __init__(self, framed: Framed) -> None:
+        super().__init__(framed)
+        self._described = framed.records
+
+    def finish(self) -> Iterable[Record]:
+        """Return the records in the text, those at the start of the stream first."""
+        found = self._found()
+        return [{"name": name, **match.groupdict()} for name, match in sorted(found, key=lambda one: one[1].start())]
+
     @property
     def text(self) -> str:
-        """The stream without its leading lines of noise, and without newlines at its ends."""
-        start, stop = 0, len(self._kept)
-        while start < stop:
-            end = self._kept.find(b"\n", start)
-            line = self._kept[start : end if end >= 0 else stop]
-            if line.strip() and not self._is_noise(line):
+        """The stream without its records and its leading lines of noise, and without newlines at its ends."""
+        kept = self._decoded()
+        for _, match in sorted(self._found(), key=lambda one: -one[1].start()):
+            kept = kept[: match.start()] + kept[match.end() :].removeprefix("\n")
+        start = 0
+        while start < len(kept):
+            end = kept.find("\n", start)
+            line = kept[start : end if end >= 0 else len(kept)]
+            if line.strip() and not self._is_noise(line.encode()):
                 break
             start += len(line) + 1
-        return self._kept[start:].rstrip(b"\n").decode("utf-8", "replace")
+        return kept[start:].rstrip("\n")
+
+    def _decoded(self) -> str:
+        return self._kept.decode("utf-8", "replace")
+
+    def _found(self) -> list[tuple[str, re.Match[str]]]:
+        """Return the lines of each record. What else looks like one is text."""
+        text = self._decoded() if self._described else ""
+        end = {"first": r"(?=\r?$)", "last": r"(?=\s*\Z)"}
+        patterns = ((one.name, f"(?m:^)(?:{one.pattern})(?m:{end[one.at]})") for one in self._described)
+        return [(name, match) for name, pattern in patterns if (match := re.search(pattern, text))]
 
 
 _FRAMERS: dict[str, type[Framer]] = {

@@ -79,6 +79,10 @@ class FinalText:
             self._parts.clear()
         self._parts.append(text)
 
+    def begin(self, _record: Record, _index: int) -> None:
+        """Let the next text begin another answer, whatever its group."""
+        self._group = None
+
     def join(self) -> None:
         """Join the texts so far, so that many small ones take no more space than one; to be called now and then."""
         if self._joined is None:
@@ -262,6 +266,8 @@ class TurnReader:
             looks.append(RecordHandler(contract.end.match, self._end))
         if final.stream == stream and final.field:
             looks.append(RecordHandler(final.match, self._answer.observer(final.field, final.group, self._on_text)))
+        if final.stream == stream and final.begins_after:
+            looks.append(RecordHandler(final.begins_after, self._answer.begin))
         looks += self._rules.handlers(stream)
         counted = contract.events.stream == stream
         return RecordDispatch(looks, contract.events.field, counted=counted, repeated=repeated)
@@ -301,9 +307,10 @@ class TurnReader:
         place = self._contract.handle
         reading = self._handle.reading(self._watches[place.stream].seen, unmatched)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
-        if reading.occurrences or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
+        expected, elsewhere = self._contract.stream(place.stream), self._contract.stream(other)
+        if reading.occurrences or (elsewhere.framing, elsewhere.records) == (expected.framing, expected.records):
             return reading
-        strayed = framer(self._contract.stream(place.stream))
+        strayed = framer(expected)
         for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
             if matches(record, place.match):
                 self._handle.see(other, record, index)

@@ -12,6 +12,7 @@ from turngate.contract.versions import dotted
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.record.requests import excess
 from turngate_probes.releases.recorded_releases import ContractRecordings
@@ -54,20 +55,19 @@ def _contradicted(
     engine = document.data["engine"]
     recorded = recordings.releases(engine)
     for version, folder in recorded.items():
-        name = f"{engine}@{version}"
+        name, wrong = f"{engine}@{version}", list[ClauseResult]()
         try:
             contract = Contract(document).at(version)
-            observed = replay.replay(contract, folder)
+            for mode in (contract, *(contract.in_output(mode.name) for mode in contract.outputs)):
+                observed = replay.replay(mode, folder)
+                yield from excess(replay.folder_of(mode, folder), observed.turns.values(), mode)
+                wrong += _wrong(observed)
         except NotCoveredError as gap:
             yield document.error((), f"{gap.what}, but there are recordings of it", "extend a range")
             continue
         except ContractError as unreadable:
             yield unreadable
             continue
-        yield from excess(folder / engine / version, observed.turns.values(), contract)
-        results: dict[str, ClauseResult] = {}
-        judge_all(observed, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
-        wrong = [result for result in results.values() if result.result is Result.FAIL or result.stale]
         if name in broken:
             if not wrong:
                 yield document.error(
@@ -84,3 +84,10 @@ def _contradicted(
         excused, _, version = name.partition("@")
         if excused == engine and version not in recorded:
             yield document.error((), f"{name} is excused, but there are no recordings of it", "remove the excuse")
+
+
+def _wrong(observed: Observations) -> list[ClauseResult]:
+    """Return the clauses that recordings violate, and those with a deviation that they don't show."""
+    results: dict[str, ClauseResult] = {}
+    judge_all(observed, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+    return [result for result in results.values() if result.result is Result.FAIL or result.stale]

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turngate.contract.clauses import Level
-from turngate_probes.cli.completion import targets
-from turngate_probes.cli.shared_options import clause_option, fail_on_options, folder, jobs_option, output_options
+from turngate_probes.cli.shared_options import (
+    clause_option,
+    fail_on_options,
+    folder,
+    jobs_option,
+    output_options,
+    target_arguments,
+)
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=targets)
+@target_arguments(required=False)
 @click.option(
     "--level",
     type=click.Choice(["static", "hermetic", "server", "live"]),
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
 @clause_option
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 def probe(
-    targets: tuple[str, ...],
+    targets: "list[Target]",
     level: Level,
     jobs: int | None,
     output: "Printer",
@@ -62,6 +68,7 @@ def probe(
     turngate probe
     turngate probe codex@0.169.0 --report report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
+    turngate probe claude --output stream-json
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
@@ -82,7 +89,6 @@ def probe(
     from turngate_probes.probe_settings import ProbeSettings, default_jobs, journal_path, sandboxes_path
     from turngate_probes.releases.selection import known_clauses
     from turngate_probes.releases.source import Release
-    from turngate_probes.releases.target import Target, parse_target
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
     from turngate_probes.report.publish import publish
@@ -91,12 +97,14 @@ def probe(
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
+    if level in ("server", "live") and any(target.output for target in targets):
+        raise click.UsageError("--output can't be combined with --level server or live")
     only = CLAUSES if is_live else known_clauses(clauses, level)
     if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
         raise click.BadParameter(f"{keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep")
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
     skipped: tuple[SkippedEngine, ...] = ()
-    asked = list(dict.fromkeys(map(parse_target, targets)))
+    asked = targets
     if not asked:
         asked, skipped = _available(level, output.console)
     subjects: Sequence[Target | Release] = asked

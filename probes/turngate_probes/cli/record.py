@@ -1,16 +1,19 @@
 """The subcommand that records real CLIs: `record`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from turngate.sanitize import visible
-from turngate_probes.cli.completion import targets
-from turngate_probes.cli.shared_options import folder, jobs_option, say
+from turngate_probes.cli.shared_options import folder, jobs_option, say, target_arguments
+
+if TYPE_CHECKING:
+    from turngate_probes.releases.target import Target
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=targets)
+@target_arguments(required=True)
 @jobs_option()
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record only these cases (repeatable).")
 @click.option(
@@ -20,7 +23,13 @@ from turngate_probes.cli.shared_options import folder, jobs_option, say
     help="Where recordings go. Required, except in a checkout of turngate.  [default there: fixtures]",
 )
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
-def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
+def record(
+    targets: "list[Target]",
+    jobs: int | None,
+    only: tuple[str, ...],
+    into: Path | None,
+    note: str,
+) -> int:
     """Record the output of real releases for tests that need no engine.
 
     TARGET as in `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
@@ -45,19 +54,17 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     from turngate_probes.record.recorder import record as record_release
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.source import ReleaseSource
-    from turngate_probes.releases.target import parse_target
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"unknown case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
     cases = [case for case in RECORDED if not only or case.name in only]
-    asked = [parse_target(text) for text in targets]
     fixtures = into or recorded_releases.default_folder()
     if fixtures is None:
         raise click.UsageError("this is not a checkout of turngate: pass a folder for the recordings with --into DIR")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
     runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with adopting_orphans(), interrupting(interrupt.set):
-        for target in asked:
+        for target in targets:
             try:
                 with ExitStack() as holding:
                     with interrupt.scope() as stop:

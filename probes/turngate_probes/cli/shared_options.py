@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from turngate.sanitize import visible
-from turngate_probes.cli.completion import clauses
+from turngate_probes.cli.completion import clauses, targets
 from turngate_probes.report import SARIF
+
+if TYPE_CHECKING:
+    from turngate_probes.releases.target import Target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -123,6 +126,56 @@ clause_option = click.option(
     shell_complete=clauses,
     help="Run only this clause and its prerequisites.",
 )
+
+
+def target_arguments(*, required: bool) -> Callable[[Command], Callable[..., Any]]:
+    """Add the argument TARGET and `--output`; a command gets every target in each output mode, as `targets`."""
+
+    def with_arguments(command: Command) -> Callable[..., Any]:
+        @click.argument(
+            "names",
+            nargs=-1,
+            required=required,
+            metavar="TARGET..." if required else "[TARGET]...",
+            shell_complete=targets,
+        )
+        @click.option(
+            "--output",
+            "modes",
+            multiple=True,
+            metavar="MODE",
+            help="Output mode, such as stream-json, instead of the engine's default one (repeatable).",
+        )
+        @wraps(command)
+        def with_targets(*arguments: Any, names: tuple[str, ...], modes: tuple[str, ...], **more: Any) -> Any:
+            return command(*arguments, targets=_in_modes(names, modes), **more)
+
+        return with_targets
+
+    return with_arguments
+
+
+def _in_modes(names: tuple[str, ...], modes: tuple[str, ...]) -> "list[Target]":
+    """Read the targets; UsageError if one isn't valid, or its engine has no output mode of a name."""
+    from msgspec.structs import replace
+
+    from turngate import UsageError
+    from turngate.contract import load
+    from turngate.errors import did_you_mean
+    from turngate_probes.releases.target import parse_target
+
+    asked = [parse_target(name) for name in dict.fromkeys(names)]
+    if modes and not asked:
+        raise UsageError("--output needs a target", "name the engine")
+    for engine in {target.engine for target in asked}:
+        whole = load.contract(engine)
+        known = [output["name"] for output in whole.document.data.get("outputs", ())]
+        known += [claim.data["output"] for claim in whole.document.claims("launch") if "output" in claim.data][:1]
+        for mode in modes:
+            if mode not in known:
+                hint = did_you_mean(mode, known, f"choose one of {', '.join(known)}" if known else "omit --output")
+                raise UsageError(f"{engine} has no output mode {mode!r}", hint)
+    return [replace(target, output=mode) for target in asked for mode in dict.fromkeys(modes) or ("",)]
 
 
 def many_releases(command: Command) -> Command:

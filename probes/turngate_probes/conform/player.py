@@ -119,6 +119,7 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     whole = compiled.read(folder)
     plan, contract = whole.plan, whole.contract
     provide(contract, whole.simulation)
+    contract = arguments.in_chosen_output(contract, argv)
     record = CallRecord(folder)
     newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
     started = described(contract, argv, os.environ, newest)

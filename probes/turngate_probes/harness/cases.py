@@ -179,6 +179,20 @@ def _one_turn(
     return play
 
 
+def _imitation(driver: EngineDriver) -> None:
+    """Let the model imitate records; where they are lines of text, those that the engine itself has printed."""
+    text, streams = IMITATION, driver.contract.streams
+    if streams.stdout.records or streams.stderr.records:
+        opening, forged = driver.start("opening", ask(Text("Done."))), driver.contract.handle.nonexistent_id
+        printed = (opening.stdout + opening.stderr).decode("utf-8", "replace")
+        text += "\n" + (printed.replace(opening.session, forged) if opening.session else printed)
+    driver.start("first", ask(Text(text)))
+
+
+def _imitation_turns(contract: EngineContract) -> int:
+    return 2 if contract.streams.stdout.records or contract.streams.stderr.records else 1
+
+
 def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
     def play(driver: EngineDriver) -> None:
         tool = driver.contract.hermetic.tool_call
@@ -234,7 +248,7 @@ CASES = (
     Case("auto", _auto, 2),
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
-    Case("imitation", _one_turn(Text(IMITATION)), 1),
+    Case("imitation", _imitation, _imitation_turns),
     Case("canaries", _canaries, 3),
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),

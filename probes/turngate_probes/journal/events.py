@@ -66,7 +66,8 @@ class _ReleaseEvent(_Event, frozen=True):
 class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     """A release will be probed; `release` is its key in later events, `turns` the number of expected turns.
 
-    `integrity` is the checksum of the engine's own package, in its registry's notation.
+    `integrity` is the checksum of the engine's own package, in its registry's notation, and `output` an output mode
+    other than the default one.
     """
 
     engine: str
@@ -77,6 +78,7 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     turns: int
     note: str | None
     integrity: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
 
 
 class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):

@@ -110,6 +110,8 @@ def record(
 ) -> RecordingSummary:
     """Record a release into `fixtures/<engine>/<version>`, and replace existing recordings of these cases.
 
+    Those of an output mode other than the default one are in a folder there with its name.
+
     `note` is saved in the provenance of each recording.
     Cases with a turn that reached its deadline are recorded again, one after the other.
     Nothing there is touched before all cases have ended. Raises TurngateError if the release has no
@@ -120,7 +122,7 @@ def record(
     if release.version is None:
         hint = "check its contract: `turngate probe` with `--clause version.readable` shows what it prints"
         raise UsageError(f"{release.name} can't be recorded without a version ({release.note})", hint)
-    folder = fixtures / release.engine / release.version
+    folder = fixtures / release.engine / release.version / (release.output or "")
     with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)
         runner.play(release.contract, release.executable, cases, recorder)

@@ -1,7 +1,8 @@
 """Reads recordings, and replays them as the observations of a probe.
 
 A recording is one turn, or one page such as a help text: a folder `<engine>/<version>/<case>-<step>/` with
-`recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, if requests were observed, `requests.ndjson`.
+`recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, if requests were observed, `requests.ndjson`. Recordings of
+an output mode other than the default one are in `<engine>/<version>/<output>/`.
 """
 
 from pathlib import Path
@@ -22,13 +23,20 @@ _PAGE_SCHEMA = "turngate.recorded-page/1"
 
 
 def replay(contract: EngineContract, root: Path | None = None) -> Observations:
-    """Read every recording of the contract's release (in `root`, else in the default folders)."""
+    """Read every recording of the contract's release and output mode (in `root`, else in the default folders)."""
     observed = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     version = str(contract.version)
     root = root or recorded_releases.releases(contract.engine).get(version)
-    for case in sorted((root / contract.engine / version).iterdir()) if root else ():
-        observed.saw(_read(contract, case))
+    for case in sorted(folder_of(contract, root).glob("*/recording.yaml")) if root else ():
+        observed.saw(_read(contract, case.parent))
     return observed
+
+
+def folder_of(contract: EngineContract, root: Path) -> Path:
+    """Return the folder in `root` with the recordings of the contract's release and output mode."""
+    folder = root / contract.engine / str(contract.version)
+    is_other = any(mode.name == contract.launch.output for mode in contract.outputs)
+    return folder / contract.launch.output if is_other else folder
 
 
 def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:

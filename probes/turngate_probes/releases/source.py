@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from turngate import (
     EngineContract,
@@ -40,7 +41,8 @@ class Release(Struct, frozen=True):
     """A release to probe: `source` is `path`, `npm`, `pypi` or `recordings`, which have no executable.
 
     `version` None means that the executable didn't report one; `note` says how it was chosen, and
-    `integrity` is the checksum of the engine's own package, in its registry's notation.
+    `integrity` is the checksum of the engine's own package, in its registry's notation, and `output` an output mode
+    other than the default one, to which the contract then belongs.
     """
 
     engine: str
@@ -50,6 +52,7 @@ class Release(Struct, frozen=True):
     contract: EngineContract
     note: str
     integrity: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
 
     @property
     def name(self) -> str:
@@ -60,6 +63,11 @@ class Release(Struct, frozen=True):
     def build(self) -> str:
         """The name, plus the executable unless turngate installed it: two executables may have the same version."""
         return f"{self.name} ({self.executable})" if self.source == "path" else self.name
+
+    def in_output(self, name: str) -> "Release":
+        """Return the release with another output mode; UsageError if it has none of this name."""
+        contract = self.contract.in_output(name)
+        return self if contract is self.contract else replace(self, contract=contract, output=name)
 
 
 class UnfitWrapperError(UsageError):
@@ -86,8 +94,14 @@ class ReleaseSource:
         """Find or install the release of a target, and protect it from eviction while the block runs.
 
         Without version and path, that is the executable on PATH, else the pinned release, or the newest recordings of
-        an engine that was withdrawn. TurngateError: it is not available; NotCoveredError: no contract covers it.
+        an engine that was withdrawn. TurngateError: it is not available; NotCoveredError: no contract covers it;
+        UsageError: it has no such output mode.
         """
+        with self._found(target, say, stop) as release:
+            yield release.in_output(target.output) if target.output else release
+
+    @contextmanager
+    def _found(self, target: Target, say: Say, stop: Stop | None) -> Iterator[Release]:
         whole = load.contract(target.engine)
         contract = whole.at()
         if target.path is not None:

@@ -13,15 +13,17 @@ _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<p
 
 
 class Target(Struct, frozen=True):
-    """A target: an engine, and at most one of a version and an executable."""
+    """A target: an engine, at most one of a version and an executable, and an output mode (empty: the default)."""
 
     engine: str
     version: str | None = None
     path: Path | None = None
+    output: str = ""
 
     def __str__(self) -> str:
-        """Return the target as users write it."""
-        return self.engine + (f"@{self.version}" if self.version else f"={self.path}" if self.path else "")
+        """Return the target as users write it, with the output mode in parentheses."""
+        build = f"@{self.version}" if self.version else f"={self.path}" if self.path else ""
+        return self.engine + build + (f" ({self.output})" if self.output else "")
 
 
 def parse_target(text: str) -> Target:

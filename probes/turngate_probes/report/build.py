@@ -124,6 +124,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
         contract_version=plan.contract_version,
         note=plan.note,
         integrity=plan.integrity,
+        output=plan.output,
         verdict=finished.verdict if finished else None if selected else early,
         profile=kind,
         capability=able,

@@ -37,6 +37,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     unverified: Sections of the contract that were never observed.
     failed: Why the release could not be tested.
     integrity: The checksum of the engine's own package, in the registry's notation; absent: not from a registry.
+    output: The output mode; absent: the engine's default one.
     durations: The seconds that each turn took, by its name in the evidence.
     tool_access: The tools offered in each mode, and the outcome of a tool call; null: not observed.
     """
@@ -49,6 +50,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     contract_version: Text
     note: str | None
     integrity: Text | UnsetType = UNSET
+    output: Text | UnsetType = UNSET
     verdict: Verdict | None
     profile: EngineInteractiveProfile | None
     capability: EngineResumeCapability | None

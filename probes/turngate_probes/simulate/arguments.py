@@ -277,6 +277,24 @@ class Asked(Struct, frozen=True):
     line: CommandLine
 
 
+def in_chosen_output(contract: EngineContract, argv: Sequence[str]) -> EngineContract:
+    """Return the contract for the output mode that arguments choose, which may be the default one."""
+    if not contract.outputs:
+        return contract
+    try:
+        line = _reader(contract).read(argv)
+    except UsageProblem:
+        return contract
+    if line.commands not in (commands(contract.launch.start), commands(contract.launch.resume)):
+        return contract
+
+    def has(arguments: Sequence[str]) -> bool:
+        return all(line.has(*option) for option in template_options(arguments))
+
+    chosen = (mode.name for mode in contract.outputs if has(mode.arguments) and not has(mode.replaces))
+    return contract.in_output(next(chosen, contract.launch.output))
+
+
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
     """Read the arguments of a turn, with or without those that guard it; UsageProblem if the engine refuses them."""
     plain = without_guards(contract)

@@ -44,15 +44,12 @@ _PROVIDED: dict[tuple[str, str | None], Simulation] = {}
 
 
 def simulation(contract: EngineContract) -> Simulation:
-    """Return the simulation of the contract's release; NotFoundError if no file describes it."""
-    if known := _PROVIDED.get((contract.engine, contract.version)):
-        return known
-
-    described = covering(contract.engine, contract.version)
+    """Return the simulation of the contract's release and output mode; NotFoundError if no file describes it."""
+    described = _PROVIDED.get((contract.engine, contract.version)) or covering(contract.engine, contract.version)
     if described is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
         raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version}", hint)
-    return described
+    return described.in_output(contract.launch.output)
 
 
 def provide(contract: EngineContract, read: Simulation) -> None:

@@ -21,6 +21,7 @@ from turngate.contract.hermetic import ToolUse
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import SIGNALS
 from turngate_probes.simulate import engine
+from turngate_probes.simulate.arguments import in_chosen_output
 from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, backend
 from turngate_probes.simulate.faults import LEFT_ALONE, NONE, Faults, parsed
 from turngate_probes.simulate.misbehaviour import FaultyOutput, Halt, misled, steps
@@ -50,6 +51,7 @@ def main(*faulty: str) -> Never:
 
 def simulate(contract: EngineContract, argv: Sequence[str], faults: Faults = NONE) -> int:
     """Run the simulation on this process's own streams, directory and environment; return the exit code."""
+    contract = in_chosen_output(contract, argv)
     tool, decoy = tool_here(contract), contract.handle.nonexistent_id
     call = EngineProcess(contract, kind_of(contract, argv), faults, collects=faults != NONE)
     return call.run(argv, misled(backend(os.environ, tool), faults, decoy), lambda *_: faults)

@@ -25,7 +25,7 @@ def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
 @pytest.mark.parametrize(
     "engine, template",
     [
-        ("codex", ["exec", "{options}", "resume", "--last", "{prompt}"]),
+        ("codex", ["exec", "--json", "{options}", "resume", "--last", "{prompt}"]),
         ("gemini", ["--output-format", "json", "{options}", "--resume", "latest", "{prompt}"]),
         ("opencode", ["run", "{options}", "--continue", "{prompt}"]),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.turn.plain import records
-from turngate.contract.engine_contract import Framed
+from turngate.contract.engine_contract import Framed, TextRecord
 from turngate.turn import framing
 from turngate.turn.framing import MAX_LINE, framer
 from turngate.turn.records import Record
@@ -15,7 +15,8 @@ from turngate.turn.records import Record
 NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text")
 BLOCK = Framed("tagged_block", tag="Info")
 NOISY = Framed("ndjson", noise=("WARN .*",))
-FRAMINGS = st.sampled_from((NDJSON, NOISY, DOCUMENT, Framed("json_document", noise=("WARN .*",)), BLOCK, TEXT))
+LINES = Framed("text", records=(TextRecord("info", "first", "<Info>"), TextRecord("end", "last", "WARN x")))
+FRAMINGS = st.sampled_from((LINES, NDJSON, NOISY, DOCUMENT, Framed("json_document", noise=("WARN .*",)), BLOCK, TEXT))
 # bytes with a meaning in some framing, so that random streams are often almost valid
 PIECES = st.sampled_from(
     (
@@ -276,6 +277,26 @@ def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_text_loses_noise_where_it_begins(stream: bytes, text: str) -> None:
     """Plain text loses leading noise and trailing newlines; invalid bytes are replaced."""
     assert read(Framed("text", noise=("WARN .*",)), stream) == ([], [], text)
+
+
+ID, END = TextRecord("id", "first", r"id: (?P<id>\d+)"), TextRecord("end", "last", r"used\n(?P<used>\d+)")
+WITH_RECORDS = Framed("text", noise=("WARN .*",), records=(ID, END))
+
+
+@pytest.mark.parametrize(
+    "stream, records, text",
+    [
+        (b"WARN a\nid: 1\nDone.\nused\n2\n\n", [{"name": "id", "id": "1"}, {"name": "end", "used": "2"}], "Done."),
+        (b"id: 1\r\nid: 2\r\nused\n3\nbye", [{"name": "id", "id": "1"}], "id: 2\r\nused\n3\nbye"),
+        (b"my id: 1\nid: 1 too\nused\n2 or 3\n", [], "my id: 1\nid: 1 too\nused\n2 or 3"),
+        (b"used\n1\nused\n2\n", [{"name": "end", "used": "2"}], "used\n1"),
+        (b"", [], ""),
+    ],
+)
+def test_whole_lines_of_a_text_are_records_only_in_their_place(stream: bytes, records: list[Record], text: str) -> None:
+    """The first lines that match, and the last ones of the stream, are records; lines elsewhere stay text."""
+    for chunks in ((stream,), [bytes((byte,)) for byte in stream]):
+        assert read(WITH_RECORDS, *chunks) == (records, [], text)
 
 
 @pytest.mark.parametrize("kind", ["ndjson", "json_document"])
