@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from tests.probes.simulate.played import quickened
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.conform.executable import install_as
 from turngate_probes.conform.plan import ConformPlan
@@ -51,11 +52,14 @@ def headless(executable: Path) -> Path:
 
 
 def simulated(contract: EngineContract, executable: Path) -> Path:
-    """Install a simulated engine that follows the lines of its prompts, as an executable of any name."""
+    """Install a simulated engine that follows the lines of its prompts, as an executable of any name.
+
+    It starts no Python to print its version and its help.
+    """
     folder = executable.parent
     folder.mkdir(parents=True, exist_ok=True)
     plan = ConformPlan(str(folder), contract.engine, str(contract.version), ())
-    return install_as("tests.fakes.scripted", plan).replace(executable)
+    return quickened(install_as("tests.fakes.scripted", plan), contract).replace(executable)
 
 
 def _written(executable: Path, source: str) -> Path:

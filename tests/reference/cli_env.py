@@ -7,6 +7,7 @@ import sys
 from ast import literal_eval
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ class CliEnv:
     def record(self, handle: str) -> dict[str, Any]:
         """Read a record, checked against its schema."""
         record: dict[str, Any] = json.loads((self.data / "handles" / f"{handle}.json").read_text())
-        jsonschema.validate(record, load.schema("handle-record"), format_checker=jsonschema.FormatChecker())
+        _record_schema().validate(record)
         return record
 
     def only_record(self) -> dict[str, Any]:
@@ -119,6 +120,11 @@ class CliEnv:
         """Return the calls of an engine, except those that asked for its version or help."""
         file = self.path / f"{engine}.calls"
         return [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@cache
+def _record_schema() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(load.schema("handle-record"), format_checker=jsonschema.FormatChecker())
 
 
 def handle_in(err: str) -> str:

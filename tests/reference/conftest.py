@@ -4,16 +4,38 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flask import Flask
+from jinja2.bccache import Bucket, BytecodeCache
 
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, server_env
 from turngate_reference.server import app
 
 
+class _CompiledTemplates(BytecodeCache):
+    """Keeps templates compiled, for all servers of a test run."""
+
+    def __init__(self) -> None:
+        self._kept = dict[str, bytes]()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take a template from what is kept."""
+        if bucket.key in self._kept:
+            bucket.bytecode_from_string(self._kept[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template."""
+        self._kept[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED_TEMPLATES = _CompiledTemplates()
+
+
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Speed up hundreds of commands: don't wait for the disk."""
+    """Speed up hundreds of commands and servers: don't wait for the disk, and compile each template once."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(Flask, "jinja_options", {"bytecode_cache": _COMPILED_TEMPLATES})
 
 
 @pytest.fixture(name="cli_env")

@@ -1,8 +1,8 @@
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from turngate.contract import load
 from turngate.contract.claims import about, claim_errors, recordings_named
@@ -15,8 +15,8 @@ OBSERVED = [{"observed": "it was so"}]
 
 def document(**sections: Any) -> Document:
     """Return the contract of codex with these sections replaced."""
-    data = load.parse(CODEX, "codex.yaml").data | sections
-    return load.parse(yaml.safe_dump(data, default_style='"', sort_keys=False), "mine.yaml")
+    data = load.parse(CODEX, "codex.yaml", ours=True).data | sections
+    return load.parse(json.dumps(data), "mine.yaml", ours=True)
 
 
 def wrong(**sections: Any) -> list[str]:

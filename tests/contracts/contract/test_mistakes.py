@@ -77,7 +77,7 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
         ("usage:\n  exit_code: 2", "usage:\n  exit_code: two"),
     ):
         assert old in text
-        errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml")))
+        errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml", ours=True)))
         assert all(error.line and error.hint for error in errors)
         reported.append([f"{error.path}: {error.what}"[:70] for error in errors])
     assert [messages[0].partition(": ")[0] for messages in reported] == [

@@ -61,7 +61,7 @@ TRIAL = Trial(
 
 def data(trial: Trial, engine: Engine = ENGINE) -> dict[str, Any]:
     """Return the draft of a trial, whose only mistakes are its gaps."""
-    document = load.parse(draft(engine, trial), "acme.yaml")
+    document = load.parse(draft(engine, trial), "acme.yaml", ours=True)
     assert {problem.what for problem in lint.problems(document)} <= {lint.IS_GAP}
     assert document.data["schema"] == load.schema("engine")["properties"]["schema"]["const"]
     found: dict[str, Any] = document.data
@@ -70,7 +70,7 @@ def data(trial: Trial, engine: Engine = ENGINE) -> dict[str, Any]:
 
 def gaps(trial: Trial) -> set[str]:
     """Return the sections of a draft that have gaps."""
-    return {str(path[0]) for path in load.parse(draft(ENGINE, trial), "acme.yaml").gaps()}
+    return {str(path[0]) for path in load.parse(draft(ENGINE, trial), "acme.yaml", ours=True).gaps()}
 
 
 def test_what_was_measured_is_a_claim_and_the_rest_a_gap() -> None:

@@ -127,13 +127,17 @@ def at_known_release(engine: str) -> EngineContract:
 
 
 def install_quick(contract: EngineContract, folder: Path) -> Path:
-    """Install a simulated engine that starts no Python to tell its version and its help."""
-    path = install(contract, folder)
-    start, _, command = path.read_text().rpartition("exec ")
+    """Install a simulated engine that starts no Python to print its version and its help."""
+    return quickened(install(contract, folder), contract)
+
+
+def quickened(executable: Path, contract: EngineContract) -> Path:
+    """Let a simulated engine's shell script print the version and the help itself, without a start of Python."""
+    start, _, command = executable.read_text().rpartition("exec ")
     for argv in (contract.version_query.argv, *(page.argv for page in contract.help.pages)):
-        said = SimulatedMachine(folder).call(contract, argv)
+        said = SimulatedMachine(executable.parent).call(contract, argv)
         assert said.exit_code == 0, said
-        reported = f"printf %s {shlex.quote(said.stdout.decode())}; printf %s {shlex.quote(said.stderr.decode())} >&2"
-        start += f'[ "$*" != {shlex.quote(" ".join(argv))} ] || {{ {reported}; exit; }}\n'
-    path.write_text(f"{start}exec {command}")
-    return path
+        printed = f"printf %s {shlex.quote(said.stdout.decode())}; printf %s {shlex.quote(said.stderr.decode())} >&2"
+        start += f'[ "$*" != {shlex.quote(" ".join(argv))} ] || {{ {printed}; exit; }}\n'
+    executable.write_text(f"{start}exec {command}")
+    return executable

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 else:
     from tests.probes.stub_model.sdks import anthropic
 
+pytestmark = pytest.mark.long  # the SDKs take seconds to import
+
 
 _HI: list[anthropic.types.MessageParam] = [{"role": "user", "content": "hi"}]
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 else:
     from tests.probes.stub_model.sdks import errors, genai, types
 
+pytestmark = pytest.mark.long  # the SDKs take seconds to import
+
 
 @pytest.fixture(params=["v1", "v1beta"])
 def client(backend: StubBackend, request: pytest.FixtureRequest) -> Iterator[genai.Client]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 else:
     from tests.probes.stub_model.sdks import openai
 
+pytestmark = pytest.mark.long  # the SDKs take seconds to import
+
 
 @pytest.fixture
 def client(backend: StubBackend) -> Iterator[openai.OpenAI]:

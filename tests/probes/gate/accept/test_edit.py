@@ -35,12 +35,12 @@ deviations: []
 
 def parsed(text: str) -> Any:
     """Return a contract's text as parsed data that a test may change."""
-    return deepcopy(load.parse(text, "the edited contract").data)
+    return deepcopy(load.parse(text, "the edited contract", ours=True).data)
 
 
 def open_claims(engine: str) -> list[Path_]:
     """Return the paths of an engine's claims that have no end."""
-    entries = load.parse(TEXTS[engine], engine).entries()
+    entries = load.parse(TEXTS[engine], engine, ours=True).entries()
     return [path for path, entry in entries if stretches(entry)[-1].range.covers(FAR)]
 
 

@@ -27,7 +27,7 @@ def rewritten(
 
 def at(text: str, version: str) -> Any:
     """Return the edited contract for a version."""
-    return Contract(load.parse(text, "the edited contract")).at(version)
+    return Contract(load.parse(text, "the edited contract", ours=True)).at(version)
 
 
 def gone(name: str) -> Difference:
