@@ -17,7 +17,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux can adopt processes; docs/promises.md says what remains elsewhere"
 )
-LIE = "leaves-orphan"
+FAULT = "child=hidden"
 
 
 @pytest.fixture(name="folder")
@@ -41,7 +41,7 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
 )
 def test_a_command_ends_what_engines_left(folder: Path, words: str) -> None:
     """The engine leaves a process at each call; none lives when the command has ended."""
-    targets = [f"codex={engines.install(folder / name, LIE)}" for name in ("engine", "other")]
+    targets = [f"codex={engines.install(folder / name, FAULT)}" for name in ("engine", "other")]
     (folder / "empty").mkdir()
     done = Command(folder, str(folder / "empty")).run(*words.format(*targets).split())
     assert noted(folder), done.err
@@ -51,7 +51,7 @@ def test_a_command_ends_what_engines_left(folder: Path, words: str) -> None:
 @pytest.mark.long
 def test_only_the_engine_that_left_a_process_is_blamed(folder: Path) -> None:
     """Of two engines that are probed at the same time, one leaves processes: its clause fails alone."""
-    guilty, other = engines.install(folder / "guilty", LIE), engines.install(folder / "other")
+    guilty, other = engines.install(folder / "guilty", FAULT), engines.install(folder / "other")
     done = Command(folder, "/none").run(
         "probe", f"codex={guilty}", f"codex={other}", "--clause", "process.clean-exit", "--jobs", "4", "--json"
     )
@@ -68,7 +68,7 @@ def test_only_the_engine_that_left_a_process_is_blamed(folder: Path) -> None:
 @pytest.mark.long
 def test_the_pytest_plugin_ends_what_engines_left(folder: Path, pytester: pytest.Pytester) -> None:
     """A probe by pytest ends the process that an engine left, but no process that a test of the user left."""
-    engine = engines.install(pytester.path / "engine", LIE)
+    engine = engines.install(pytester.path / "engine", FAULT)
     pytester.makepyfile(
         "import os, pathlib, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"

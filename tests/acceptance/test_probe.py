@@ -26,9 +26,9 @@ def _turngate(tmp_path: Path) -> Command:
     return Command(tmp_path, str(empty))
 
 
-def probed(turngate: Command, *lies: str) -> CommandResult:
+def probed(turngate: Command, *faults: str) -> CommandResult:
     """Probe a fake engine with these faults, without the wait for a later minute."""
-    executable = engines.install(turngate.folder / "engine", *lies)
+    executable = engines.install(turngate.folder / "engine", *faults)
     return turngate.run("probe", f"codex={executable}", "--json", code=HURRIED)
 
 

@@ -198,15 +198,10 @@ def hang(call: WrappedCall) -> None:
 
 
 @after
-def leave_child(call: WrappedCall, *, talks: bool = False) -> None:
-    """Leave a process running; with `talks` it holds stdout open and prints later."""
-    script = (
-        "import time; time.sleep(0.2); print('late news', flush=True); time.sleep(60)"
-        if talks
-        else "import time; time.sleep(60)"
-    )
-    kept = None if talks else subprocess.DEVNULL
-    subprocess.Popen([sys.executable, "-ISc", script], stdin=subprocess.DEVNULL, stdout=kept, stderr=kept)
+def leave_talking_child(call: WrappedCall) -> None:
+    """Leave a process running that holds stdout open, and prints later."""
+    script = "import time; time.sleep(0.2); print('late news', flush=True); time.sleep(60)"
+    subprocess.Popen([sys.executable, "-ISc", script], stdin=subprocess.DEVNULL)
 
 
 @before

@@ -1,17 +1,17 @@
 # ruff: noqa: PLC0415, T201 - it starts often, and imports would take longest; engines print
 """A headless engine with codex's interface: it asks its model by HTTP, stores sessions, and shows faults on request.
 
-A file `lies` next to the executable lists the faults to show:
+A file `faults` next to the executable lists the faults to show. Those that a simulated engine has too are named, and
+explained, as in `turngate_probes.simulate.faults`. The others are about requests to the model backend, help pages,
+installations and the store, which no simulated engine needs:
 
-- session id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
-- resume: `forgets` (starts fresh but reports the requested id), `new-id` (resumes but reports another),
-  `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `hangs-on-the-dead`, `forgets-elsewhere`,
-  `forgets-the-second`, `moves-store` (where older releases don't look), `loses-model`, `shares-sessions`
-  (all in one directory), `one-slot` (a new session ends the others)
-- output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text in addition to the event)
+- session id: `renames-id`, `session-id=stderr`, `id-late`, `id-is-a-flag`, `second-id`
+- resume: `forgets`, `changes-session`, `session=lost`, `resumes-the-dead`, `sends-the-dead`, `hangs-on-the-dead`,
+  `forgets-elsewhere`, `forgets-the-second`, `moves-store` (where older releases don't look), `loses-model`,
+  `shares-sessions` (all in one directory), `one-slot` (a new session ends the others)
+- output: `banner`, `unknown`, `omits-end`, `prints-raw` (the model's text in addition to the event)
 - prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, in any case)
-- exit: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
-  `leaves-orphan` (whose parent, session and environment are others; its pid goes to the file `orphans`),
+- exit: `exits-0-on-failure`, `exit-code=1`, `hang=after`, `child=stays`, `child=hidden` (its pid goes to `orphans`),
   `meets-tester` (writes its pid to the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
   `hangs-at-help` (likewise), `refuses-auto`
 - tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 ME = Path(sys.argv[0]).resolve()
-LIES = set((ME.parent / "lies").read_text().split())
+FAULTS = set((ME.parent / "faults").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
 HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd SESSION_ID PROMPT"
 WITH_VALUE = ("--model", "--sandbox", "--config", "-c", "--cd")
@@ -45,18 +45,18 @@ def main(argv: list[str], own_version: str, meeting_place: str) -> int:
     global meeting  # noqa: PLW0603 - of the whole process
     meeting = ME.parent / meeting_place
     if argv == ["--version"]:
-        if "hangs-at-version" in LIES:
+        if "hangs-at-version" in FAULTS:
             meet_tester()
-        if "asks-at-version" in LIES:
+        if "asks-at-version" in FAULTS:
             send("GET", "/brand-new", None)
         leave_orphan()
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
-        print(next((version[lie] for lie in LIES & version.keys()), own_version))
+        print(next((version[fault] for fault in FAULTS & version.keys()), own_version))
         return 0
     if "--help" in argv[: argv.index("--") if "--" in argv else None]:
-        if "hangs-at-help" in LIES:
+        if "hangs-at-help" in FAULTS:
             meet_tester()
-        print(HELP.replace("--json", "--jsonl") if "poor-help" in LIES else HELP)
+        print(HELP.replace("--json", "--jsonl") if "poor-help" in FAULTS else HELP)
         return 0
     options, session, prompt = parse(argv[1:])
     return turn(options, session, prompt)
@@ -80,38 +80,38 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             options[word] = ""
         else:
             words.append(word)
-    if "refuses-auto" in LIES and options.get("--sandbox") == "workspace-write":
+    if "refuses-auto" in FAULTS and options.get("--sandbox") == "workspace-write":
         sys.exit("error: unexpected value for '--sandbox'")
-    prompt = sys.stdin.read() if words[-1] == "-" or "reads-stdin" in LIES else ""
+    prompt = sys.stdin.read() if words[-1] == "-" or "reads-stdin" in FAULTS else ""
     prompt = prompt or words[-1]
-    if "prompt-is-flag" in LIES and prompt.startswith("-"):
+    if "prompt-is-flag" in FAULTS and prompt.startswith("-"):
         sys.exit(f"error: unexpected argument '{prompt}'")
     return options, words[1] if words[0] == "resume" else None, prompt
 
 
 def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
     """Run a turn: find the session, ask the model, print the events."""
-    if asked and ("refuses-resume" in LIES or not store(asked).exists()) and "resumes-the-dead" not in LIES:
-        if "sends-the-dead" in LIES:
+    if asked and ("session=lost" in FAULTS or not store(asked).exists()) and "resumes-the-dead" not in FAULTS:
+        if "sends-the-dead" in FAULTS:
             ask(options, [prompt])
-        if "hangs-on-the-dead" in LIES:
+        if "hangs-on-the-dead" in FAULTS:
             signal.pause()
         sys.exit("Error: thread/resume failed: no such session")
     session, said, history = session_of(asked)
-    history.append(prompt[:100_000] if "cuts-prompt" in LIES else prompt)
-    if "loses-model" in LIES and asked:
+    history.append(prompt[:100_000] if "cuts-prompt" in FAULTS else prompt)
+    if "loses-model" in FAULTS and asked:
         options["--model"] = "default"
     begin(said)
     misbehave_before_the_answer()
     text = ask(options, history)
-    if text is None and "exits-0-on-failure" not in LIES:
+    if text is None and "exits-0-on-failure" not in FAULTS:
         event(type="turn.failed", error={"message": "the model backend failed"})
         return 1
     store(session).write_text(json.dumps(history))
-    if "prints-raw" in LIES:
+    if "prints-raw" in FAULTS:
         print(text)
     event(type="item.completed", item={"type": "agent_message", "text": text or ""})
-    if "no-end" not in LIES:
+    if "omits-end" not in FAULTS:
         event(type="turn.completed", usage={})
     return end()
 
@@ -119,15 +119,15 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
 def session_of(asked: str | None) -> tuple[str, str, list[str]]:
     """Return the turn's session, the id that it reports, and the conversation so far."""
     session = asked if asked and store(asked).exists() else new_id()
-    if "shares-sessions" in LIES:
+    if "shares-sessions" in FAULTS:
         session = asked or "11111111-2222-4333-8444-555555555555"
-    said = new_id() if asked and "new-id" in LIES else session
-    if asked is None and "one-slot" in LIES:
+    said = new_id() if asked and "changes-session" in FAULTS else session
+    if asked is None and "one-slot" in FAULTS:
         for old in store(session).parent.glob("*"):
             old.write_text("[]")
-    fresh = "forgets" in LIES or ("forgets-elsewhere" in LIES and Path.cwd().name == "other")
+    fresh = "forgets" in FAULTS or ("forgets-elsewhere" in FAULTS and Path.cwd().name == "other")
     history = json.loads(store(session).read_text()) if store(session).exists() and not fresh else []
-    return session, said, history[1:] if "forgets-the-second" in LIES and len(history) > 1 else history
+    return session, said, history[1:] if "forgets-the-second" in FAULTS and len(history) > 1 else history
 
 
 def new_id() -> str:
@@ -139,28 +139,28 @@ def new_id() -> str:
 
 def begin(session: str) -> None:
     """Print the first events of a turn."""
-    if "banner" in LIES:
+    if "banner" in FAULTS:
         print("A new version is available!")
-    if "id-late" in LIES:
+    if "id-late" in FAULTS:
         event(type="turn.started")
-    key = "session_id" if "renames-id" in LIES else "thread_id"
-    said = "--yolo" if "id-is-a-flag" in LIES else session
-    event({"type": "thread.started", key: said}, to=sys.stderr if "id-on-stderr" in LIES else sys.stdout)
-    if "second-id" in LIES:
+    key = "session_id" if "renames-id" in FAULTS else "thread_id"
+    said = "--yolo" if "id-is-a-flag" in FAULTS else session
+    event({"type": "thread.started", key: said}, to=sys.stderr if "session-id=stderr" in FAULTS else sys.stdout)
+    if "second-id" in FAULTS:
         event(type="thread.started", thread_id=new_id())
     event(type="turn.started")
-    if "new-event" in LIES:
+    if "unknown" in FAULTS:
         event(type="turn.budgeted")
 
 
 def misbehave_before_the_answer() -> None:
     """Apply the faults that aren't about the turn."""
-    if "shows-key" in LIES:
+    if "shows-key" in FAULTS:
         print(f"using {os.environ['OPENAI_API_KEY']}", file=sys.stderr)
-    if "meets-tester" in LIES:
+    if "meets-tester" in FAULTS:
         meet_tester()
-    for lie, host in ("phones-home", "telemetry.example"), ("fetches-a-plugin", "registry.acme.example"):
-        if lie in LIES:
+    for fault, host in ("phones-home", "telemetry.example"), ("fetches-a-plugin", "registry.acme.example"):
+        if fault in FAULTS:
             import http.client
             import urllib.parse
 
@@ -168,9 +168,9 @@ def misbehave_before_the_answer() -> None:
             connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
             connection.request("CONNECT", f"{host}:443")
             connection.getresponse().read()
-    if "asks-more" in LIES:
+    if "asks-more" in FAULTS:
         send("GET", "/brand-new", None)
-    if "updates-itself" in LIES:
+    if "updates-itself" in FAULTS:
         newer = ME.with_name(f"newer-{os.getpid()}")
         newer.write_text(ME.read_text() + "# newer\n")
         newer.chmod(0o755)
@@ -187,7 +187,7 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
     """Send the conversation to the model; return None if that failed."""
     import http.client
 
-    if "answers-itself" in LIES:
+    if "answers-itself" in FAULTS:
         return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
     try:
@@ -215,7 +215,7 @@ def answer(history: list[str]) -> str:
 
 def offered(options: dict[str, str]) -> list[str]:
     """Name the tools offered to the model, more of them if it may act."""
-    if "drops-tool" in LIES:
+    if "drops-tool" in FAULTS:
         return []
     return ["exec_command", *(["apply_patch"] if options.get("--sandbox") == "workspace-write" else [])]
 
@@ -236,9 +236,9 @@ def instructions(options: dict[str, str]) -> str:
 
 def act(options: dict[str, str], arguments: str) -> str:
     """Run the tool if that is allowed; return its result for the model."""
-    if "hangs-at-tools" in LIES:
+    if "hangs-at-tools" in FAULTS:
         signal.pause()
-    if not may_act(options) and "acts-unasked" not in LIES:
+    if not may_act(options) and "acts-unasked" not in FAULTS:
         return "rejected by the sandbox"
     Path("ran.txt" if "ran.txt" in arguments else "touched.txt").write_text("hi")
     return "done"
@@ -272,19 +272,19 @@ def send(method: str, path: str, document: object) -> tuple[int, bytes]:
 def end() -> int:
     """Exit as engines do, or with a fault."""
     sys.stdout.flush()
-    if "leaves-child" in LIES:
+    if "child=stays" in FAULTS:
         import subprocess
 
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     leave_orphan()
-    if "hangs" in LIES:
+    if "hang=after" in FAULTS:
         signal.pause()
-    return 1 if "exits-1-on-success" in LIES else 0
+    return 1 if "exit-code=1" in FAULTS else 0
 
 
 def leave_orphan() -> None:
     """Leave a process that nobody waits for, if that is one of the faults."""
-    if "leaves-orphan" in LIES:
+    if "child=hidden" in FAULTS:
         from tests.fakes.daemon import leave
 
         leave(ME.parent / "orphans")
@@ -294,7 +294,7 @@ def store(session: str) -> Path:
     """Return the file of a session."""
     folder = HOME / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
-    if "moves-store" not in LIES:
+    if "moves-store" not in FAULTS:
         return folder / f"{session}.json"
     moved, kept = HOME / "moved" / f"{session}.json", folder / f"{session}.json"
     moved.parent.mkdir(exist_ok=True)

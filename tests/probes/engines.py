@@ -28,10 +28,10 @@ def pinned_release(engine: str) -> tuple[EngineContract, Path]:
         return release.contract, release.executable
 
 
-def install(folder: Path, *lies: str) -> Path:
-    """Install the fake engine as `codex` in `folder`, with these lies next to it."""
+def install(folder: Path, *faults: str) -> Path:
+    """Install the fake engine as `codex` in `folder`, with these faults next to it."""
     executable = headless(folder / "codex")
-    (folder / "lies").write_text(" ".join(lies))
+    (folder / "faults").write_text(" ".join(faults))
     return executable
 
 

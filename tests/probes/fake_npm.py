@@ -4,7 +4,7 @@
 that the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
 `integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one
 for each). `calls` records every call. If there is a file `engine`, it is installed as codex, with the installed
-version and `lies-<version>` next to it.
+version and `faults-<version>` next to it.
 """
 
 import base64
@@ -78,10 +78,10 @@ def bring(registry: Path, version: str) -> None:
     """Install the registry's engine, if there is one."""
     if not (registry / "engine").exists():
         return
-    executable, lies = Path("node_modules/.bin/codex"), registry / f"lies-{version}"
+    executable, faults = Path("node_modules/.bin/codex"), registry / f"faults-{version}"
     executable.write_text((registry / "engine").read_text().replace("codex-cli 0.169.0", f"codex-cli {version}"))
     executable.chmod(0o755)
-    executable.with_name("lies").write_text(lies.read_text() if lies.exists() else "")
+    executable.with_name("faults").write_text(faults.read_text() if faults.exists() else "")
 
 
 if __name__ == "__main__":

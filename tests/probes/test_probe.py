@@ -165,7 +165,7 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     journal = Journal(folder / "probe.ndjson")
     with closing(journal):
         runner = CaseRunner.of(settings.sandboxes, 2, Interrupt())
-        Probe(settings, journal, runner).run([parse_target(f"codex={engines.install(folder, 'new-id')}")])
+        Probe(settings, journal, runner).run([parse_target(f"codex={engines.install(folder, 'changes-session')}")])
     report = samples.plain(build(read(folder / "probe.ndjson")))
     (release,) = report["releases"]
     assert {clause["id"]: clause["result"] for clause in release["clauses"]} == {

@@ -47,20 +47,20 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "lie, clause",
+    "fault, clause",
     [
         ("forgets", "resume.context-carried"),
-        ("new-id", "resume.same-handle"),
-        ("refuses-resume", "resume.accepted"),
+        ("changes-session", "resume.same-handle"),
+        ("session=lost", "resume.accepted"),
         ("loses-model", "resume.accepted"),
         ("renames-id", "handle.present"),
-        ("id-on-stderr", "handle.place"),
+        ("session-id=stderr", "handle.place"),
         ("id-is-a-flag", "handle.present"),
     ],
 )
-def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, clause: str) -> None:
+def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, fault: str, clause: str) -> None:
     """The detail names the clause that failed."""
-    executable = engines.install(tmp_path / "bin", lie)
+    executable = engines.install(tmp_path / "bin", fault)
     verified = ruled(executable)
     assert verified.status == "refuted"
     assert verified.detail.startswith(f"{clause}: ")
@@ -70,11 +70,11 @@ def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, cla
 
 
 @pytest.mark.parametrize(
-    "lie, why", [("exits-1-on-success", "the first turn failed: exit code 1"), ("answers-itself", "sent no request")]
+    "fault, why", [("exit-code=1", "the first turn failed: exit code 1"), ("answers-itself", "sent no request")]
 )
-def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: str) -> None:
+def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, fault: str, why: str) -> None:
     """A failed first turn decides nothing and saves nothing, so that the next server tries again."""
-    executable = engines.install(tmp_path / "bin", lie)
+    executable = engines.install(tmp_path / "bin", fault)
     verified = ruled(executable)
     assert verified.status == "unproven"
     assert why in verified.detail
@@ -93,7 +93,7 @@ def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> N
 def test_turns_that_do_not_end_show_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both turns share one deadline; if it passes, the result is open."""
     monkeypatch.setattr(verify, "DEADLINE", 0.5)
-    executable = engines.install(tmp_path / "bin", "hangs")
+    executable = engines.install(tmp_path / "bin", "hang=after")
     assert ruled(executable).detail == "two turns did not end within 0 s"
 
 

@@ -19,10 +19,10 @@ KEY = "hunter2-hunter2"
 
 @pytest.fixture(name="live")
 def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run the command on a fake engine with these lies and an API key in its environment."""
+    """Run the command on a fake engine with these faults and an API key in its environment."""
 
-    def run(*args: str, lies: str = "answers-itself shows-key", **env: str) -> CommandResult:
-        executable = engines.install(tmp_path / "engine", *lies.split())
+    def run(*args: str, faults: str = "answers-itself shows-key", **env: str) -> CommandResult:
+        executable = engines.install(tmp_path / "engine", *faults.split())
         account = {"CODEX_HOME": str(tmp_path / ".codex"), "OPENAI_API_KEY": KEY} | env
         return Command(tmp_path, env=tuple(account.items())).run(
             "probe", "--level", "live", f"codex={executable}", *args
@@ -53,7 +53,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
     """A forgotten word does not fail the probe, because models can forget; the output shows the answer."""
-    done = live("--yes", "--json", lies="answers-itself forgets")
+    done = live("--yes", "--json", faults="answers-itself forgets")
     assert done.code == 0, done.err
     assert done.clauses()["live.context-recalled"] == "fail"
     assert done.report["releases"][0]["verdict"] is None
@@ -63,7 +63,7 @@ def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
 @pytest.mark.long
 def test_a_renamed_id_is_broken(live: Any) -> None:
     """A renamed session id is broken, and no second turn is run."""
-    done = live("--yes", "--json", lies="answers-itself renames-id")
+    done = live("--yes", "--json", faults="answers-itself renames-id")
     assert done.code == 1, done.err
     assert done.clauses()["handle.present"] == "fail"
     assert done.report["releases"][0]["turns"] == 1

@@ -22,13 +22,13 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "lie, code, word", [("", 0, "proven"), ("forgets", 1, "refuted"), ("answers-itself", 2, "unproven")]
+    "fault, code, word", [("", 0, "proven"), ("forgets", 1, "refuted"), ("answers-itself", 2, "unproven")]
 )
 def test_the_command_ends_with_what_it_found(
-    tmp_path: Path, lie: str, code: int, word: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, fault: str, code: int, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit code reflects the result, which is printed as one line or as JSON."""
-    executable = engines.install(tmp_path / "bin", lie)
+    executable = engines.install(tmp_path / "bin", fault)
     assert cli.run(["verify", f"codex={executable}"]) == code
     line = capsys.readouterr().out
     assert line.startswith(f"codex@0.169.0 {word}: ")

@@ -30,7 +30,7 @@ def _one_case(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """Accepting writes pin, lockfile, contract and recordings, prints the diff, and takes effect at once."""
-    gate.shop.lies(NEW, "moves-store")
+    gate.shop.faults(NEW, "moves-store")
     text = OURS.read_text()
     code, report = gate.run(*few, "--accept", "--contracts", tmp_path / "own")
     assert code == 0, report["reasons"]
@@ -80,7 +80,7 @@ def test_what_can_not_be_recorded_is_not_accepted(
 @pytest.mark.long
 def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """If the recordings can't be written, the old pin is restored and new files are removed."""
-    gate.shop.lies(NEW, "moves-store")
+    gate.shop.faults(NEW, "moves-store")
     own = tmp_path / "own"
     (own / "pins/codex").mkdir(parents=True)
     (own / "pins/codex/package.json").write_text('{"dependencies": {"@openai/codex": "0.1.2"}}')

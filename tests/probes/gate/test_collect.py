@@ -24,7 +24,7 @@ def crossed(report: Any) -> dict[str, str]:
 @pytest.mark.long
 def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[str, ...]) -> None:
     """The gate fails if the newer release does not send the history of an older session to the model."""
-    gate.shop.lies(NEW, "forgets")
+    gate.shop.faults(NEW, "forgets")
     code, report = gate.run(*few)
     assert code == 1
     assert crossed(report)["upgrade.resume"] == "fail"
@@ -35,7 +35,7 @@ def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[
 @pytest.mark.long
 def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
     """Sessions that the older release can't find after a rollback are reported, but don't fail the gate."""
-    gate.shop.lies(NEW, "moves-store")
+    gate.shop.faults(NEW, "moves-store")
     code, report = gate.run(*few)
     assert code == 0, report["reasons"]
     assert crossed(report) == {"upgrade.resume": "pass", "rollback.resume": "fail", "rollback.touched": "fail"}

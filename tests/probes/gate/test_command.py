@@ -46,7 +46,7 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
 @pytest.mark.long
 def test_a_renamed_id_and_option_are_red(gate: Gate, few: tuple[str, ...]) -> None:
     """A renamed id and a missing option fail the gate; the reasons say what the consequence is."""
-    gate.shop.lies(NEW, "renames-id", "poor-help")
+    gate.shop.faults(NEW, "renames-id", "poor-help")
     code, report = gate.run(*few, "--clause", "resume.accepted")
     assert code == 1
     assert "thread.started: thread_id" in subjects(report, "breaking")
@@ -60,7 +60,7 @@ def test_a_renamed_id_and_option_are_red(gate: Gate, few: tuple[str, ...]) -> No
 def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """An old failure fails the gate until the baseline excuses it; an obsolete entry fails the gate as well."""
     for version in (OLD, NEW):
-        gate.shop.lies(version, "refuses-resume")
+        gate.shop.faults(version, "session=lost")
     asked = (*few, "--clause", "resume.accepted")
     code, report = gate.run(*asked)
     assert code == 1
@@ -73,8 +73,8 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
     code, report = gate.run(*asked, "--baseline", baseline)
     assert code == 0, report["reasons"]
     assert {entry["state"] for entry in report["baseline"]["entries"]} == {"excuses"}
-    gate.shop.lies(NEW, "")
-    (gate.shop.root(NEW) / "node_modules/.bin/lies").write_text("")
+    gate.shop.faults(NEW, "")
+    (gate.shop.root(NEW) / "node_modules/.bin/faults").write_text("")
     code, report = gate.run(*asked, "--baseline", baseline, "--results", tmp_path / "afresh")
     assert code == 1
     assert {entry["state"] for entry in report["baseline"]["entries"]} == {"passes"}
@@ -84,7 +84,7 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
 @pytest.mark.long
 def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     """A tool that runs unasked fails the gate, as does its clause; the baseline can excuse both by name."""
-    gate.shop.lies(NEW, "acts-unasked")
+    gate.shop.faults(NEW, "acts-unasked")
     xml, baseline = tmp_path / "gate.xml", tmp_path / "expected.yaml"
     code, report = gate.run("--report", xml)
     assert code == 1
@@ -96,7 +96,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     assert gate.run("--baseline", baseline, "--report", xml)[0] == 0
     assert 'failures="0" errors="0"' in xml.read_text()
     # if the older release does so too, the tool counts as broken by the upgrade no more, but its clause still fails
-    (gate.shop.root(OLD) / "node_modules/.bin/lies").write_text("acts-unasked")
+    (gate.shop.root(OLD) / "node_modules/.bin/faults").write_text("acts-unasked")
     code, report = gate.run("--results", tmp_path / "afresh")
     assert (code, subjects(report, "degraded")) == (1, ["interactive"])
 
@@ -133,7 +133,7 @@ def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name
 @pytest.mark.long
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
     """Two executables with the same version are told apart by their paths, in the report and in the progress."""
-    own = engines.install(gate.shop.folder / "own", "new-event")
+    own = engines.install(gate.shop.folder / "own", "unknown")
     other = engines.install(gate.shop.folder / "other")
     code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)
     assert code == 0, report["reasons"]

@@ -1,4 +1,4 @@
-"""Running cases on honest and lying fake engines: each lie is caught by its clause."""
+"""Running cases on fake engines with faults and without: each fault is caught by its clause."""
 
 import re
 import threading
@@ -57,26 +57,26 @@ def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
     assert played.observed.stopped == {}
 
 
-LIES = {
+FAULTS = {
     "renames-id": ("main", "handle.present"),
-    "id-on-stderr": ("main bad-handles auto", "handle.place"),
+    "session-id=stderr": ("main bad-handles auto", "handle.place"),
     "id-late": ("main bad-handles auto", "handle.place"),
     "second-id": ("main bad-handles auto", "handle.place"),
     "id-is-a-flag": ("main bad-handles auto", "handle.present"),
-    "refuses-resume": ("main", "resume.accepted"),
+    "session=lost": ("main", "resume.accepted"),
     "loses-model": ("main", "resume.accepted"),
-    "new-id": ("main", "resume.same-handle"),
+    "changes-session": ("main", "resume.same-handle"),
     "forgets": ("main", "resume.context-carried"),
     "forgets-the-second": ("main", "resume.repeated"),
     "forgets-elsewhere": ("main", "resume.other-cwd"),
     "banner": ("main", "stream.framing"),
-    "no-end": ("main", "turn.terminal-event"),
-    "exits-1-on-success": ("main", "turn.terminal-event"),
+    "omits-end": ("main", "turn.terminal-event"),
+    "exit-code=1": ("main", "turn.terminal-event"),
     "resumes-the-dead": ("main bad-handles", "resume.dead-handle"),
     "sends-the-dead": ("main bad-handles", "resume.malformed-handle"),
     "one-slot": ("main later-minute", "resume.later-minute"),
     "shares-sessions": ("main later-minute", "resume.isolation"),
-    "new-event": ("main bad-handles auto backend-401 backend-cut", "stream.known-events"),
+    "unknown": ("main bad-handles auto backend-401 backend-cut", "stream.known-events"),
     "refuses-auto": ("auto", "auto.flags-accepted"),
     "prompt-is-flag": ("flag-prompts", "prompt.not-a-flag"),
     "cuts-prompt": ("large-prompt", "prompt.large"),
@@ -85,7 +85,7 @@ LIES = {
     "other-version": ("static", "version.readable"),
     "no-version": ("static", "version.readable"),
     "poor-help": ("static", "help.surface"),
-    "leaves-child": ("auto", "process.clean-exit"),
+    "child=stays": ("auto", "process.clean-exit"),
     "phones-home": ("auto", "network.loopback-only"),
     "asks-more": ("auto", "network.loopback-only"),
     "asks-at-version": ("static", "network.loopback-only"),
@@ -93,11 +93,11 @@ LIES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lie", LIES)
-def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
-    """Each lie fails at least the clause that covers it."""
-    played, clause = LIES[lie]
-    results = engines.play(engines.install(tmp_path, lie), tmp_path, *played.split()).judged(EVERYTHING)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_fails_its_clause(fault: str, tmp_path: Path) -> None:
+    """Each fault fails at least the clause that covers it."""
+    played, clause = FAULTS[fault]
+    results = engines.play(engines.install(tmp_path, fault), tmp_path, *played.split()).judged(EVERYTHING)
     assert clause in engines.failing(results), results.get(clause)
 
 
@@ -119,7 +119,7 @@ def test_an_engine_that_fetches_a_plugin_has_a_symptom_of_its_own(tmp_path: Path
 def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that doesn't exit after its turns fails only `process.clean-exit`."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
-    played = engines.play(engines.install(tmp_path, "hangs"), tmp_path, *(case.name for case in CASES))
+    played = engines.play(engines.install(tmp_path, "hang=after"), tmp_path, *(case.name for case in CASES))
     results = played.judged(EVERYTHING)
     assert engines.failing(results) == {"process.clean-exit"}
     assert "after its terminal event" in results["process.clean-exit"].detail

@@ -31,9 +31,9 @@ from turngate_probes.report.release_view import view
 from turngate_probes.report.text import print_line, report_lines
 
 
-def asked(*lies: str, folder: Path) -> ToolAccess:
+def asked(*faults: str, folder: Path) -> ToolAccess:
     """Run the tool call in both modes on a fake engine, and return the tool access."""
-    observed = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").observed
+    observed = engines.play(engines.install(folder, *faults), folder, "main", "auto", "tool-call").observed
     events = [seen_event("codex@1", turn, {}) for turn in observed.turns.values()]
     access = tool_access([event for event in events if isinstance(event, TurnEvent)])
     assert access

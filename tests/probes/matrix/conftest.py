@@ -27,9 +27,9 @@ class Shop:
         """Publish these versions."""
         (self.folder / "published.json").write_text(json.dumps(versions))
 
-    def lies(self, version: str, *lies: str) -> None:
-        """Make this version of the engine lie."""
-        (self.folder / f"lies-{version}").write_text(" ".join(lies))
+    def faults(self, version: str, *faults: str) -> None:
+        """Make this version of the engine have these faults."""
+        (self.folder / f"faults-{version}").write_text(" ".join(faults))
 
     def fails(self, command: str, code: str) -> None:
         """Make an npm command fail with this npm error code."""

@@ -37,7 +37,7 @@ def test_of_two_answers_of_one_release_the_newer_one_counts(
     """If a release's content changed, its newer result counts, whatever the files are called."""
     results = shop.folder / "results"
     shop.matrix("0.160.0")
-    shop.lies("0.160.0", "no-version")
+    shop.faults("0.160.0", "no-version")
     shutil.rmtree(shop.root("0.160.0"))
     monkeypatch.setattr("turngate_probes.matrix.results.Registry.identity", lambda _, version: f"republished {version}")
     assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "broken"}
@@ -54,7 +54,7 @@ def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
     first, second = shop.folder / "first", shop.folder / "second"
     shop.matrix("0.160.0", "--results", first)
     monkeypatch.setattr("turngate_probes.matrix.results.Registry.identity", lambda _, version: f"republished {version}")
-    shop.lies("0.160.0", "no-version")
+    shop.faults("0.160.0", "no-version")
     shop.matrix("0.160.0", "--results", second)
     for answer in second.glob("codex@*.ndjson"):
         answer.unlink()

@@ -77,7 +77,7 @@ def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
 @pytest.mark.long
 def test_a_broken_release_is_told_and_the_others_are_probed(shop: Shop) -> None:
     """A release without a version is broken, and the others are still probed."""
-    shop.lies("0.161.0", "no-version")
+    shop.faults("0.161.0", "no-version")
     code, report = shop.matrix("all")
     assert code == 1
     assert [version for version, verdict in verdicts(report).items() if verdict == "broken"] == ["0.161.0"]
@@ -197,12 +197,12 @@ def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
-def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
+@pytest.mark.parametrize("faults", ["hangs-at-version", "no-version hangs-at-help"])
+def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, faults: str) -> None:
     """After an interrupt the results so far are reported, and the next run probes the rest."""
     monkeypatch.setattr(run_module, "AT_ONCE", 1)
     shop.matrix("0.160.0")
-    shop.lies("0.161.0", lies)
+    shop.faults("0.161.0", faults)
     shop.folder.joinpath("cache").mkdir(exist_ok=True)
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
@@ -221,7 +221,7 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
     assert report["interrupted"]
     assert verdicts(report) == {"0.160.0": "compatible", "0.161.0": "unanswered", "0.162.0": "unanswered"}
     shutil.rmtree(shop.root("0.161.0"))
-    shop.lies("0.161.0")
+    shop.faults("0.161.0")
     assert shop.matrix("0.160.0,0.161.0,0.162.0")[0] == 0
     assert "1 of them earlier" in shop.err
 
@@ -255,7 +255,7 @@ def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
     """After a kill, the next run reuses complete results, redoes the rest and cleans up."""
     shop.matrix("0.160.0")
     results, sandboxes = shop.folder / "results", shop.folder / "cache/sandboxes"
-    shop.lies("0.161.0", "hangs-at-version")
+    shop.faults("0.161.0", "hangs-at-version")
     meeting = meeting_in(shop)
     code = "from turngate.cli import main; main()"
     argv = (sys.executable, "-c", code, "matrix", "codex", "--versions", VERSIONS, "--level", "static")
@@ -270,7 +270,7 @@ def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
     assert list(sandboxes.iterdir()) != []
 
     shutil.rmtree(shop.root("0.161.0"))
-    shop.lies("0.161.0")
+    shop.faults("0.161.0")
     ended, report = shop.matrix(VERSIONS)
     assert (ended, set(verdicts(report).values())) == (0, {"compatible"})
     assert list(verdicts(report)) == VERSIONS.split(",")
@@ -294,7 +294,7 @@ def test_a_matrix_that_is_killed_goes_on_where_it_was(shop: Shop) -> None:
 def test_a_command_for_many_releases_ends_what_they_left(shop: Shop, words: str) -> None:
     """The engines leave processes; none lives when the command has ended."""
     for version in ("0.160.0", "0.161.0"):
-        shop.lies(version, "leaves-orphan")
+        shop.faults(version, "child=hidden")
     command = Command(shop.folder, str(shop.folder / "bin"), (("FAKE_NPM", str(shop.folder)),))
     with tidied(shop.folder):
         done = command.run(*words.split(), "--results", shop.folder / "results")

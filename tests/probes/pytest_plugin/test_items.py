@@ -68,7 +68,7 @@ def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
 
 def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> None:
     """Each given executable is probed as a release. A degraded release warns, and fails under strict."""
-    one, two = (engines.install(alone.path / name, *lies) for name, lies in (("one", ()), ("two", ("poor-help",))))
+    one, two = (engines.install(alone.path / name, *faults) for name, faults in (("one", ()), ("two", ("poor-help",))))
     args = ("--turngate-level", "static", "--turngate", f"codex={one}", "--turngate", f"codex={two}")
     for strictness, ended in (((), "PASSED"), (("--turngate-strict",), "FAILED")):
         result = asked(alone, "-v", "-m", "turngate", *args, *strictness)

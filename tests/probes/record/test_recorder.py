@@ -35,10 +35,10 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recorded(
-    folder: Path, cases: Sequence[Case], *lies: str, interrupt: Interrupt | None = None, note: str = ""
+    folder: Path, cases: Sequence[Case], *faults: str, interrupt: Interrupt | None = None, note: str = ""
 ) -> RecordingSummary:
     """Record cases of the fake engine into `folder/fixtures`."""
-    release = Release("codex", "0.169.0", engines.install(folder / "engine", *lies), "path", CODEX, "")
+    release = Release("codex", "0.169.0", engines.install(folder / "engine", *faults), "path", CODEX, "")
     interrupt = interrupt or Interrupt()
     stage = CaseRunner.of(folder / "sandboxes", 3, interrupt)
     return record(release, cases, stage, folder / "fixtures", interrupt, note)

@@ -70,10 +70,10 @@ def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
         assert "says nothing about the real engine" in release.note
 
 
-@pytest.mark.parametrize("lie", ["no-version", "odd-version"])
-def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) -> None:
+@pytest.mark.parametrize("fault", ["no-version", "odd-version"])
+def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, fault: str) -> None:
     """An executable of unknown version is checked against the newest contract."""
-    release = obtained(f"codex={engines.install(tmp_path, lie)}")
+    release = obtained(f"codex={engines.install(tmp_path, fault)}")
     assert (release.version, release.name, release.contract.version) == (None, "codex@unknown", None)
 
 

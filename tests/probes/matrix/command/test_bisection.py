@@ -134,7 +134,7 @@ def test_a_change_is_found_among_releases(shop: Shop) -> None:
     """The report names the releases on both sides of the change, with evidence and the new result."""
     shop.publish("0.158.0", "0.159.0", "0.160.0", "0.161.0", "0.162.0", "0.163.0")
     for version in ("0.161.0", "0.162.0", "0.163.0"):
-        shop.lies(version, "refuses-resume")
+        shop.faults(version, "session=lost")
     code, report = shop.run("bisect", "codex", "resume.accepted", "--results", shop.folder / "results")
     assert code == 0, shop.err
     assert first_error("bisect-report", report) is None
@@ -152,8 +152,8 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
     """Releases with a failing prerequisite are skipped; if they hide the change, they are candidates."""
     shop.publish("0.160.0", "0.161.0", "0.162.0", "0.163.0")
     for version in ("0.161.0", "0.162.0"):
-        shop.lies(version, "renames-id")
-    shop.lies("0.163.0", "refuses-resume")
+        shop.faults(version, "renames-id")
+    shop.faults("0.163.0", "session=lost")
     code, report = shop.run("bisect", "codex", "resume.accepted", "--results", shop.folder / "results")
     assert (code, first_error("bisect-report", report)) == (0, None)
     assert (report["before"]["version"], report["after"]["version"]) == ("0.160.0", "0.163.0")
@@ -169,7 +169,7 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
 @pytest.mark.long
 def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
     """If a given end can't be tested, the exit code is 2, and the reason is printed."""
-    shop.lies("0.163.0", "refuses-resume")
+    shop.faults("0.163.0", "session=lost")
     args = ("--good", "0.162.0", "--bad", "0.163.0", "--results", shop.folder / "results")
     assert shop.run("bisect", "codex", "resume.same-handle", *args) == (2, None)
     assert "0.163.0 can't be tested: needs resume.accepted, which is fail: " in shop.err

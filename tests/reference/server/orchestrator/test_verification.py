@@ -371,13 +371,13 @@ def test_a_server_with_own_contracts_verifies_with_them(tmp_path: Path, monkeypa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lie, status", [("", "proven"), ("forgets", "refuted")])
+@pytest.mark.parametrize("fault, status", [("", "proven"), ("forgets", "refuted")])
 def test_the_real_command_verifies_with_low_priority(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, status: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
 ) -> None:
     """An engine that resumes is proven, one that starts a new session is refuted, and both run at low priority."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
-    path = probes.install(tmp_path / "bin", lie)
+    path = probes.install(tmp_path / "bin", fault)
     nice = path.with_name("nice")
     noting = f"import os, pathlib, sys\npathlib.Path({str(nice)!r}).write_text(str(os.nice(0)))"
     path.write_text(path.read_text().replace("import sys", noting, 1))
