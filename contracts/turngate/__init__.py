@@ -5,8 +5,8 @@ minor release may add names, optional parameters, fields and members of enumerat
 changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how to adapt. Everything else,
 submodules included, is internal and may change in any release.
 
-Only `engine_version`, `find_executable`, `process_request` (for its default environment), `run_turn` and
-`run_turn_async` access the machine. Everything else is pure: it uses no process, clock or network.
+Only `converse`, `converse_async`, `engine_version`, `find_executable`, `process_request` (for its default environment),
+`run_turn` and `run_turn_async` access the machine. Everything else is pure: it uses no process, clock or network.
 """
 
 from importlib import import_module
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Outcome,
         Repair,
     )
+    from turngate.process.converse import Conversation, ConversationSetup, converse, converse_async
     from turngate.process.executable import engine_version, find_executable
     from turngate.process.execution import (
         ProcessOutcome,
@@ -52,9 +53,13 @@ if TYPE_CHECKING:
     from turngate.turn.mode_patch import mode_patch
     from turngate.turn.read import TurnReader, TurnReading, read_turn
 
+    __version__: str
+
 __all__ = [
     "AdapterTurnResult",
     "ContractError",
+    "Conversation",
+    "ConversationSetup",
     "Ended",
     "EngineContract",
     "EngineSessionHandle",
@@ -79,6 +84,8 @@ __all__ = [
     "TurnRun",
     "TurngateError",
     "UsageError",
+    "converse",
+    "converse_async",
     "engine_environment",
     "engine_names",
     "engine_version",
@@ -122,6 +129,7 @@ _MODULES = {
         "Outcome",
         "Repair",
     ),
+    "process.converse": ("Conversation", "ConversationSetup", "converse", "converse_async"),
     "process.executable": ("engine_version", "find_executable"),
     "process.execution": (
         "ProcessOutcome",
@@ -142,6 +150,10 @@ if not TYPE_CHECKING:  # to a type checker, a module that has this function has 
 
     def __getattr__(name: str) -> object:
         """Import a public name; AttributeError if it doesn't exist."""
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415 - slow to import, and asked for by few
+
+            return version(__name__)
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

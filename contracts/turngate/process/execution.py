@@ -161,11 +161,12 @@ class ProcessRequest(Struct, frozen=True):
 class ProcessOutcome(Struct, frozen=True):
     """How a process ended.
 
-    `exit_code` is negative for a signal, and None if the process was never started (a stop came first) or could not be
-    reaped. `dropped` counts bytes of both streams. `seconds` is the wall time until its end. `cpu_seconds` is the user
-    and system time of the whole tree, as far as the kernel accounts for it. `exit_seconds` is the time from the end of
-    its work until it exited or was terminated (None: it did not report that its work was done). `leftovers` are the
-    processes that outlived the main one and were terminated.
+    `ended` says what ended it. `stdout` and `stderr` are what it printed, up to the limits of the request; `dropped`
+    counts the bytes beyond them, of both streams. `exit_code` is negative for a signal, and None if the process was
+    never started (a stop came first) or could not be reaped. `seconds` is the wall time until its end. `cpu_seconds` is
+    the user and system time of the whole tree, as far as the kernel accounts for it. `exit_seconds` is the time from
+    the end of its work until it exited or was terminated (None: it did not report that its work was done). `leftovers`
+    are the processes that outlived the main one and were terminated.
 
     >>> import sys
     >>> from pathlib import Path
@@ -331,7 +332,7 @@ TIMEOUT = 1200.0
 
 
 class TurnRun(Struct, frozen=True):
-    """The result of a turn: what its streams say, and how its process ended.
+    """The result of a turn: `reading` is what its streams say, `process` how its process ended.
 
     >>> turngate.TurnRun.__struct_fields__
     ('reading', 'process')
