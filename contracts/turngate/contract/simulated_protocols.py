@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.values import Flag, Strings, Text, Texts
+from turngate.contract.values import Flag, Strings, Text, Texts, keys
 
 Record: TypeAlias = Mapping[str, Any]
 Records: TypeAlias = tuple[Record, ...]
@@ -86,6 +86,40 @@ class StreamJsonSimulation(Struct, frozen=True):
     hook_input: Record = field(default_factory=dict)
 
 
+class AppServerSimulation(Struct, frozen=True):
+    """Fields of an app server's messages, beyond those that every release sends.
+
+    Slots are {turn}, {home}, {model}, {millis}, and for a turn {started_at} and {completed_at} (seconds since the epoch)
+    and {duration_ms}, which are null while they aren't known.
+
+    initialized: Of the response to `initialize`.
+    notified: Of every notification, beside its method.
+    thread: Of a thread.
+    opened: Of the response to `thread/start` and `thread/resume`.
+    resumed: Of the response to `thread/resume` alone.
+    turn: Of a turn.
+    answered: Of a turn that ended with a message.
+    error: Of the error of a turn.
+    asked: Of a request for approval.
+    items: Kind of item -> its fields.
+    completed: Of the notification that an item is complete.
+    text: Of a text of the user.
+    """
+
+    initialized: Record = field(default_factory=dict)
+    notified: Record = field(default_factory=dict)
+    thread: Record = field(default_factory=dict)
+    opened: Record = field(default_factory=dict)
+    resumed: Record = field(default_factory=dict)
+    turn: Record = field(default_factory=dict)
+    answered: Record = field(default_factory=dict)
+    error: Record = field(default_factory=dict)
+    asked: Record = field(default_factory=dict)
+    items: Mapping[str, Record] = field(default_factory=dict)
+    completed: Record = field(default_factory=dict)
+    text: Record = field(default_factory=dict)
+
+
 class LoadFailure(Struct, frozen=True):
     """The error with which an agent refuses to load a session: {handle}."""
 
@@ -113,7 +147,9 @@ class AcpSimulation(Struct, frozen=True):
     declined: The {result} of a refused call.
     cancelled: Updates when the client cancelled the turn during a call.
     said: Updates after the text of a turn.
+    loaded: Updates when a session was loaded, before what was said in it.
     recalled: Updates about a call of a loaded session, before those about its end. Absent: such calls are left out.
+    recalled_end: How such a call ended -> updates about that. Absent: as for any other call.
     unreadable: The {result} of a call if the client can't read the file: {error}.
     client_files: What an agent does with the file system of a client that offers it.
     loads: Whether `session/load` finds sessions.
@@ -136,7 +172,9 @@ class AcpSimulation(Struct, frozen=True):
     declined: Text = "the user declined"
     cancelled: Records = ()
     said: Records = ()
+    loaded: Records = ()
     recalled: Records = ()
+    recalled_end: Annotated[Mapping[str, Records], keys("done", "failed", "refused")] = field(default_factory=dict)
     unreadable: Text = "{error}"
     client_files: Annotated[Texts, Meta(extra_json_schema={"items": {"enum": ["read", "write"]}})] = ()
     loads: bool = False

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
-from turngate.contract.simulated_protocols import AcpSimulation, StreamJsonSimulation
+from turngate.contract.simulated_protocols import AcpSimulation, AppServerSimulation, StreamJsonSimulation
 from turngate.contract.values import (
     NOT_EMPTY,
     Flag,
@@ -157,6 +157,7 @@ class StickySimulation(Struct, frozen=True):
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
     asking_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
+    app_server: Its messages as an app server. Absent: only what every release sends.
     stream_json: Its messages as JSON lines, if it can be started for them.
     refused: Dotted path into the reply to a refused command -> its value (json_commands).
     """
@@ -166,6 +167,7 @@ class StickySimulation(Struct, frozen=True):
     after_refusal: Literal["answers", "ends"] = "answers"
     asking_env: Texts | None = None
     acp: AcpSimulation = AcpSimulation()
+    app_server: AppServerSimulation = AppServerSimulation()
     stream_json: StreamJsonSimulation | None = None
     refused: Match = field(default_factory=dict)
 

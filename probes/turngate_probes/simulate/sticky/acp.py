@@ -248,13 +248,16 @@ class SimulatedAcp(Rpc):
     def _recall(self, session: SimulatedSession) -> None:
         """Send what was said and done in a session."""
         records, slots = self.records, self._slots()
+        self._update_all(records.loaded, slots)
         for message in session.messages:
             text = str(message["content"] or "")
             if message["role"] == "user":
                 self._say("user_message_chunk", text)
             elif message["role"] == "tool":
-                ended = {DONE: records.done, records.declined: records.refused}.get(text, records.failed)
-                self._update_all(ended if records.recalled else (), {**slots, "result": text})
+                end = "done" if text == DONE else "refused" if text == records.declined else "failed"
+                usual = {"done": records.done, "refused": records.refused, "failed": records.failed}[end]
+                ended = records.recalled_end.get(end, usual if records.recalled else ())
+                self._update_all(ended, {**slots, "result": text})
             elif calls := message.get("tool_calls"):
                 slots = self._slots(Called(str(calls[0]["function"]["name"]), str(calls[0]["id"]), message))
                 self._update_all(records.recalled, slots)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from turngate.contract.launch import OneTime
+from turngate.contract.simulated_protocols import AppServerSimulation, Record
 from turngate_probes.simulate.backend import Called, Failed
-from turngate_probes.simulate.printing import fill
+from turngate_probes.simulate.printing import fill, fill_all
 from turngate_probes.simulate.sticky.engine import dict_at, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.paths import put_at
@@ -24,6 +25,15 @@ class SimulatedAppServer(Rpc):
     VERSION: ClassVar[Mapping[str, str]] = {}
     mode = None
     _turn = ""
+    _began = 0.0
+
+    @property
+    def _records(self) -> AppServerSimulation:
+        return self.simulation.sticky.app_server
+
+    def tell(self, method: str, params: Message) -> None:
+        """Send a notification, with the fields of every notification."""
+        self._put(**self._more(self._records.notified), method=method, params=params)
 
     def request(self, method: str, params: Message, message: Message) -> None:
         """Answer a request of the client; an interruption outside of a turn does nothing."""
@@ -31,15 +41,16 @@ class SimulatedAppServer(Rpc):
             case "initialize":
                 client = dict_at(params, "clientInfo").get("name", self.contract.engine)
                 said = f"{client}/{self.contract.version} (simulated)"
-                self.reply(message, {"userAgent": said, "platformFamily": "unix", "platformOs": "linux"})
+                about = {"userAgent": said, "platformFamily": "unix", "platformOs": "linux"}
+                self.reply(message, {**self._more(self._records.initialized), **about})
             case "thread/start":
-                self._open_thread(self.open(params.get("cwd")), params, message)
+                self._open_thread(self.open(params.get("cwd")), params, message, {})
                 self.tell("thread/started", {"thread": self._thread()})
             case "thread/resume":
                 handle = str(params.get("threadId"))
                 if (session := self.load(handle, params.get("cwd"))) is None:
                     raise RpcError(BAD_REQUEST, f"no rollout found for thread id {handle}")
-                self._open_thread(session, params, message)
+                self._open_thread(session, params, message, self._records.resumed)
             case "turn/start":
                 self._start_turn(params, message)
             case "initialized" | "turn/interrupt":
@@ -54,13 +65,14 @@ class SimulatedAppServer(Rpc):
             self.reply(message, {})
         return stops
 
-    def _open_thread(self, session: SimulatedSession, params: Message, message: Message) -> None:
+    def _open_thread(self, session: SimulatedSession, params: Message, message: Message, more: Record) -> None:
         """Report the settings of a session under the names that the contract knows."""
         auto = self.contract.sticky.auto
         self.fields = params = {**params, **auto.session} if self.faults.wrong_mode and auto else params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
         reported: Message = {
+            **self._more({**self._records.opened, **more}),
             "thread": self._thread(),
             "model": self.model,
             "modelProvider": _PROVIDER,
@@ -81,6 +93,7 @@ class SimulatedAppServer(Rpc):
         said = next((str(m["content"]) for m in session.messages if m["role"] == "user"), "")
         began = int(session.began_at)
         return {
+            **self._more(self._records.thread),
             "id": session.handle,
             "sessionId": session.handle,
             "cwd": session.cwd,
@@ -88,6 +101,7 @@ class SimulatedAppServer(Rpc):
             "cliVersion": self.contract.version or "0.0.0",
             "createdAt": began,
             "updatedAt": began,
+            "recencyAt": began,
             "ephemeral": False,
             "modelProvider": _PROVIDER,
             "path": None,
@@ -100,59 +114,55 @@ class SimulatedAppServer(Rpc):
         if params.get("threadId") != self.session.handle:
             raise RpcError(BAD_PARAMS, f"thread not found: {params.get('threadId')}")
         self.begin(text_of(params.get("input")))
-        self._turn = str(fill("{uuid}", {}))
+        self._turn, self._began = str(fill("{uuid}", {})), 0.0
         self.reply(message, {"turn": self._turn_as("inProgress")})
+        self._began = self.world.clock()
         self._tell("turn/started", turn=self._turn_as("inProgress"))
-        self._show({"type": "userMessage", "id": fill("{uuid}", {}), "content": params.get("input") or []})
+        self._show(self._item("userMessage", id=fill("{uuid}", {}), content=self._content(params)))
         end = self.turn(text_of(params.get("input")))
         if isinstance(end, Failed):
-            error = {"message": end.error}
+            error = {**self._more(self._records.error), "message": end.error}
             self._tell("error", error=error, willRetry=False)
             self._tell("turn/completed", turn=self._turn_as("failed", error))
         elif end is None:
             self._tell("turn/completed", turn=self._turn_as("interrupted"))
         else:
-            self._say(end)
-            self._tell("turn/completed", turn=self._turn_as("completed"))
+            item = self._item("agentMessage", id=f"msg_{fill('{hex:24}', {})}", text=end)
+            self._show(item, {"text": ""}, end)
+            answered = {**self._more(self._records.answered), "items": [item]}
+            self._tell("turn/completed", turn={**self._turn_as("completed"), **answered})
         self.turn_told()
-
-    def _say(self, text: str) -> None:
-        item: Message = {"type": "agentMessage", "id": f"msg_{fill('{hex:24}', {})}", "text": text}
-        self._show(item, {"text": ""}, text)
 
     def _show(self, item: Message, before: Message | None = None, delta: str | None = None) -> None:
         """Report an item, which was different `before` a delta was added."""
-        self._tell("item/started", item={**item, **(before or {})}, startedAtMs=self._now())
+        self._tell_started({**item, **(before or {})})
         if delta is not None:
             self._tell("item/agentMessage/delta", itemId=item["id"], delta=delta)
-        self._tell("item/completed", item=item, completedAtMs=self._now())
+        self._tell_completed(item)
 
-    def _now(self) -> int:
-        return int(self.world.clock() * 1000)
+    def _tell_started(self, item: Message) -> None:
+        self._tell("item/started", item={**item, "completedAtMs": None}, startedAtMs=item["startedAtMs"])
+
+    def _tell_completed(self, item: Message) -> None:
+        self._tell("item/completed", **self._more(self._records.completed), item=item, completedAtMs=item["startedAtMs"])
 
     def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
         """Start an item, or complete it."""
         # permission_requests name the kind of the item, as in item/commandExecution/requestApproval
         kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
         status = {None: "inProgress", True: "completed", False: "declined"}[done]
-        item: Message = {
-            "type": kind,
-            "id": call.call_id,
-            "command": call.text,
-            "commandActions": [],
-            "cwd": self.session.cwd,
-            "status": status,
-            "source": "agent",
-            "exitCode": None if done is None else int(not done),
-        }
+        exit_code = None if done is None or self.refused else int(not done)
+        about = {"command": call.text, "commandActions": [], "cwd": self.session.cwd, "source": "agent"}
+        item = self._item(kind, id=call.call_id, status=status, exitCode=exit_code, **about)
         if done is None:
-            self._tell("item/started", item=item, startedAtMs=self._now())
+            self._tell_started(item)
         else:
-            self._tell("item/completed", item=item, completedAtMs=self._now())
+            self._tell_completed(item)
 
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Offer to allow the action once or always, or to refuse it."""
-        about = {"itemId": call.call_id, "command": call.text, "cwd": self.session.cwd}
+        about = {**self._more(self._records.asked), "itemId": call.call_id}
+        about |= {"command": call.text, "cwd": self.session.cwd}
         return self._named({**about, "availableDecisions": [once.allow, _FOREVER, once.deny]})
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:
@@ -160,7 +170,31 @@ class SimulatedAppServer(Rpc):
         return dict_at(answer, "result").get("decision") in (once.allow, _FOREVER)
 
     def _turn_as(self, status: str, error: Message | None = None) -> Message:
-        return {"id": self._turn, "items": [], "status": status, "error": error}
+        more = self._more(self._records.turn, ended=status != "inProgress")
+        return {**more, "id": self._turn, "items": [], "status": status, "error": error}
+
+    def _content(self, params: Message) -> list[Message]:
+        more, said = self._more(self._records.text), params.get("input")
+        parts = [part for part in said if isinstance(part, dict)] if isinstance(said, list) else []
+        return [{**more, **part} if part.get("type") == "text" else part for part in parts]
+
+    def _item(self, kind: str, **fields: Any) -> Message:
+        now = int(self.world.clock() * 1000)
+        about = {"type": kind, "startedAtMs": now, "completedAtMs": now}
+        return {**self._more(self._records.items.get(kind, {})), **about, **fields}
+
+    def _more(self, fields: Record, *, ended: bool = False) -> Message:
+        """Fill the fields that the simulation adds to a message; `ended` says whether the turn has."""
+        now, began = self.world.clock(), self._began
+        slots = {
+            "turn": self._turn,
+            "home": self.world.env.get("HOME", ""),
+            "model": self.model,
+            "started_at": int(began) or None,
+            "completed_at": int(now) if ended else None,
+            "duration_ms": int((now - began) * 1000) if ended else None,
+        }
+        return dict(fill_all(fields, slots))
 
     def _tell(self, method: str, **params: Any) -> None:
         self.tell(method, self._named(params))
