@@ -89,8 +89,8 @@ class StreamJsonSimulation(Struct, frozen=True):
 class AppServerSimulation(Struct, frozen=True):
     """Fields of an app server's messages, beyond those that every release sends.
 
-    Slots are {turn}, {home}, {model}, {millis}, and for a turn {started_at} and {completed_at} (seconds since the epoch)
-    and {duration_ms}, which are null while they aren't known.
+    Slots are {turn}, {home}, {model}, {millis}, and for a turn {started_at} and {completed_at} in seconds since the
+    epoch and {duration_ms}, which are null while they aren't known.
 
     initialized: Of the response to `initialize`.
     notified: Of every notification, beside its method.

@@ -13,6 +13,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Severity
 from turngate.decoding import convert
 from turngate_probes.simulate.faults import Play, changed
+from turngate_probes.simulate.faults import listed as listed_faults
 
 PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
@@ -76,7 +77,14 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
 MOST_TURNS = 3
 _FOLDER = Path(__file__).parent
-_MODELS = {"turn", "together", "says", "backend", "omits_answer", "hang"}
+# what concerns the executable or the whole life of a process that runs one turn
+_TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {
+    "release",
+    "exit_code",
+}
+_PLACES = ("last", "stderr")
+# transports whose turns name no session
+_WITHOUT_ID = ("json_commands",)
 
 
 @cache
@@ -111,9 +119,14 @@ def for_driver(scenario: Scenario, turns: int) -> Scenario | None:
     return replace(scenario, turns=1, plays=tuple(replace(play, turn=play.turn and 1) for play in scenario.plays))
 
 
-def in_process(scenario: Scenario) -> bool:
-    """Return whether a process for several turns plays a scenario, too: what the model does, and hangs before it."""
-    return all(play.hang in (None, "before") and changed(play).keys() <= _MODELS for play in scenario.plays)
+def in_process(scenario: Scenario, contract: EngineContract) -> bool:
+    """Return whether a process for several turns can play a scenario, and a client of its protocol can notice it."""
+    return not any(
+        changed(play).keys() & _TURN_ONLY
+        or play.session_id in _PLACES
+        or (contract.sticky.transport in _WITHOUT_ID and (play.session_id or play.session == "fresh"))
+        for play in scenario.plays
+    )
 
 
 def _rows(name: str) -> object:

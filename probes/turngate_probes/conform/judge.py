@@ -124,7 +124,7 @@ def _directory(evidence: Evidence) -> Iterator[Breach]:
 
 def _stdin(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
-        if call.ended and not call.stdin_closed:
+        if call.ended and not call.stdin_closed and call.started.kind == "turn":
             yield _breach("stdin", f"standard input was an open {call.started.stdin}", call)
 
 
@@ -159,7 +159,10 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
     """Check that what the user said reached the engine, in some call."""
     received = [call.text or "" for call in _turns(evidence)]
     first = [call.text or "" for call in _turns(evidence) if call.started.resumed is None]
+    kept = any(call.started.kind == "process" for call in _turns(evidence))
     for ran in evidence.ran:
+        if kept and ran.exit_code:
+            continue  # it may have given up before it sent the text
         for number, prompt in enumerate(ran.conversation.prompts):
             came = len(received) > len(evidence.ran) * number if number else bool(first)
             if came and not any(prompt in text for text in received):

@@ -131,6 +131,8 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     call = _Call(plan, contract, record, started.kind)
     if started.kind == "turn":
         call.faults = _part(plan, contract, started, call.prompt(started))
+    elif started.kind == "process":
+        call.faults = _at_start(plan)
     return call.played(named(contract, argv, newest))
 
 
@@ -142,6 +144,12 @@ def _part(plan: ConformPlan, contract: EngineContract, started: Started, prompt:
         messages = session.messages if session else ({"role": "user", "content": ""},)
         said = [str(message["content"]) for message in messages if message["role"] == "user"]
     return for_turn(plan.plays, min(scenario_model.reached(plan.conversations, [*said, prompt]), plan.turns))
+
+
+def _at_start(plan: ConformPlan) -> Faults:
+    """Return what a process for several turns plays before its first one."""
+    launcher = any(play.child == "works" for play in plan.plays)
+    return replace(for_turn(plan.plays, 1), child="works" if launcher else None)
 
 
 def _newest(contract: EngineContract) -> str | None:
@@ -175,7 +183,7 @@ class _Call(EngineProcess):
 
     def played(self, argv: tuple[str, ...]) -> int:
         """Run the engine, play its output, and record the call; the launcher of an engine records nothing."""
-        code = self.run(argv, self._answer)
+        code = self.run(argv, self._answer, self._faults_in)
         if self.launched or self.received is None:
             return code
         if self.kind == "turn":
@@ -221,16 +229,16 @@ class _Call(EngineProcess):
                 return
             time.sleep(POLL)
 
+    def _faults_in(self, turn: int, prompt: str) -> Faults:
+        """Return what a process for several turns plays in a turn, which its prompt tells better than its number."""
+        if self.kind == "process" and turn:
+            said = [text for talk in self.plan.conversations for text in enumerate(talk.prompts, 1)]
+            number = next((number for number, text in reversed(said) if text in prompt), min(turn, self.plan.turns))
+            self.faults = for_turn(self.plan.plays, number)
+        return self.faults
+
     def _answer(self, request: ModelRequest) -> Answer:
         if not self.plan.conversations:
             return backend(os.environ, self.contract.hermetic.tool_call)(request)
-        faults = self.faults
-        if self.kind == "process":
-            turn = min(
-                scenario_model.reached(self.plan.conversations, scenario_model.said_by_user(request)), self.plan.turns
-            )
-            faults = for_turn(self.plan.plays, turn)
-            if faults.hang == "before":
-                self.hang()
         decoy = self.contract.handle.nonexistent_id
-        return scenario_model.answer(request, self.plan.conversations, self.plan.turns, faults, decoy)
+        return scenario_model.answer(request, self.plan.conversations, self.plan.turns, self.faults, decoy)

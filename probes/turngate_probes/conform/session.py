@@ -325,7 +325,7 @@ def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioR
     refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
     if "third_turn" in evidence.scenario.needs and good and not refused and len(turns) == MOST_TURNS - 1:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
-    if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario):
+    if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario, contract):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
 

@@ -29,7 +29,7 @@ def _at(point: Point, by: Player, does: str, least: int | None = None, most: int
 class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     """What an engine does wrong; without values, nothing."""
 
-    delay: Annotated[float, _at("start", "turn", "waits so many seconds before its first output", 0, 86400)] = 0.0
+    delay: Annotated[float, _at("start", "both", "waits so many seconds before its first output", 0, 86400)] = 0.0
     together: Annotated[
         bool, _at("start", "scenario", "waits until every conversation of the scenario has come as far")
     ] = False
@@ -47,21 +47,23 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     notice: Annotated[str, _at("start", "both", "prints this text on stderr before everything else")] = ""
     stderr_bytes: Annotated[int, _at("start", "both", "prints so many bytes on stderr before its first record", 0)] = 0
     banner: Annotated[str, _at("start", "both", "prints this text before everything else")] = ""
-    bom: Annotated[bool, _at("stream", "turn", "begins its output with a byte order mark")] = False
-    crlf: Annotated[bool, _at("stream", "turn", "ends its lines with CR and LF")] = False
-    chunk: Annotated[int, _at("stream", "turn", "writes so many bytes at a time", 0)] = 0
+    bom: Annotated[bool, _at("stream", "both", "begins its output with a byte order mark")] = False
+    crlf: Annotated[bool, _at("stream", "both", "ends its lines with CR and LF")] = False
+    chunk: Annotated[
+        int, _at("stream", "both", "writes so many bytes at a time, and cuts each character of several bytes", 0)
+    ] = 0
     pause: Annotated[
-        float, _at("stream", "turn", "waits so many seconds between its first record and the next", 0, 86400)
+        float, _at("stream", "both", "waits so many seconds between its first record and the next", 0, 86400)
     ] = 0.0
     unknown: Annotated[bool, _at("record", "both", "prints a record of a kind that nobody knows in each turn")] = False
     padding: Annotated[int, _at("record", "both", "prints such a record with a text of so many bytes", 0)] = 0
     prints_noise: Annotated[bool, _at("record", "both", "prints a line that is not JSON before each message")] = False
-    omits_answer: Annotated[bool, _at("record", "turn", "ends the turn properly, but without its text")] = False
-    omits_end: Annotated[bool, _at("end", "turn", "leaves out the record that proves the end of the turn")] = False
-    crash: Annotated[bool, _at("end", "turn", "is killed by a signal in the middle of its output")] = False
+    omits_answer: Annotated[bool, _at("record", "both", "ends the turn properly, but without its text")] = False
+    omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
+    crash: Annotated[bool, _at("end", "both", "is killed by a signal in the middle of its output")] = False
     hang: Annotated[
         Literal["before", "during", "after"] | None,
-        _at("end", "both", "never ends: before its output, in the middle of it, or after it (a process only before)"),
+        _at("end", "both", "never ends: before its output, in the middle of it, or after it"),
     ] = None
     exit_code: Annotated[_ExitCode | None, _at("end", "both", "exits with this code (a process: when it dies)")] = None
     session_id: Annotated[
@@ -70,7 +72,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     session: Annotated[
         Literal["lost", "fresh"] | None,
-        _at("session", "turn", "has lost the session to resume, and says so (`lost`) or starts another one (`fresh`)"),
+        _at("session", "both", "has lost the session to resume, and says so (`lost`) or starts another one (`fresh`)"),
     ] = None
     changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
     forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
@@ -120,7 +122,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     refuses_prompt: Annotated[bool, _at("model", "process", "refuses each prompt")] = False
     says: Annotated[
         Literal["records", "envelope", "unicode"] | None,
-        _at("model", "turn", "the model begins with records, an envelope, or characters of several bytes"),
+        _at("model", "both", "the model begins with records, an envelope, or characters of several bytes"),
     ] = None
     backend: Annotated[_FailureStatus | None, _at("model", "both", "the model backend fails with this HTTP status")] = (
         None

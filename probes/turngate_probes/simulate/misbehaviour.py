@@ -1,7 +1,9 @@
 """Turns the output of a well-behaved turn into that of a misbehaving one. Pure: bytes and records in, steps out."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -32,6 +34,7 @@ NOISE = b"Loading plugins...\n"
 BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
 FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
+_LEAD = re.compile(rb"[\xc0-\xff]")  # the first byte of a character of several bytes
 _ONE_DOCUMENT = "json_document"
 
 
@@ -94,7 +97,7 @@ def steps(
     for number, output in enumerate(_half(printed) if halves else printed):
         if faults.prints_noise and output.stream == "stdout":
             yield FaultyOutput("stdout", NOISE)
-        yield from _pieces(output, faults)
+        yield from pieces(output, faults)
         if faults.pause and not number:
             yield Halt("pause")
     if halves or faults.hang == "after":
@@ -199,12 +202,14 @@ def _half(rows: list[FaultyOutput]) -> list[FaultyOutput]:
     return kept
 
 
-def _pieces(output: FaultyOutput, faults: Faults) -> Iterator[FaultyOutput]:
+def pieces(output: FaultyOutput, faults: Faults) -> Iterator[FaultyOutput]:
     """Return an output in the encoding and the pieces of the faults."""
     if output.stream == "stderr":
         yield output
         return
     data = output.data.replace(b"\n", b"\r\n") if faults.crlf else output.data
-    size = faults.chunk or len(data) or 1
-    for at in range(0, len(data), size):
-        yield FaultyOutput("stdout", data[at : at + size])
+    cuts = {0, len(data)}
+    if faults.chunk:
+        cuts |= {*range(0, len(data), faults.chunk), *(lead.end() for lead in _LEAD.finditer(data))}
+    for at, end in pairwise(sorted(cuts)):
+        yield FaultyOutput("stdout", data[at:end])

@@ -1,5 +1,6 @@
 """The simulated engine as a process: its streams, its signals, and the executable that runs it."""
 
+import fcntl
 import io
 import os
 import resource
@@ -7,8 +8,10 @@ import select
 import shlex
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, Literal, Never
@@ -24,13 +27,15 @@ from turngate_probes.simulate import engine
 from turngate_probes.simulate.arguments import in_chosen_output
 from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, backend
 from turngate_probes.simulate.faults import LEFT_ALONE, NONE, Faults, parsed
-from turngate_probes.simulate.misbehaviour import FaultyOutput, Halt, misled, steps
+from turngate_probes.simulate.misbehaviour import BOM, FaultyOutput, Halt, misled, steps
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
 USAGE = 2
 SLOWER = 5  # times what the call took so far: on a busy machine, the caller is slower too
+CONTINUES = 0x80  # the first two bits of a byte in the middle of a character
+READER, POLL = 0.1, 0.002  # seconds
 _BEGAN = time.monotonic()
 _TROUBLE = {
     "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
@@ -99,7 +104,7 @@ class EngineProcess:
         self._heed_signals()
         if self.kind == "process":
             self.write("stderr", self.faults.notice.encode())
-            self.write("stdout", self.faults.banner.encode())
+            self.write("stdout", (BOM if self.faults.bom else b"") + self.faults.banner.encode())
         stdin = self.stdin()
         world = EngineContext(
             env=os.environ,
@@ -113,6 +118,8 @@ class EngineProcess:
             has_input=_has_input,
             in_session=self._enter,
             leave=_leave,
+            stay=self._stay,
+            crash=_crash,
             on_signal=_call_on_signal,
             close=lambda stream: os.close(("stdin", "stdout").index(stream)),
         )
@@ -135,6 +142,8 @@ class EngineProcess:
     def write(self, stream: Stream, data: bytes) -> None:
         """Write to a stream of the process."""
         out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+        if self.faults.chunk and data and data[0] & 0xC0 == CONTINUES:
+            _await_reader(out.fileno())
         out.write(data)
         out.flush()
 
@@ -163,7 +172,12 @@ class EngineProcess:
                     self.hang()
                 case Halt("crash"):
                     _crash()
-        if self.faults.child == "stays" and not os.fork():
+        if self.faults.child == "stays":
+            self._stay()
+
+    def _stay(self) -> None:
+        """Leave a process of the same session, which holds the streams."""
+        if not os.fork():
             self.hang()
 
     def _collect(self, stream: Stream, data: bytes) -> None:
@@ -215,6 +229,14 @@ class EngineProcess:
         if self.faults.asks_on_signal:
             # before any thread starts, since a thread that does not block it would be ended
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
+
+def _await_reader(pipe: int) -> None:
+    """Wait until a pipe is empty, so that its reader gets the parts of a character one by one; not for long."""
+    deadline = time.monotonic() + READER
+    with suppress(OSError):
+        while time.monotonic() < deadline and any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):
+            time.sleep(POLL)
 
 
 def _call_on_signal(function: Callable[[], object]) -> None:

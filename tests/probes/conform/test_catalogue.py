@@ -70,14 +70,25 @@ def test_an_engine_plays_most_scenarios(engine: str) -> None:
         ("no-answer", True),
         ("text-imitates-records", True),
         ("hang-before-answer", True),
-        ("hang-after-answer", False),
-        ("ignores-sigterm", False),
-        ("launcher", False),
-        ("crash", False),
-        ("banner", False),
-        ("split-characters", False),
+        ("hang-after-answer", True),
+        ("ignores-sigterm", True),
+        ("launcher", True),
+        ("crash", True),
+        ("lost-session", True),
+        ("split-characters", True),
+        ("long-line", True),
+        ("exit-1-after-answer", False),
+        ("late-id", False),
+        ("upgrade", False),
     ],
 )
 def test_what_a_process_for_several_turns_plays(name: str, *, played: bool) -> None:
-    """It plays what the model does, and nothing that changes the output of a process."""
-    assert in_process(scenarios()[name]) is played
+    """It plays all but what concerns the executable, an exit code, or an id in another place."""
+    assert in_process(scenarios()[name], load_contract("codex")) is played
+
+
+def test_a_process_whose_turns_name_no_session_plays_nothing_about_ids() -> None:
+    """Its client could not notice."""
+    played = [name for name, one in scenarios().items() if in_process(one, load_contract("pi", "0.87.1"))]
+    assert {"fresh-session", "no-id"}.isdisjoint(played)
+    assert {"lost-session", "crash"} <= set(played)

@@ -144,7 +144,9 @@ class SimulatedAppServer(Rpc):
         self._tell("item/started", item={**item, "completedAtMs": None}, startedAtMs=item["startedAtMs"])
 
     def _tell_completed(self, item: Message) -> None:
-        self._tell("item/completed", **self._more(self._records.completed), item=item, completedAtMs=item["startedAtMs"])
+        self._tell(
+            "item/completed", **self._more(self._records.completed), item=item, completedAtMs=item["startedAtMs"]
+        )
 
     def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:  # noqa: ARG002
         """Start an item, or complete it."""

@@ -1,5 +1,6 @@
 """The turns of one simulated process, with its session, model, tool and client, in any protocol."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Never
@@ -96,7 +97,15 @@ class StickyEngine(ABC):
         """Continue a session that was saved; None if there is none of that id."""
         where = cwd if isinstance(cwd, str) else self.world.cwd
         saved = store(self.contract, self.world.env, where).find(handle)
-        self._session = saved or self._session
+        if saved is None:
+            return None
+        asked = sum(message["role"] == "user" for message in saved.messages)
+        match self.world.faults_in(asked + 1, "").session:
+            case "lost":
+                return None
+            case "fresh":
+                return self.open(cwd)
+        self._session = saved
         return saved
 
     @abstractmethod
@@ -133,6 +142,7 @@ class StickyEngine(ABC):
             self.world.write(*line)
         if faults.child in LEFT_ALONE:
             self.world.leave({} if faults.child == "hidden" else self.world.env)
+        time.sleep(faults.delay)
         if faults.dies_in_turn:
             self._die("exited during a turn")
         if faults.closes:
@@ -153,10 +163,9 @@ class StickyEngine(ABC):
         if self.faults.refuses_prompt:
             return Failed("refused", BUSY)
         session = self._session = session or self.session
-        if self.faults.changes_session and self._turns > 1:
-            session.handle = str(fill(self.simulation.handle, {}))
-        if self.faults.forgets:
-            session.messages.clear()
+        if self.faults.session == "lost" and session.messages:
+            return Failed("lost", f"there is no session {session.handle}")
+        session = self._faulty_session(session)
         session.messages.append({"role": "user", "content": prompt})
         self._keep(session)
         tool = self.contract.hermetic.tool_call
@@ -167,6 +176,7 @@ class StickyEngine(ABC):
                 number, request = self.unknown_request()
                 self.client.write(request)
                 self.client.wait_for([number])
+            time.sleep(self.faults.pause)
             answer = model.ask(session.messages, self._act)
         except CancelledTurn:
             return None
@@ -177,15 +187,43 @@ class StickyEngine(ABC):
         text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
-        return text
+        if self.faults.crash or self.faults.omits_end or self.faults.hang == "during":
+            self.client.hold()
+        return "" if self.faults.omits_answer else text
+
+    def _faulty_session(self, session: SimulatedSession) -> SimulatedSession:
+        """Return the session in which the turn runs, with the faults of sessions."""
+        if self.faults.session == "fresh" and session.messages:
+            session = self.open(session.cwd)
+        if self.faults.changes_session and self._turns > 1:
+            session.handle = str(fill(self.simulation.handle, {}))
+        if self.faults.forgets:
+            session.messages.clear()
+        return session
 
     def tell_retry(self, failed: Failed, attempt: int) -> None:  # noqa: B027 - nothing is the usual report
         """Report that a request is sent again after a failure; most protocols don't."""
 
     def turn_told(self) -> None:
-        """Handle that the end of a turn was reported to the client."""
+        """Handle that the end of a turn was reported to the client, or would be if a fault didn't prevent that."""
+        if self.client.holds:
+            self._cut_short()
+        if self.faults.child == "stays":
+            self.world.stay()
+        if self.faults.hang == "after":
+            self.world.hang()
         if self.faults.dies_after_turn:
             self._die("exited after its first turn")
+
+    def _cut_short(self) -> Never:
+        """Send a part of the answer, and exit, crash or hang."""
+        if self.faults.omits_end:
+            self.client.send_all_but_last()
+            raise SystemExit(self.faults.exit_code or 0)
+        self.client.send_half()
+        if self.faults.crash:
+            self.world.crash()
+        self.world.hang()
 
     @property
     def approval(self) -> Approval:

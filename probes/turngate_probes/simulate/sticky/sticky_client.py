@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.faults import Faults
-from turngate_probes.simulate.misbehaviour import NOISE
+from turngate_probes.simulate.misbehaviour import NOISE, FaultyOutput, pieces
 from turngate_probes.simulate.sticky.message_queue import Message, MessageQueue
 
 Result = TypeVar("Result")
@@ -37,13 +37,38 @@ class Client:
     def __init__(self, world: EngineContext, reading: Reading) -> None:
         self._world, self._reading = world, reading
         self._inbox = MessageQueue(world.stdin, self._complain)
+        self._held: list[bytes] | None = None
 
     def write(self, message: Message) -> None:
-        """Send a message."""
+        """Send a message, or keep it if messages are held."""
         noise = NOISE if self._reading.faults.prints_noise else b""
-        self._world.write(
-            "stdout", noise + json.dumps(self._reading.spoiled(message), ensure_ascii=False).encode() + b"\n"
-        )
+        line = noise + json.dumps(self._reading.spoiled(message), ensure_ascii=False).encode() + b"\n"
+        if self._held is None:
+            self._put(line)
+        else:
+            self._held.append(line)
+
+    @property
+    def holds(self) -> bool:
+        """Whether messages are held."""
+        return self._held is not None
+
+    def hold(self) -> None:
+        """Keep the messages from now on, to send a part of them."""
+        self._held = []
+
+    def send_half(self) -> None:
+        """Send the first half of what was held."""
+        data = b"".join(self._held or ())
+        self._put(data[: len(data) // 2])
+
+    def send_all_but_last(self) -> None:
+        """Send what was held, except the last message."""
+        self._put(b"".join((self._held or ())[:-1]))
+
+    def _put(self, data: bytes) -> None:
+        for piece in pieces(FaultyOutput("stdout", data), self._reading.faults):
+            self._world.write(*piece)
 
     def read(self, *, new: bool = False) -> Message:
         """Return the next message, which must be `new` if none that was postponed will do; SystemExit at the end."""

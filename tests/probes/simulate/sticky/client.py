@@ -35,7 +35,8 @@ class RawClient:
     """Opens a session, prompts, decides each permission request, and closes the input.
 
     The model gives `answers` in order, then `ok`. The engine is started and configured as the contract says for mode
-    interactive, unless the test sets another permission mode. `lines` are messages to send before the prompts.
+    interactive, unless the test sets another permission mode. `lines` are messages to send before the prompts. `sent`
+    has the methods of requests by their ids.
     """
 
     contract: EngineContract
@@ -48,6 +49,7 @@ class RawClient:
     lines: Sequence[bytes] = ()
     said: list[Message] = field(default_factory=list)
     asked: list[ModelRequest] = field(default_factory=list)
+    sent: dict[object, str] = field(default_factory=dict)
     stderr: bytes = b""
     noise: int = 0
     at_once: int = 0
@@ -146,6 +148,7 @@ class RawClient:
         speak["json_commands"] = self._json_commands
         yield from self.lines
         for message in speak[self.contract.sticky.transport]():
+            self.sent[message.get("id")] = str(message.get("method"))
             yield json.dumps(message).encode()
             while self._open:
                 yield json.dumps(self._decide(self._open.pop(0))).encode()

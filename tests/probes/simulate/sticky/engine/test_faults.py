@@ -138,3 +138,58 @@ def test_it_prints_unknown_messages(engine: str, tmp_path: Path) -> None:
     assert run.run() == 0
     assert str(run.said).count("x" * 9) == 2
     assert "".join(run.texts()) == "onetwo"
+
+
+@every_engine
+def test_it_loses_its_session(engine: str, tmp_path: Path) -> None:
+    """The second turn fails, and the model is asked nothing."""
+    run = client(engine, tmp_path, Faults(session="lost"))
+    run.run()
+    assert "two" not in "".join(run.texts())
+    assert len(run.requests) == 2
+
+
+@every_engine
+def test_it_starts_a_fresh_session(engine: str, tmp_path: Path) -> None:
+    """The second turn has another id, and the model gets only its prompt."""
+    run = client(engine, tmp_path, Faults(session="fresh"))
+    assert run.run() == 0
+    assert len(run.ids()) == 2
+    assert "first" not in run.requests[-1]
+
+
+@every_engine
+@pytest.mark.parametrize("faults", [Faults(crash=True), Faults(hang="during")])
+def test_it_stops_within_an_answer(engine: str, faults: Faults, tmp_path: Path) -> None:
+    """It ends or hangs in the middle of a line, before the end of its first turn is reported."""
+    run = client(engine, tmp_path, faults)
+    assert run.run() == "hangs"
+    assert run.kinds()[-1] != ENDS[run.contract.sticky.transport]
+    assert run.noise == 1
+
+
+@every_engine
+def test_it_exits_without_the_end_of_a_turn(engine: str, tmp_path: Path) -> None:
+    """Everything but the last message is there, and the exit code is 0."""
+    run = client(engine, tmp_path, Faults(omits_end=True))
+    assert run.run() == 0
+    last = run.said[-1]
+    assert run.kinds()[-1] != ENDS[run.contract.sticky.transport] or "stopReason" not in last.get("result", {})
+    assert run.noise == 0
+
+
+@every_engine
+def test_it_hangs_after_a_turn(engine: str, tmp_path: Path) -> None:
+    """The first turn ends properly, and the next prompt is never read."""
+    run = client(engine, tmp_path, Faults(hang="after"))
+    assert run.run() == "hangs"
+    assert "".join(run.texts()) == "one"
+
+
+@every_engine
+def test_it_omits_its_answer(engine: str, tmp_path: Path) -> None:
+    """Both turns end properly, without text."""
+    run = client(engine, tmp_path, Faults(omits_answer=True))
+    assert run.run() == 0
+    assert "".join(run.texts()) == ""
+    assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]

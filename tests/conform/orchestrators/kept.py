@@ -1,0 +1,156 @@
+"""An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE]; it speaks `acp` or `app_server`.
+
+Without a mistake it conforms. A mistake is one that clients of these protocols make: to ignore session ids, to accept
+a turn without text, to take the end of the output for the end of a turn, or to decode each piece of the output alone.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+PROTOCOL, MISTAKE, *_ = (*sys.argv[1:], "")
+ARGV = {"acp": ("gemini", "--acp", "--skip-trust"), "app_server": ("codex", "app-server")}[PROTOCOL]
+WORK = os.environ["TURNGATE_WORKSPACE"]
+Message = dict[str, Any]
+
+
+class TurnError(Exception):
+    """The conversation failed."""
+
+
+class Agent:
+    """The process, and its messages."""
+
+    def __init__(self) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(ARGV, stdin=pipe, stdout=pipe, cwd=WORK, start_new_session=True)
+        self.messages, self.last = self._read(), 0
+
+    def send(self, method: str, params: Message) -> int:
+        """Send a request and return its number."""
+        self.last += 1
+        message = {"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        return self.last
+
+    def call(self, method: str, params: Message) -> Message:
+        """Send a request and return its result."""
+        return self.result(self.send(method, params), [])
+
+    def result(self, number: int, notified: list[Message]) -> Message:
+        """Return the result of a request; what comes before is added to `notified`."""
+        for message in self.messages:
+            if message.get("id") == number and "method" not in message:
+                if "error" in message:
+                    raise TurnError(message["error"]["message"])
+                return dict(message["result"])
+            notified.append(message)
+        if MISTAKE == "accepts-eof" and notified:
+            return {"stopReason": "end_turn"}
+        raise TurnError("the engine ended")
+
+    def _read(self) -> Iterator[Message]:
+        rest: bytes | str = "" if MISTAKE == "decodes-pieces" else b""
+        assert self.process.stdout
+        while data := os.read(self.process.stdout.fileno(), 65536):
+            if isinstance(rest, str):
+                *lines, rest = (rest + data.decode("utf-8", "replace")).split("\n")
+                yield from map(json.loads, filter(str.strip, lines))
+            else:
+                *parts, rest = (rest + data).split(b"\n")
+                yield from parsed(parts)
+
+
+def parsed(lines: list[bytes]) -> Iterator[Message]:
+    """Yield the lines that are objects; a banner is none."""
+    for line in lines:
+        try:
+            message = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+        except ValueError:
+            continue
+        if isinstance(message, dict):
+            yield message
+
+
+def acp(agent: Agent) -> Generator[str, str, None]:
+    """Yield the answer of each prompt that is sent in."""
+    agent.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    session = agent.call("session/new", {"cwd": WORK, "mcpServers": []}).get("sessionId")
+    if not session:
+        raise TurnError("no session id")
+    answer = ""
+    while True:
+        prompt, updates = (yield answer), list[Message]()
+        number = agent.send("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": prompt}]})
+        if agent.result(number, updates)["stopReason"] != "end_turn":
+            raise TurnError("the turn did not end")
+        told = [update["params"] for update in updates if update.get("method") == "session/update"]
+        if MISTAKE != "ignores-ids" and any(params.get("sessionId") != session for params in told):
+            raise TurnError("another session")
+        said = [params["update"] for params in told if params["update"]["sessionUpdate"] == "agent_message_chunk"]
+        answer = "".join(update["content"]["text"] for update in said)
+
+
+def app_server(agent: Agent) -> Generator[str, str, None]:
+    """Yield the answer of each prompt that is sent in."""
+    agent.call("initialize", {"clientInfo": {"name": "kept", "version": "1"}})
+    opened = {"cwd": WORK, "approvalPolicy": "untrusted", "sandbox": "read-only"}
+    thread = agent.call("thread/start", opened)["thread"].get("id")
+    if not thread:
+        raise TurnError("no thread id")
+    answer = ""
+    while True:
+        prompt = yield answer
+        agent.call("turn/start", {"threadId": thread, "input": [{"type": "text", "text": prompt}]})
+        answer = ""
+        for message in agent.messages:
+            params = message.get("params", {})
+            if MISTAKE != "ignores-ids" and params.get("threadId", thread) != thread:
+                raise TurnError("another thread")
+            if message.get("method") == "item/completed" and params["item"]["type"] == "agentMessage":
+                answer = params["item"]["text"]
+            if message.get("method") == "turn/completed":
+                if params["turn"]["status"] != "completed":
+                    raise TurnError(str(params["turn"]["error"]))
+                break
+        else:
+            if MISTAKE != "accepts-eof":
+                raise TurnError("the engine ended")
+
+
+def main() -> int:
+    """Have the conversation, print its answer, and return the exit code."""
+    env, answer = os.environ, ""
+    agent = Agent()
+
+    def expired(*_: object) -> None:
+        raise TurnError("the deadline has passed")
+
+    signal.signal(signal.SIGALRM, expired)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
+        talk = {"acp": acp, "app_server": app_server}[PROTOCOL](agent)
+        next(talk)
+        for name in ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE"):
+            if name in env:
+                signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
+                answer = talk.send(Path(env[name]).read_text("utf-8"))
+    except (TurnError, BrokenPipeError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.killpg(agent.process.pid, signal.SIGKILL)
+        agent.process.wait()
+    sys.stdout.write(answer)
+    return 0 if answer or MISTAKE == "accepts-silence" else 1
+
+
+sys.exit(main())

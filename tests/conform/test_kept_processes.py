@@ -1,0 +1,52 @@
+"""Orchestrators that keep one process for all turns."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from turngate import load_contract
+from turngate_probes.conform.catalogue import in_process, scenarios
+from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
+from turngate_probes.conform.session import ConformSession
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.releases.pins import pinned_version
+
+KEPT = Path(__file__).parent / "orchestrators/kept.py"
+ENGINES = {"acp": "gemini", "app_server": "codex"}
+WRONG = [
+    ("fresh-session", "ignores-ids"),
+    ("no-answer", "accepts-silence"),
+    ("exit-0-without-end", "accepts-eof"),
+    ("split-characters", "decodes-pieces"),
+]
+
+
+def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) -> ConformReport:
+    contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
+    command = (sys.executable, str(KEPT), protocol, *mistake)
+    chosen = tuple(scenarios()[name] for name in names)
+    return ConformSession(command, (contract,), chosen, folder, 2).run(Interrupt(), lambda _: None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ENGINES)
+def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
+    """It passes every scenario that a process for several turns plays, which are more than thirty."""
+    contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
+    names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract))
+    report = _played(tmp_path, protocol, names)
+    others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]
+    assert [other for other in others if other[1] is not ScenarioResult.SKIPPED] == []
+    assert {other[0] for other in others} <= {"unknown-records", "long-line", "prompt-200-kb"}
+    assert len(names) > 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ENGINES)
+@pytest.mark.parametrize("name, mistake", WRONG)
+def test_one_that_is_wrong(name: str, mistake: str, protocol: str, tmp_path: Path) -> None:
+    """It fails the scenario about its mistake."""
+    (row,) = _played(tmp_path, protocol, (name,), mistake).results
+    assert row.result is ScenarioResult.FAIL
+    assert scenarios()[name].rule in {breach.rule for breach in row.breaches} | {"orchestrator.completes"}
