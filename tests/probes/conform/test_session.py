@@ -253,10 +253,10 @@ def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
 
 
 def test_one_process_for_all_turns(tmp_path: Path) -> None:
-    """It plays what the model does; what only a process for one turn plays is skipped, never failed."""
+    """It plays most scenarios; what only a process for one turn plays is skipped, never failed."""
     driver = tmp_path / "driver.py"
     driver.write_text(PROCESS)
-    names = ("two-turns", "prompt-with-newlines", "failing-backend", "crash")
+    names = ("two-turns", "prompt-with-newlines", "failing-backend", "exit-1-after-answer")
     chosen = tuple(scenarios()[name] for name in names)
     command = (sys.executable, str(driver))
     report = ConformSession(command, (CLAUDE,), chosen, tmp_path / "r", 2).run(Interrupt(), lambda _: None)
