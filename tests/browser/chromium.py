@@ -93,10 +93,10 @@ class Browser:
         self.click(selector)
         self._wait_for_load()
 
-    def enter(self) -> None:
-        """Press Enter on an element that leads to another page, and wait until that is loaded."""
+    def enter(self, *, control: bool = False) -> None:
+        """Press Enter, perhaps with Control, where that leads to another page, and wait until it is loaded."""
         self.reported.clear()
-        self.press("Enter")
+        self.press("Enter", control=control)
         self._wait_for_load()
 
     def until(self, condition: str) -> None:
@@ -119,10 +119,15 @@ class Browser:
             raise RuntimeError(outcome["exceptionDetails"])
         return outcome["result"].get("value")
 
-    def press(self, key: str) -> None:
-        """Press and release a key."""
-        code = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
-        text = {"text": "\r"} if key == "Enter" else {}
+    def press(self, key: str, *, control: bool = False) -> None:
+        """Press and release a key, one of `KEYS` or a character, with Control or without."""
+        code = {
+            "key": key,
+            "code": key,
+            "windowsVirtualKeyCode": KEYS.get(key, ord(key[0].upper())),
+            "modifiers": 2 * control,
+        }
+        text = {"text": "\r"} if key == "Enter" and not control else {}
         self.send("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **code, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", **code)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE
+from tests.reference.cli_env import CliEnv, Play
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
@@ -84,6 +85,20 @@ def simulated(folder: Path, *engines: str) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "LANG": os.environ.get("LANG", "C"),
     }
+
+
+def scripted_codex(folder: Path, *plays: Play) -> dict[str, str]:
+    """Install a Codex that plays these turns, one per call; return an environment with it on PATH."""
+    (folder / "home").mkdir(exist_ok=True)
+    # CliEnv needs no capture to install an engine
+    CliEnv(folder, None).engine("codex", *plays)  # type: ignore[arg-type]
+    return {"PATH": f"{folder / 'path'}:/usr/bin:/bin", "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+
+
+def asking(kind: str, prompt: str, **more: Any) -> str:
+    """Return the envelope of a question."""
+    empty: dict[str, Any] = {"options": [], "required_fields": [], "context": {}}
+    return json.dumps({"outcome": "ask_user", "interaction": {"kind": kind, "prompt": prompt, **empty, **more}})
 
 
 @contextmanager

@@ -197,9 +197,10 @@ def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> Non
     tab.open(f"{server.url}/runs/{run_id}")
     tab.follow(".options button")
     server.follow(run_id, "waiting_user")
-    tab.until("document.querySelector('.options button')?.innerText === 'Allow'")
+    tab.until("document.querySelector('.step > summary')?.innerText.startsWith('Allow')")
     assert tab.ask("document.querySelectorAll('article textarea, article input:not([type=hidden])').length") == 0
-    tab.follow(".options button")
+    tab.click(".step > summary")
+    tab.follow(".step[open] button")
     assert server.follow(run_id, "succeeded")["state"] == "succeeded"
 
 

@@ -164,4 +164,4 @@ def continuation(record: HandleRecord, command: str) -> None:
 def row(record: HandleRecord) -> str:
     """Return one line of the list of handles."""
     when = record.updated_at[:16].replace("T", " ")
-    return visible(f"{record.handle}  {when}  {record.engine:10} {record.state:12} {record.prompt[:58]}")
+    return visible(f"{record.handle}  {when}  {record.engine:10} {record.state.label:15}  {record.prompt[:54]}")

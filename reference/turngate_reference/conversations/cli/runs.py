@@ -11,6 +11,7 @@ from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import quoted
 from turngate_reference.conversations.server_client import Pending, ServedRunInfo, find_server, info
 from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.states import State
 
 _EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
 needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
@@ -110,7 +111,12 @@ def _read(text: str) -> str:
 
 def _row(run: ServedRunInfo) -> str:
     turns = f"{run.turn_index} turn{'' if run.turn_index == 1 else 's'}"
-    return f"{run.handle}  {_time(run.created_at)}  {run.engine:10} {run.state:13} {turns}"
+    return f"{run.handle}  {_time(run.created_at)}  {run.engine:10} {_state(run.state):15}  {turns}"
+
+
+def _state(name: str) -> str:
+    """Return a state for people; the server may be of a later turngate, with states unknown here."""
+    return next((state.label for state in State if state == name), name)
 
 
 def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> list[str]:

@@ -119,6 +119,9 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
         return locations
 
 
+_USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
+
+
 class StoredQuestion(Struct, frozen=True):
     """A question of a run to its user: `question` holds kind, prompt, options, required_fields and context.
 
@@ -136,9 +139,9 @@ class StoredQuestion(Struct, frozen=True):
 
     @property
     def suggestions(self) -> list[str]:
-        """The options; a question for a yes or a no has these two if the agent suggests nothing."""
+        """The options, or if the agent suggests none, the usual answers to a question of this kind."""
         options: list[str] = self.question["options"]
-        return options or (["yes", "no"] if self.question["kind"] == "confirm" else [])
+        return options or [*_USUAL.get(self.question["kind"], ())]
 
 
 class StoredTurn(Struct, frozen=True):
@@ -263,6 +266,19 @@ def ids(store: Store) -> set[str]:
 def in_state(store: Store, state: State) -> list[Run]:
     """Read every run in one state, in the order of the queue."""
     return [*_read(store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state), Run)]
+
+
+def waiting_page(store: Store, limit: int, skip: int = 0) -> list[Summary]:
+    """Read the waiting runs after the first `skip`: those with a deadline first, then those that wait longest."""
+    order = f"wait_deadline_at IS NULL, wait_deadline_at, {_ASKED_AT}, seq"
+    sql = f"{_SUMMARIES} WHERE state = ? ORDER BY {order} LIMIT ? OFFSET ?"
+    return [*_read(store.read(sql, State.WAITING_USER, limit, skip), Summary)]
+
+
+def waits_longest(store: Store) -> Summary | None:
+    """Read the run whose question is the oldest open one."""
+    sql = f"{_SUMMARIES} WHERE state = ? ORDER BY {_ASKED_AT}, seq LIMIT 1"
+    return next(_read(store.read(sql, State.WAITING_USER), Summary), None)
 
 
 def waiting(store: Store) -> Iterator[Summary]:
@@ -408,6 +424,7 @@ _COLUMNS = {
 }
 _RUN = "SELECT * FROM runs WHERE run_id = ?"
 _SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names
+_ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_interaction_id)"
 _MESSAGES = """
     SELECT * FROM events WHERE run_id = ?1 AND type IN ('text', 'interaction', 'reply')
         AND id > (

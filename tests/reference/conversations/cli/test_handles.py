@@ -1,6 +1,7 @@
 """`turngate handles`: list, show, prune; the states of served runs come from the server's database."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
     assert listed(server_env.cli_env) == {handle_of(running): "running"}
     server_env.cli_env.release()
     question = server_env.question(running)
-    assert listed(server_env.cli_env) == {handle_of(running): "waiting_user"}
+    assert listed(server_env.cli_env) == {handle_of(running): "waiting for you"}
     server_env.server.dispatcher.close()
     queued = server_env.create()
     server_env.reply(running, question)
@@ -130,7 +131,7 @@ def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
 def listed(cli_env: CliEnv) -> dict[str, str]:
     """List the handles with their states, as the command does."""
     lines = cli_env.type("handles").out.splitlines()
-    return {line.split()[0]: line.split()[4] for line in lines}
+    return {line[:8]: re.split(" {2,}", line)[3] for line in lines}
 
 
 def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:

@@ -21,6 +21,7 @@ from turngate_reference.states import ENDED, State
 PAGE = 25
 MAX_EVENTS = 100
 MAX_OPTIONS = 50
+MAX_BUTTONS, MAX_LABEL = 6, 60
 MAX_WORD = 400
 _PROMPT = 160
 _OUTCOMES: dict[str, str] = {Outcome.FINAL: "finished", Outcome.ASK_USER: "asked you", Outcome.ERROR: "failed"}
@@ -52,8 +53,13 @@ class Question(Struct, frozen=True):
         return self.stored.request_id is not None
 
     @property
+    def kind(self) -> str:
+        """What kind of answer the agent wants."""
+        return str(self.stored.question["kind"])
+
+    @property
     def options(self) -> list[str]:
-        """The options that are shown as buttons."""
+        """The options that are shown."""
         return self.stored.suggestions[:MAX_OPTIONS]
 
     @property
@@ -61,6 +67,11 @@ class Question(Struct, frozen=True):
         """The fields that are shown in a form."""
         fields: list[str] = self.stored.question["required_fields"]
         return fields[:MAX_OPTIONS]
+
+    @property
+    def has_buttons(self) -> bool:
+        """Whether the options are few and short enough for buttons."""
+        return len(self.options) <= MAX_BUTTONS and all(len(option) <= MAX_LABEL for option in self.options)
 
     @property
     def left_out(self) -> int:
@@ -71,10 +82,14 @@ class Question(Struct, frozen=True):
 
 
 class InboxPage(Struct, frozen=True):
-    """The open questions: those with a deadline first, then those that wait longest."""
+    """Open questions: those with a deadline first, then those that wait longest; `longest` is the oldest of all.
+
+    `more` is how many come before the next page (None: this is the last).
+    """
 
     questions: list[Question]
-    older: int | None
+    longest: Question | None
+    more: int | None
 
 
 class TurnView(Struct, frozen=True):
@@ -131,13 +146,20 @@ def run_list(store: Store, state: State | None, engine: str | None, before: int 
     return RunList(_rows(store, page[:PAGE]), page[PAGE - 1].seq if page[PAGE:] else None)
 
 
-def inbox(store: Store, before: int | None) -> InboxPage:
-    """Read a page of open questions."""
-    page = run_list(store, State.WAITING_USER, None, before)
-    asked = ((row, runs.question(store, row.run.pending_interaction_id or "")) for row in page.rows)
-    questions = [Question(row, stored) for row, stored in asked if stored is not None]
-    questions.sort(key=lambda question: (question.row.run.wait_deadline_at or "~", question.stored.asked_at))
-    return InboxPage(questions, page.older)
+def inbox(store: Store, skip: int) -> InboxPage:
+    """Read a page of open questions, after the first `skip`."""
+    page = runs.waiting_page(store, PAGE + 1, skip)
+    longest = runs.waits_longest(store)
+    return InboxPage(
+        _questions(store, page[:PAGE]),
+        next(iter(_questions(store, [longest])), None) if longest else None,
+        skip + PAGE if page[PAGE:] else None,
+    )
+
+
+def _questions(store: Store, page: Sequence[Summary]) -> list[Question]:
+    asked = ((row, runs.question(store, row.run.pending_interaction_id or "")) for row in _rows(store, page))
+    return [Question(row, stored) for row, stored in asked if stored is not None]
 
 
 def run_view(store: Store, run: Run, up_to: int | None, before: int | None) -> RunView:

@@ -138,7 +138,7 @@ class Pages(Struct, frozen=True):
         sent = request.args.get("sent", "")
         notice = f"Your reply to {sent} was sent." if _HANDLE.fullmatch(sent) else ""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
-        shown = content.inbox(self.core.store, event_id("query", "before"))
+        shown = content.inbox(self.core.store, event_id("query", "skip") or 0)
         return self._render("inbox.html", inbox=shown, notice=notice, live=live)
 
     def runs(self) -> str:
@@ -246,11 +246,17 @@ class Pages(Struct, frozen=True):
                     reported=reported,
                     is_closed=refused.code in _CLOSED,
                     run_id=run_id.get("run_id"),
+                    answer=self._answer(run_id.get("run_id")) if refused.code in _CLOSED else None,
                     text=request.form.get("text", "") if request.method == "POST" and reported["status"] != 413 else "",  # noqa: PLR2004
                 )
             )
         response.status_code = _status(refused)
         return response
+
+    def _answer(self, run_id: str | None) -> str | None:
+        """Return which answer the question of this request got; None if it got none."""
+        question = runs.question(self.core.store, request.form.get("interaction_id", ""))
+        return question.response if question and question.run_id == run_id else None
 
     def _form(self, values: Any, refused: ApiError | None) -> str:
         engines = content.engines(self.core)

@@ -31,14 +31,28 @@ def test_lists_are_paged(caller: Caller) -> None:
 
 
 def test_the_inbox_shows_first_what_closes_first(server_env: ServerEnv) -> None:
-    """Questions with a deadline come first, then the others, oldest first."""
+    """Questions with a deadline come first, then the others, oldest first; the oldest of all is known."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     asked = [server_env.ask()[0] for _ in range(3)]
     store = server_env.server.store
     with store.writing() as connection:
         runs.change(connection, asked[2], wait_deadline_at="2030-01-01T00:00:00.000+00:00")
-    shown = [question.row.run.run_id for question in content.inbox(store, None).questions]
-    assert shown == [asked[2], asked[0], asked[1]]
+    page = content.inbox(store, 0)
+    assert [question.row.run.run_id for question in page.questions] == [asked[2], asked[0], asked[1]]
+    assert page.longest
+    assert (page.longest.row.run.run_id, page.more) == (asked[0], None)
+
+
+def test_the_inbox_is_paged(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every open question is on one page, the oldest first."""
+    monkeypatch.setattr(content, "PAGE", 2)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    asked = [server_env.ask()[0] for _ in range(3)]
+    first = content.inbox(server_env.server.store, 0)
+    assert first.more == 2
+    rest = content.inbox(server_env.server.store, first.more)
+    assert [question.row.run.run_id for question in first.questions + rest.questions] == asked
+    assert rest.more is None
 
 
 def test_events_are_paged_backwards(caller: Caller) -> None:
@@ -72,14 +86,30 @@ def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
 
 
 def test_a_question_for_a_yes_or_a_no_has_buttons(server_env: ServerEnv) -> None:
-    """A `confirm` without options offers yes and no; other kinds, and options of the agent, are as the agent asked."""
+    """Without options of the agent, a `confirm` offers yes and no, and a `risk_ack` to accept the risk or not."""
     asked = json.loads(ASK)
-    for kind, options, shown in (("confirm", [], ["yes", "no"]), ("confirm", ["go"], ["go"]), ("risk_ack", [], [])):
+    for kind, options, shown in (
+        ("confirm", [], ["yes", "no"]),
+        ("confirm", ["go"], ["go"]),
+        ("risk_ack", [], ["I accept the risk", "I do not accept the risk"]),
+        ("open_text", [], []),
+    ):
         asked["interaction"] |= {"kind": kind, "options": options}
         server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
         run_id, stored = server_env.ask()
         question = Question(Row(server_env.run(run_id), ""), stored)
         assert (question.options, question.left_out) == (shown, 0)
+
+
+@pytest.mark.parametrize(
+    "options, has_buttons", [(["a"] * 6, True), (["a"] * 7, False), (["a" * 61, "b"], False), (["a" * 60], True)]
+)
+def test_few_short_options_are_buttons(server_env: ServerEnv, options: list[str], has_buttons: bool) -> None:  # noqa: FBT001
+    """Many or long ones are a list to choose from."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, stored = server_env.ask()
+    asked = replace(stored, question=stored.question | {"options": options})
+    assert Question(Row(server_env.run(run_id), ""), asked).has_buttons is has_buttons
 
 
 def test_a_missing_run_is_refused(caller: Caller) -> None:

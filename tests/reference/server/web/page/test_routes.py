@@ -63,7 +63,7 @@ def test_a_double_click_is_one_reply(env: ServerEnv, surfer: Surfer) -> None:
 def test_a_second_tab_is_told_that_the_question_is_closed(
     env: ServerEnv, surfer: Surfer, second: dict[str, str]
 ) -> None:
-    """Any second reply gets a 409 page with the text that was entered, and starts no turn."""
+    """Any second reply gets a 409 page with the text that was entered and the answer that won, and starts no turn."""
     run_id, _ = env.ask()
     first, other = surfer.hidden("/"), surfer.hidden("/")
     assert surfer.send(f"/runs/{run_id}/reply", form=first, option="0").status_code == 303
@@ -72,6 +72,7 @@ def test_a_second_tab_is_told_that_the_question_is_closed(
     assert answer.status_code == 409
     assert "This question is closed" in words(answer.text)
     assert "Your reply was not sent" in words(answer.text)
+    assert "The answer that was taken: red" in words(answer.text)
     assert second.get("text", "") in words(answer.text)
     assert len(env.cli_env.calls()) == 2
 
@@ -142,6 +143,22 @@ def test_the_form_names_the_engines_that_can_keep_a_process(env: ServerEnv, surf
     refused = surfer.send("/runs", engine="qwen", prompt="x", execution_mode="interactive", warm_wait_sec="60")
     assert refused.status_code == 422
     assert 'name="warm_wait_sec" value="60"' in refused.text
+
+
+def test_a_risk_is_accepted_in_two_steps(env: ServerEnv, surfer: Surfer) -> None:
+    """The context is open, no consent is the main button, and each answer is opened before it can be sent."""
+    asked = json.loads(ASK)
+    asked["interaction"] |= {"kind": "risk_ack", "options": [], "context": {"command": "rm -rf build"}}
+    env.cli_env.engine("codex", d.codex(json.dumps(asked)), d.codex(final(colour="red")))
+    run_id, _ = env.ask()
+    page = surfer.open("/").text
+    risk, _, form = page.partition('<form class="steps"')
+    assert "rm -rf build" in risk.rpartition('<div class="risk">')[2]
+    form = form.partition("</form>")[0]
+    assert (form.count("<details"), form.count("<button"), form.count('class="main"')) == (2, 2, 0)
+    surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), option="0")
+    env.wait(run_id, State.SUCCEEDED)
+    assert runs.last_answer(env.server.store, run_id, 2) == "I accept the risk"
 
 
 def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
@@ -427,9 +444,10 @@ def test_a_number_that_is_none_is_refused(env: ServerEnv, surfer: Surfer, subtes
     for given in _BAD_IDS:
         with subtests.test(given=given[:30]):
             number = quote(given)
-            for path in (f"/?before={number}", f"/runs?before={number}", f"/runs/{run_id}?before={number}"):
-                answer = surfer.open(path)
-                assert (answer.status_code, "query.before: must" in words(answer.text)) == (422, True)
+            for path in ("/?skip=", "/runs?before=", f"/runs/{run_id}?before=", f"/runs/{run_id}?turn="):
+                answer = surfer.open(f"{path}{number}")
+                name = path.partition("?")[2].removesuffix("=")
+                assert (answer.status_code, f"query.{name}: must" in words(answer.text)) == (422, True)
             answer = surfer.open(f"/live?after={number}")
             assert (answer.status_code, "query.after: must" in words(answer.text)) == (422, True)
             if given.isascii():
@@ -440,8 +458,8 @@ def test_a_number_that_is_none_is_refused(env: ServerEnv, surfer: Surfer, subtes
 def test_the_largest_number_is_one(env: ServerEnv, surfer: Surfer) -> None:
     """The largest id of an event is accepted everywhere."""
     run_id, _ = env.ask()
-    for path in ("/", "/runs", f"/runs/{run_id}"):
-        assert surfer.open(f"{path}?before={2**53 - 1}").status_code == 200
+    for path in ("/?skip=", "/runs?before=", f"/runs/{run_id}?before=", f"/runs/{run_id}?turn="):
+        assert surfer.open(f"{path}{2**53 - 1}").status_code == 200
 
 
 @pytest.mark.parametrize("seconds", ["9" * 5000, "9223372036854775808", "\u0663"])

@@ -3,7 +3,7 @@
 (() => {
   const POLL = 5000, status = document.getElementById("status");
   const address = document.body.dataset.live;
-  let stream = null, poll = 0, reading = false, again = false;
+  let stream = null, unlock = null, told = new Set(), poll = 0, reading = false, again = false;
 
   function tell(text) {
     if (status && status.textContent !== text) status.textContent = text;
@@ -66,6 +66,7 @@
       const here = document.getElementById(id), there = next.getElementById(id);
       if (here && there && here.dataset.version !== there.dataset.version) here.replaceWith(document.adoptNode(there));
     }
+    restoreDrafts();
     localTimes();
   }
 
@@ -82,21 +83,106 @@
     }
   }
 
-  // Browsers open few connections to one server, so only a page that is seen holds one.
+  // Browsers open few connections to one server, so only a page that is seen holds one, and one hidden page for notices.
   function follow() {
     clearTimeout(poll);
     if (stream) stream.close();
-    stream = null;
-    if (!address || document.visibilityState === "hidden") return;
-    stream = new EventSource(address);
-    stream.addEventListener("open", () => { tell("Live"); read(); });
-    stream.addEventListener("news", read);
+    if (unlock) unlock();
+    stream = unlock = null;
+    if (!address) return;
+    if (document.visibilityState !== "hidden") return listen(address, read);
+    if (!wantsNotices() || !navigator.locks) return;
+    navigator.locks.request("turngate-notices", {ifAvailable: true}, async lock => {
+      if (!lock || document.visibilityState !== "hidden") return;
+      const released = new Promise(resolve => { unlock = resolve; });
+      told = new Set((await questions()).map(question => question.id));
+      listen(address.replace(/&?run=[^&]*/, ""), announce);
+      await released;
+    });
+  }
+
+  function listen(place, onNews) {
+    stream = new EventSource(place);
+    stream.addEventListener("open", () => { tell("Live"); onNews(); });
+    stream.addEventListener("news", onNews);
     stream.addEventListener("error", () => {
       tell("Connecting…");
       // a server without a free stream refuses for good
-      if (stream && stream.readyState === EventSource.CLOSED) poll = setTimeout(() => { read(); follow(); }, POLL);
+      if (stream && stream.readyState === EventSource.CLOSED) poll = setTimeout(() => { onNews(); follow(); }, POLL);
     });
   }
+
+  function wantsNotices() {
+    return "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notices") === "on";
+  }
+
+  async function questions() {
+    const answer = await fetch(document.body.dataset.inbox, {credentials: "same-origin", redirect: "error"});
+    const inbox = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return [...inbox.querySelectorAll("article.card")];
+  }
+
+  async function announce() {
+    for (const question of await questions()) {
+      if (told.has(question.id)) continue;
+      told.add(question.id);
+      const [run, engine] = question.querySelectorAll(".meta a, .meta span");
+      const notice = new Notification(`${engine.textContent} is waiting for you`, {body: question.querySelector(".task").lastChild.textContent, tag: question.id});
+      notice.addEventListener("click", () => { window.focus(); location.href = run.getAttribute("href"); });
+    }
+  }
+
+  function showNotify() {
+    const button = document.getElementById("notify");
+    if (!button || !address || !("Notification" in window) || Notification.permission === "denied") return;
+    const on = wantsNotices();
+    button.hidden = false;
+    button.setAttribute("aria-pressed", String(on));
+    button.textContent = on ? "Notifications are on" : "Notify me";
+  }
+
+  document.getElementById("notify")?.addEventListener("click", async () => {
+    const on = !wantsNotices() && await Notification.requestPermission() === "granted";
+    localStorage.setItem("notices", on ? "on" : "off");
+    showNotify();
+  });
+
+  // What is typed into an answer is kept for this tab, until the question is closed.
+  function draft(field) {
+    const question = field.name && field.form?.elements.interaction_id;
+    return question && field.matches("textarea, input:not([type])") ? `draft ${question.value} ${field.name}` : null;
+  }
+
+  document.addEventListener("input", event => {
+    const key = draft(event.target);
+    if (key) sessionStorage.setItem(key, event.target.value);
+  });
+
+  function restoreDrafts() {
+    for (const field of document.querySelectorAll("article textarea, article input")) {
+      const kept = draft(field) && sessionStorage.getItem(draft(field));
+      if (kept && !field.value) field.value = kept;
+    }
+    for (const answer of document.querySelectorAll("[data-answers]")) {
+      for (const key of Object.keys(sessionStorage)) if (key.startsWith(`draft ${answer.dataset.answers} `)) sessionStorage.removeItem(key);
+    }
+  }
+
+  // Keys act only inside a question, and never in a text.
+  document.addEventListener("keydown", event => {
+    const card = event.target.closest?.("article.card");
+    if (!card || event.altKey) return;
+    if (event.ctrlKey || event.metaKey) {
+      if (event.key === "Enter" && event.target.form) event.target.form.requestSubmit();
+      return;
+    }
+    if (event.target.matches("textarea, select, input:not([type=radio])")) return;
+    const cards = [...document.querySelectorAll("article.card")], at = cards.indexOf(card);
+    const to = event.key === "j" ? cards[at + 1] : event.key === "k" ? cards[at - 1] : null;
+    const option = /^[1-9]$/.test(event.key) && card.querySelectorAll(".options button, .choice input, .step > summary")[event.key - 1];
+    (option || to)?.focus();
+    if (option && option.type === "radio") option.checked = true;
+  });
 
   function localTimes() {
     const relative = new Intl.RelativeTimeFormat("en", {numeric: "auto"});
@@ -114,6 +200,9 @@
   addEventListener("pagehide", () => stream && stream.close());
   addEventListener("pageshow", event => event.persisted && follow());
   localTimes();
+  restoreDrafts();
+  showNotify();
+  if (new URLSearchParams(location.search).has("sent")) document.querySelector("article.card")?.focus();
   setInterval(localTimes, 30000);
   follow();
 })();
