@@ -134,7 +134,7 @@ def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
     code = subprocess.run(argv, check=False).returncode
     if code not in (GREEN, RED) or not (markdown.is_file() and data.is_file()):
         raise Failed(f"the gate of {target} has no result: exit code {code}")
-    return code, markdown.read_text("utf-8"), code == GREEN and json.loads(data.read_text("utf-8"))["changes-required"]
+    return code, markdown.read_text("utf-8"), code == GREEN and json.loads(data.read_text("utf-8"))["changes_required"]
 
 
 def commit(upgrade: Upgrade, remote: str) -> None:

@@ -56,6 +56,6 @@ def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.C
     assert "breaking" not in impacts.values()
     new = [action["text"] for action in report["actions"] if action["new"]]
     assert "treat --trust as an auto-approve flag" in new
-    assert report["changes-required"] is True
+    assert report["changes_required"] is True
     assert f"codex@{NEW}: green, changes required before you upgrade from codex@{OLD}" in said
     assert "| 🟢 additive | option --worktree |" in page.read_text()

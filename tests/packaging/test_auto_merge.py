@@ -90,7 +90,7 @@ from pathlib import Path
 code, required = Path(sys.argv[2]).read_text().split()
 if required != "None":
     Path("reports").mkdir(exist_ok=True)
-    Path(f"reports/{sys.argv[2]}.json").write_text('{"changes-required": %s}' % required)
+    Path(f"reports/{sys.argv[2]}.json").write_text('{"changes_required": %s}' % required)
 sys.exit(int(code))
 """
     program(tmp_path / ".venv", "unused", "")

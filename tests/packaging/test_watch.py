@@ -42,7 +42,7 @@ for word in argv:
     if word.endswith(".md"):
         Path(word).write_text(played["report"])
     if word.endswith(".json"):
-        Path(word).write_text(json.dumps({"changes-required": played.get("changes", False)}))
+        Path(word).write_text(json.dumps({"changes_required": played.get("changes", False)}))
 Path("pins/codex/package.json").write_text(argv[1])
 Path("fixtures").mkdir()
 Path("fixtures/new").write_text("recorded")

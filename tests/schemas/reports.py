@@ -18,7 +18,7 @@ def probe_report() -> Schema:
 
 def gate_report() -> Schema:
     """Return the schema of the JSON report of a gate."""
-    return schema(GateReport, TurnEvidence, CallEvidence, id="turngate.gate-report/2", title="Gate report")
+    return schema(GateReport, TurnEvidence, CallEvidence, id="turngate.gate-report/3", title="Gate report")
 
 
 def probe_events() -> Schema:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from semver import Version
 
-from turngate import UsageError
+from turngate import UsageError, load_contract
 from turngate.contract.verdict import FailOn
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
 from turngate_probes.gate.decision import expected_failures, gate_report
@@ -38,7 +38,10 @@ def question(  # noqa: PLR0913 - as it has options
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
     if not older.version and not older.path:
-        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {engine}@VERSION")
+        contract = load_contract(engine)
+        published = contract.npm or contract.published.pypi
+        written = f"{engine}@VERSION or {engine}=PATH" if published else f"{engine}=PATH"
+        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {written}")
     if older.engine != engine:
         raise UsageError(f"{older} and {newer} are different engines", "compare two releases of one engine")
     if old and older == newer:

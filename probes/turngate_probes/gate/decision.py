@@ -316,12 +316,18 @@ def _without_build(release: ReleaseReport) -> ReleaseReport:
     return replace(release, release=name) if release.release.startswith(f"{name} (") else release
 
 
+SCHEMA = str(GateReport.__struct_config__.tag)
+EARLIER_SCHEMA = "turngate.gate-report/2"  # spells `changes_required` with a hyphen
+
+
 def load_gate(path: Path) -> GateReport | None:
     """Read the report of a gate; None if it is something else, UsageError if it contradicts itself."""
     document = read_json(path) if path.suffix.lower() == ".json" else None
-    if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/2":
+    if not isinstance(document, dict) or document.get("schema") not in (EARLIER_SCHEMA, SCHEMA):
         return None
     with refused(path):
+        if document["schema"] == EARLIER_SCHEMA:
+            document |= {"schema": SCHEMA, "changes_required": document.pop("changes-required")}
         report = convert(document, GateReport, dec_hook=decode_hook)
         wrong = told_otherwise(report.probe) or _told_otherwise(report)
     if wrong:

@@ -173,8 +173,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:9]) for part in version.split("."))
 
 
-PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see docs/wrappers.md"
-INSTALL = "install the engine and pass its own command, or let the wrapper run offline: see docs/wrappers.md"
+PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see Wrappers in the documentation"
+INSTALL = "install the engine and pass its own command, or run the wrapper offline: see Wrappers in the documentation"
 UPDATE = "update Node.js on PATH, or probe an older release"
 
 

@@ -197,7 +197,7 @@ def _no_executable(path: Path) -> UsageError:
     program, *arguments = str(path).split()
     if arguments and not path.exists() and shutil.which(program):
         what = f"{str(path)!r} is a command line, not the path of an executable"
-        return UsageError(what, "put it into a script and pass the path of that: see docs/wrappers.md")
+        return UsageError(what, "put it into a script and pass the path of that: see Wrappers in the documentation")
     return NotFoundError(f"there is no executable {path}", "pass the path of the engine's command")
 
 

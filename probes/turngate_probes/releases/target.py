@@ -38,5 +38,9 @@ def parse_target(text: str) -> Target:
         )
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
+        elif "/" in text and "=" not in text:
+            # an executable without the name of its engine
+            near = next((each for each in known if each in Path(text).name), "ENGINE")
+            name, hint = "", f"did you mean {near}={text}?"
         raise UsageError(f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)

@@ -220,7 +220,7 @@ def _elapsed(events: Sequence[Event]) -> float:
 
 MOST_BYTES = 256 * 1024 * 1024
 BREAKS = (Severity.BREAKING, Result.FAIL)
-HINT = "pass the JSON report or the journal of a probe"
+HINT = "pass the JSON report (--report FILE.json) or the journal of a probe; no other format can be read"
 _SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 

@@ -148,7 +148,8 @@ class Progress:
         todo, running = self._planned - self._kept, self.running()
         parts = sum(min(1.0, row.turns / row.planned) for row in running if row.planned)
         share = min(1.0, (len(self._done) + parts) / todo) if todo else 1.0
-        if not share:
+        # the first turns of a part say nothing about the parts that wait
+        if not share or not (self._done or self._kept):
             return "no estimate yet"
         # at most what is left: running releases at their own pace, then the others one after the other
         longest = max((row.ended - row.begun for row in self.rows.values() if row.ended and row.turns), default=inf)

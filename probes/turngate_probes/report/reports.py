@@ -246,12 +246,11 @@ class GateReport(
     forbid_unknown_fields=True,
     kw_only=True,
     tag_field="schema",
-    tag="turngate.gate-report/2",
-    rename={"changes_required": "changes-required"},
+    tag="turngate.gate-report/3",
 ):
     """Whether you can upgrade from one release to another, and what differs.
 
-    changes-required: Whether a green upgrade requires changes to your orchestrator; null: not known, or not green.
+    changes_required: Whether a green upgrade requires changes to your orchestrator; null: not known, or not green.
     reasons: Why the upgrade fails the gate, or what could not be tested.
     actions: What your orchestrator must do: one entry for each caveat or change, new ones first.
     ruling: The outcome, and the subject of each reason.

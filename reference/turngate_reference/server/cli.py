@@ -40,7 +40,7 @@ Examples:
 Requests need a token. The server makes one and keeps it in the file `token` of the data directory; `turngate token`
 prints it. The server also prints an address with which you log in from a browser.
 
-The API is described in docs/api.md and at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
+The server describes its API at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
 started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
 stopped, 2 it could not start."""
 

@@ -40,7 +40,7 @@ def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ..
     assert code == 0, report["reasons"]
     assert crossed(report) == {"upgrade.resume": "pass", "rollback.resume": "fail", "rollback.touched": "fail"}
     assert [action["about"] for action in report["actions"] if action["new"]] == ["rollback.resume", "rollback.touched"]
-    assert report["changes-required"] is True
+    assert report["changes_required"] is True
 
 
 def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate: Gate, few: tuple[str, ...]) -> None:

@@ -32,7 +32,7 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
     assert first_error("gate-report", report) is None
     assert first_error("probe-report", report["probe"]) is None
     assert crossed(report) == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
-    assert (report["changes-required"], report["actions"]) == (False, [])
+    assert (report["changes_required"], report["actions"]) == (False, [])
     assert f"codex@{NEW}: green, you can upgrade from codex@{OLD}" in gate.shop.err
     assert f"codex@{NEW} interactive: tools offered: 1; exec_command: denied" in gate.shop.err
     assert "upgrade.resume" in page.read_text()
@@ -111,7 +111,7 @@ def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> 
     code, report = gate.run(*few, new="0.169.1")
     assert (code, report["outcome"], report["differences"]) == (2, "unanswered", [])
     assert "codex@0.169.1 could not be tested" in report["reasons"][0]
-    assert report["changes-required"] is None
+    assert report["changes_required"] is None
     assert "Not everything could be tested" in gate.shop.err
     for args in (("codex",), ("codex@1.0.0", "--from", "gemini@0.61.0"), ("codex@1.0.0", "--clause", "nothing")):
         assert gate.shop.run("gate", *args) == (2, None)
@@ -167,4 +167,4 @@ def test_the_report_is_written_by_its_suffix(gate: Gate) -> None:
         "gate", f"codex={own}", "--from", f"codex={other}", "--clause", "version.readable", "--report", where
     )
     assert code == 0
-    assert json.loads(where.read_text())["schema"] == "turngate.gate-report/2"
+    assert json.loads(where.read_text())["schema"] == "turngate.gate-report/3"

@@ -115,13 +115,13 @@ def test_the_page_has_the_table_of_differences() -> None:
 
 
 def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
-    """`changes-required` is true or false only for a green gate, and otherwise null."""
+    """`changes_required` is true or false only for a green gate, and otherwise null."""
     same = views.of(views.release(views.NEW), views.release("codex@0.170.0"))
     assert (same.outcome, same.changes_required, same.actions) == ("pass", False, ())
     assert (views.green_with_changes().outcome, views.green_with_changes().changes_required) == ("pass", True)
     for other in (views.red_by_all(), views.unanswered()):
         assert other.changes_required is None
-    assert json.loads(json_text(same))["changes-required"] is False
+    assert json.loads(json_text(same))["changes_required"] is False
 
 
 @pytest.mark.parametrize("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])
@@ -181,13 +181,22 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     assert load_gate(tmp_path / "gate.json") == report
 
 
+def test_a_report_of_the_earlier_format_is_read(tmp_path: Path) -> None:
+    """The format 2 spells one key with a hyphen."""
+    report = views.red_by_a_tool()
+    document = json.loads(json_text(report))
+    earlier = {"schema": "turngate.gate-report/2", "changes-required": document.pop("changes_required")}
+    (tmp_path / "gate.json").write_text(json.dumps(document | earlier))
+    assert load_gate(tmp_path / "gate.json") == report
+
+
 @pytest.mark.parametrize(
     "change, why",
     [
         (lambda r: r.update(outcome="pass"), "outcome"),
         (lambda r: r.update(exit_code=0), "exit_code"),
         (lambda r: r.update(reasons=["all is well"]), "data: reasons"),
-        (lambda r: r.update({"changes-required": False}), "changes_required"),
+        (lambda r: r.update({"changes_required": False}), "changes_required"),
         (lambda r: r["actions"].clear(), "actions"),
         (lambda r: r.update(differences=[]), "outcome"),
         (lambda r: r["new"].update(release="codex@9.9.9"), "data: new"),

@@ -53,7 +53,7 @@ def test_a_refused_registry_is_no_fault_of_the_engine(tmp_path: Path, monkeypatc
     stopped = obstacles(wrapped(tmp_path, f'exec {sys.executable} -c "{program}"'), tmp_path)
     assert {why.reason for why in stopped.values()} == {Reason.WRAPPER}
     assert "the package registry packages.acme.example" in stopped["main"].text
-    assert "docs/wrappers.md" in stopped["main"].hint
+    assert "see Wrappers" in stopped["main"].hint
 
 
 def test_an_engine_that_sends_nothing_is_broken_after_one_turn(tmp_path: Path) -> None:

@@ -49,6 +49,14 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
     assert refused.value.hint == "did you mean codex?"
 
 
+@pytest.mark.parametrize("text, meant", [("./codex", "codex=./codex"), ("/opt/agent", "ENGINE=/opt/agent")])
+def test_an_executable_alone_is_answered_by_the_way_to_write_it(text: str, meant: str) -> None:
+    """A path without an engine gets the engine that its name has, if any."""
+    with pytest.raises(UsageError, match="is not an engine") as refused:
+        parse_target(text)
+    assert refused.value.hint == f"did you mean {meant}?"
+
+
 @pytest.mark.parametrize("text", ["-", "report.json"])
 def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
     """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""
