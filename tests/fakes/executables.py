@@ -39,11 +39,11 @@ sys.exit(main("", ""))
 
 def scripted(executable: Path, version: str, help_page: str) -> Path:
     """Install the headless engine, which plays the file next to it, or change the version and help that it tells."""
-    if not executable.exists():
-        _written(executable, _SCRIPTED)
+    executable.parent.mkdir(parents=True, exist_ok=True)
+    # first, since a server may ask the executable as soon as it exists
     for name, text in (("version", version), ("help", help_page)):
         executable.with_name(f"{executable.name}.{name}").write_text(f"{text}\n")
-    return executable
+    return executable if executable.exists() else _written(executable, _SCRIPTED)
 
 
 def headless(executable: Path) -> Path:

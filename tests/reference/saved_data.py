@@ -81,11 +81,12 @@ def later_schema(folder: Path, changes: str = CHANGES) -> Path:
 
 
 def rows(database: Path) -> Mapping[str, list[tuple[object, ...]]]:
-    """Read every row with the columns that the oldest schema has, and the version of the schema."""
-    with closing(sqlite3.connect(database)) as connection:
+    """Read every row with the tables and columns that the oldest schema has."""
+    with closing(sqlite3.connect(database)) as connection, closing(sqlite3.connect(":memory:")) as oldest:
+        oldest.executescript(upgrade.migrations()[3])
         tables = {
-            name: ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] not in _NEW)
-            for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            name: ", ".join(row[1] for row in oldest.execute(f"PRAGMA table_info({name})"))
+            for (name,) in oldest.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         }
         return {
             name: connection.execute(f"SELECT {columns} FROM {name}").fetchall() for name, columns in tables.items()
@@ -97,6 +98,3 @@ def version(database: Path) -> int:
     with closing(sqlite3.connect(database)) as connection:
         number: int = connection.execute("PRAGMA user_version").fetchone()[0]
         return number
-
-
-_NEW = {"notes_json", "answered_by"}
