@@ -6,7 +6,7 @@
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import Canary, Redirect, UnsafeSetting, WideningSetting
@@ -186,10 +186,12 @@ class End(Struct, frozen=True):
     """The record that proves that the turn succeeded.
 
     match: Dotted path into the record -> its required value.
+    followed_by: The kinds of records that may come after it. They carry neither text nor a failure.
     """
 
     stream: Stream
     match: Annotated[Match, NOT_EMPTY] | None = None
+    followed_by: Annotated[Texts, NOT_EMPTY] = ()
 
 
 class FailureSign(Struct, frozen=True):
@@ -331,6 +333,9 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "help", self.help.covering(self.launch_options))
+
     @property
     def npm(self) -> Npm | None:
         """Where npm has the releases."""
@@ -366,6 +371,15 @@ class EngineContract(Struct, frozen=True, kw_only=True):
             handle=replace(self.handle, stream=place.stream, record=place.record, field=place.field, match=place.match),
             **{section: getattr(mode, section) for section in ("streams", "events", "end", "final", "failures")},
         )
+
+    @property
+    def launch_options(self) -> tuple[str, ...]:
+        """The options of every argv that the contract's launch and guards describe, without values."""
+        launch = self.launch
+        prompts = [token for channel in launch.prompt for token in channel.tokens]
+        tokens = (*launch.start, *launch.resume, *launch.auto, *launch.interactive, *launch.model, *prompts)
+        flags = [token.partition("=")[0] for token in (*tokens, *self.guards.options)]
+        return tuple(dict.fromkeys(flag for flag in flags if flag.startswith("-") and flag.strip("-")))
 
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""

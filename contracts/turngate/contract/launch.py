@@ -4,10 +4,10 @@ What callers may pass in mode interactive is a list, each entry with its evidenc
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from turngate.contract.command_protocol import JsonCommands
 from turngate.contract.values import (
@@ -119,9 +119,22 @@ class HelpPage(Struct, frozen=True):
 
 
 class Help(Struct, frozen=True):
-    """Help pages, and the names on them that the contract uses."""
+    """Help pages, and the names on them that the contract uses.
+
+    Options of `launch` and `guards` that no page lists here are expected on the first page.
+
+    hidden: Options that the release accepts although none of these pages names them.
+    """
 
     pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
+    hidden: Annotated[tuple[Flag, ...], NOT_EMPTY] = ()
+
+    def covering(self, options: Iterable[str]) -> "Help":
+        """Return these pages, with the options that none of them names on the first."""
+        named = {*self.hidden, *(name for page in self.pages for name in page.names)}
+        first, *others = self.pages
+        names = (*first.names, *(option for option in options if option not in named))
+        return structs.replace(self, pages=(structs.replace(first, names=names), *others))
 
 
 class UsageRefusal(Struct, frozen=True):

@@ -91,10 +91,14 @@ _BROKEN = object()
 
 
 class Framer:
-    """Takes bytes as they arrive, returns records; `text` is the text of a plain stream."""
+    """Takes bytes as they arrive, returns records; `text` is the text of a plain stream.
+
+    `has_crlf` says whether a line that it read ended in CRLF, which is no problem, since CR is white space in JSON.
+    """
 
     def __init__(self, framed: Framed) -> None:
         self.problems = Problems()
+        self.has_crlf = False
         self._noise = tuple(re.compile(pattern) for pattern in framed.noise)
 
     def feed(self, chunk: bytes) -> Iterable[Record]:
@@ -113,6 +117,13 @@ class Framer:
     def text(self) -> str:
         """The plain text of the stream, if that is its framing."""
         return ""
+
+    def _without_cr(self, line: bytes) -> bytes:
+        """Return a line without the CR at its end, and note that there was one."""
+        if not line.endswith(b"\r"):
+            return line
+        self.has_crlf = True
+        return line[:-1]
 
     def _is_noise(self, line: bytes | bytearray) -> bool:
         text = line.decode("utf-8", "replace").rstrip("\r")
@@ -152,7 +163,8 @@ class _Ndjson(Framer):
 
     def _odd(self, line: bytes, record: object) -> list[Record]:
         """Note the problem of a line that is not exactly one object; an object followed by more still counts."""
-        if isinstance(record, dict) and line[0] == _OPEN and line[-1] == _CLOSE:
+        bare = self._without_cr(line)
+        if isinstance(record, dict) and bare[0] == _OPEN and bare[-1] == _CLOSE:
             return [record]
         if isinstance(record, dict):
             self.problems.add("a line contains more than its JSON object", line)
@@ -210,7 +222,7 @@ class _JsonDocument(_Buffered):
         document = _json(kept)
         if isinstance(document, dict):
             if b"\r" in kept and b"\r\n" in kept:  # a byte alone is found much faster
-                problems.add("lines end in CRLF", kept.strip(b" \n"))
+                self.has_crlf = True
             return [document]
         text = bytes(kept.strip(b" \n"))
         if document is _BROKEN:
@@ -263,6 +275,7 @@ class _TaggedBlock(Framer):
         return self._value if self._block is not None and isinstance(self._value, dict) else None
 
     def _take(self, line: bytes) -> None:
+        line = self._without_cr(line)
         if line == self._open:
             self._inside, self._size, self._block = [], 0, None
         elif self._inside is not None and line == self._close:
@@ -282,6 +295,7 @@ class _Text(_Buffered):
 
     def finish(self) -> Iterable[Record]:
         """Return the records in the text, those at the start of the stream first."""
+        self.has_crlf = b"\r\n" in self._kept
         found = self._found()
         return [{"name": name, **match.groupdict()} for name, match in sorted(found, key=lambda one: one[1].start())]
 

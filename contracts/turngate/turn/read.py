@@ -5,6 +5,7 @@ The same reader handles a live process, from bytes as they arrive, and a recordi
 The agent's last text, collected in bounded memory.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -119,7 +120,9 @@ class TurnReading(Struct, frozen=True):
     `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
     where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records,
     `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record, by the
-    section that needs it: `handle`, `events`, `end` or `final`.
+    section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records that came after
+    the record that proves the end and that the contract doesn't expect there, and `crlf` the streams with lines that end
+    in CRLF.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -136,6 +139,8 @@ class TurnReading(Struct, frozen=True):
     census: dict[str, int]
     unknown: tuple[str, ...]
     unmatched: dict[str, str]
+    after_end: tuple[str, ...] = ()
+    crlf: tuple[Stream, ...] = ()
 
 
 class TurnReader:
@@ -177,7 +182,8 @@ class TurnReader:
         self._on_text = on_text
         self._failures: list[str] = []
         self._answer = FinalText()
-        self._ended = False
+        # the census up to the first record that proves the end, and all later proofs
+        self._until_end: Counter[str] | None = None
         self._last_word: tuple[Stream, int] | None = None
         self._rules = RuleWatches(contract)
         self._watches = {name: self._watch(name) for name in STREAMS}
@@ -218,7 +224,8 @@ class TurnReader:
         """Whether the last record so far ends the turn, successfully or not, so the engine has nothing left to do."""
         if self._last_word is not None:
             stream, index = self._last_word
-            return self._watches[stream].seen == index + 1
+            is_last = self._watches[stream].seen == index + 1
+            return is_last or (self._until_end is not None and not self._after_end())
         return any(self._is_last_word(name, whole) for name in STREAMS if (whole := self._framers[name].whole()))
 
     def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT) -> TurnReading:
@@ -243,12 +250,14 @@ class TurnReader:
             session=session,
             handle=handle,
             final_text=final,
-            ended=self._ended,
+            ended=self._until_end is not None,
             failures=tuple(self._failures),
             framing=tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first),
             census=census,
             unknown=tuple(sorted(set(census) - set(contract.events.names))),
             unmatched=unmatched,
+            after_end=self._after_end(),
+            crlf=tuple(name for name in STREAMS if self._framers[name].has_crlf),
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
@@ -269,7 +278,7 @@ class TurnReader:
         if final.stream == stream and final.begins_after:
             looks.append(RecordHandler(final.begins_after, self._answer.begin))
         looks += self._rules.handlers(stream)
-        counted = contract.events.stream == stream
+        counted = stream in (contract.events.stream, contract.end.stream)
         return RecordDispatch(looks, contract.events.field, counted=counted, repeated=repeated)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
@@ -280,8 +289,21 @@ class TurnReader:
             matches(record, sign.match) and _has(record, sign) for sign in contract.failures if sign.stream == stream
         )
 
-    def _end(self, _record: Record, index: int) -> None:
-        self._ended, self._last_word = True, (self._contract.end.stream, index)
+    def _end(self, record: Record, index: int) -> None:
+        stream = self._contract.end.stream
+        self._last_word = (stream, index)
+        if self._until_end is None:
+            self._until_end = Counter(self._watches[stream].census)
+        else:
+            self._until_end.update(self._watches[stream].kinds(record))
+
+    def _after_end(self) -> tuple[str, ...]:
+        """Return the unexpected kinds of records after the first that proves the end; a repeated proof is none."""
+        if self._until_end is None:
+            return ()
+        end = self._contract.end
+        later = Counter(self._watches[end.stream].census) - self._until_end
+        return tuple(sorted(set(later) - set(end.followed_by)))
 
     def _fail(self, sign: FailureSign, record: Record, index: int) -> None:
         if not _has(record, sign):
@@ -333,7 +355,11 @@ class TurnReader:
                 lost,
                 f"asked for {self._resumed}, came back as {handle.value}",
             ),
-            (not self._ended, blame, f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}"),
+            (
+                self._until_end is None,
+                blame,
+                f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}",
+            ),
             (final is None, blame, f"the engine gave no answer{no_text}"),
         )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)

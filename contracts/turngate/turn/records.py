@@ -199,6 +199,11 @@ class RecordDispatch:
             return None
         return unmatched(self._field, self.seen, obstacle=self._obstacle)
 
+    def kinds(self, record: Record) -> list[str]:
+        """Return the names under which the census counts a record: its kind, or its keys."""
+        names = record if self._field is None else (shown(value_at(record, self._field)),)
+        return [self._count(str(name), 0) for name in names]
+
     def see(self, records: Iterable[Record]) -> None:
         """Take the next records of the stream."""
         if self._field is None or not self._counted:

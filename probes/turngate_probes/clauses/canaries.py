@@ -13,11 +13,12 @@ def nothing_started(observed: Observations) -> Finding:
     kinds = {canary.name: canary.kind for canary in observed.contract.canaries}
     if not kinds:
         raise SkippedError("the contract names no way to make it start a program")
-    turns = [observed.turn("canaries/first"), observed.turn("canaries/again")]
-    for turn in turns:
+    turns = []
+    for turn in map(observed.turn, ("canaries/first", "canaries/again")):
         started = ", ".join(f"{name} ({kinds.get(name, 'unknown')})" for name in turn.started or ())
         fail_if(started, f"an interactive turn started {started}", turn)
         fail_if(not went_well(turn), how_it_ended(turn), turn)
+        turns.append(turn)
     control = observed.turn("canaries/control")
     proven, unproven = ([name for name in kinds if (name in (control.started or ())) is ran] for ran in (True, False))
     if not proven:

@@ -48,7 +48,7 @@ def auto_flags_accepted(observed: Observations) -> Finding:
 
 @check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
 def not_a_flag(observed: Observations) -> Finding:
-    """Prompts that look like flags were sent to the model verbatim."""
+    """Prompts that look like flags were sent to the model as whole lines of the user's text."""
     turns = []
     for turn in map(observed.turn, ("flag-prompts/first", "flag-prompts/again")):
         fail_if(
@@ -57,7 +57,7 @@ def not_a_flag(observed: Observations) -> Finding:
             turn,
         )
         turns.append(turn)
-    return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
+    return passed(f"sent as text of the user: {', '.join(turn.prompt for turn in turns)}", *turns)
 
 
 @check("prompt.large", "large-prompt")
@@ -94,8 +94,7 @@ def imitation(observed: Observations) -> Finding:
         f"no session id could be read from the turn ({how_it_ended(turn)}){unmatched(turn, 'handle')}",
         turn,
     )
-    foreign = str(session) in turn.scripted or session == observed.turn("main/first").session
-    fail_if(foreign, f"the id {session} belongs to another session", turn)
+    fail_if(str(session) in turn.scripted, f"the id {session} comes from the model's text", turn)
     changed = (turn.reading.final_text or "").strip() != turn.scripted.strip()
     fail_if(changed, f"the agent's text differs from the model's{unmatched(turn, 'final')}", turn)
     fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was read as a question", turn)
@@ -104,8 +103,12 @@ def imitation(observed: Observations) -> Finding:
 
 def arrived(prompt: str, requests: Iterable[Exchange]) -> bool:
     """Return whether a prompt, verbatim, fills whole lines of a user's text in a request."""
-    texts = (text.strip() for request in requests for text in request.user_texts)
-    return any(f"\n{prompt}\n" in f"\n{text}\n" for text in texts)
+    return any(times_in(request, prompt) for request in requests)
+
+
+def times_in(request: Exchange, prompt: str) -> int:
+    """Return in how many of a user's texts a prompt, verbatim, fills whole lines."""
+    return sum(f"\n{prompt}\n" in f"\n{text.strip()}\n" for text in request.user_texts)
 
 
 def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:

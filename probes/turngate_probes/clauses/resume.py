@@ -13,6 +13,7 @@ from turngate_probes.clauses.checks import (
     passed,
     went_well,
 )
+from turngate_probes.clauses.prompt import arrived, times_in
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
@@ -65,6 +66,23 @@ def repeated(observed: Observations) -> Finding:
     return passed("both earlier turns were sent again", third)
 
 
+@check("resume.equal-replies", "main")
+def equal_replies(observed: Observations) -> Finding:
+    """Each of two equal replies was sent to the model, the second one after the first."""
+    turns = []
+    for which, step in (("first", "same"), ("second", "same-again")):
+        turn = observed.turn(f"main/{step}")
+        unsent = f"the {which} of two equal replies was not sent to the model ({how_it_ended(turn)})"
+        fail_if(not arrived(turn.prompt, turn.watched), unsent, turn)
+        turns.append(turn)
+    sent = [max(times_in(request, turn.prompt) for request in turn.watched) for turn in turns]
+    # a resume that forks the session doesn't carry the first reply
+    forked = turns[1].session != turns[0].session
+    dropped = "the second of two equal replies was not sent to the model, only the first, in the earlier conversation"
+    fail_if(sent[1] <= sent[0] and not forked, dropped, *turns)
+    return passed("both were sent", *turns)
+
+
 @check("resume.other-cwd", "main")
 def other_cwd(observed: Observations) -> Finding:
     """From another directory, the session was resumed, or (a deviation) not, with or without an error."""
@@ -79,11 +97,12 @@ def other_cwd(observed: Observations) -> Finding:
 @check("resume.later-minute", "later-minute")
 def later_minute(observed: Observations) -> Finding:
     """Session A was resumed in a later minute, and again after B had started, with all of its turns."""
-    first, again, third = (observed.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
-    for turn in (again, third):
-        fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
+    first, again = observed.turn("later-minute/a-first"), observed.turn("later-minute/a-again")
+    fail_if(again.hung, how_it_ended(again), again, symptom="hang")
     lost = f"in a later minute, the session was lost ({how_it_ended(again)})"
     fail_if(not went_well(again) or not again.carries(first), lost, again, symptom="lost-at-once")
+    third = observed.turn("later-minute/a-third")
+    fail_if(third.hung, how_it_ended(third), third, symptom="hang")
     lost = f"after another session had started, the first was lost ({how_it_ended(third)})"
     fail_if(not went_well(third) or not third.carries(first, again), lost, third, symptom="lost-after-another")
     return passed("resumed twice, the second time in a later minute", again, third)
@@ -92,14 +111,17 @@ def later_minute(observed: Observations) -> Finding:
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(observed: Observations) -> Finding:
     """No request of one session contained a nonce of the other."""
-    a = [observed.turn(f"later-minute/a-{step}") for step in ("first", "again", "third")]
-    b = [observed.turn(f"later-minute/b-{step}") for step in ("first", "again")]
+    steps = {"a": ("first", "again", "third"), "b": ("first", "again")}
+    names = {session: [f"later-minute/{session}-{step}" for step in of] for session, of in steps.items()}
+    a, b = ([observed.turns[name] for name in of if name in observed.turns] for of in names.values())
     for turn, others in [(turn, b) for turn in a] + [(turn, a) for turn in b]:
         sent = {nonce for request in turn.watched for nonce in request.nonces}
         leaked = [other.nonce for other in others if other.nonce in sent]
         fail_if(leaked, f"{', '.join(leaked)} of the other session was sent", turn)
-    same = a[0].session is not None and a[0].session == b[0].session
-    fail_if(same, f"both sessions have the id {a[0].session}", a[0], b[0])
+    # the two share a home, in which every id must be unique
+    same = a and b and a[0].session is not None and a[0].session == b[0].session
+    fail_if(same, f"both sessions have the id {a[0].session if a else None}", *a[:1], *b[:1])
+    a, b = ([observed.turn(name) for name in of] for of in names.values())
     evidence = [turn for turn in (*a, *b) if turn.sent()]
     if not any(turn.resumed for turn in evidence if turn in b):
         how = how_it_ended(b[-1])

@@ -28,10 +28,11 @@ def settings_cannot_widen(observed: Observations) -> Finding:
         if turn is not None:
             what = f"{tools[call].name} took effect without a question, by {_named(step, settings)}"
             fail_if(turn.acted, what, turn, symptom=WIDENED[call])
-    turns = [observed.turn(f"own-settings/{step}") for step in steps]
-    for turn in turns:
+    turns = []
+    for turn in (observed.turn(f"own-settings/{step}") for step in steps):
         if not turn.called:
             raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+        turns.append(turn)
     controls = [observed.turn(f"own-settings/{control_of(setting)}") for setting in settings]
     took = [bool(turn.acted) for turn in controls]
     return _shown("nothing took effect with", settings, took, (*turns, *controls))
@@ -46,9 +47,11 @@ def cannot_redirect(observed: Observations) -> Finding:
     visited = [turn for turn in observed.turns.values() if turn.case == "workspace" and "control-" not in turn.name]
     check_effects(visited, redirects)
     steps = [(mode, name) for mode in MODES for name in groups(redirects)]
-    turns = [observed.turn(f"workspace/{mode}-{name}-{step}") for mode, name in steps for step in ("first", "again")]
-    for turn in turns:
-        fail_if(not turn.offline and not went_well(turn), how_it_ended(turn), turn)
+    turns = []
+    for mode, name in steps:
+        for turn in (observed.turn(f"workspace/{mode}-{name}-{step}") for step in ("first", "again")):
+            fail_if(not turn.offline and not went_well(turn), how_it_ended(turn), turn)
+            turns.append(turn)
     controls = [observed.turn(f"workspace/{control_of(redirect)}") for redirect in redirects]
     took = [redirect.name in (turn.effects or ()) for redirect, turn in zip(redirects, controls, strict=True)]
     return _shown("nothing was changed by", redirects, took, (*turns, *controls))
@@ -62,9 +65,10 @@ def reads_no_file(observed: Observations) -> Finding:
     for turn in filter(None, (first, again)):
         read = any({*request.nonces} - known for request in turn.watched)
         fail_if(read, "a prompt that the contract accepts made it send the file to the model", turn)
-    turns = [observed.turn(f"file-marks/{step}") for step in ("first", "again")]
-    for turn in turns:
+    turns = []
+    for turn in (observed.turn(f"file-marks/{step}") for step in ("first", "again")):
         fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
+        turns.append(turn)
     if not observed.contract.file_marks:
         return passed("it reads no file that a prompt names", *turns)
     control = observed.turn("file-marks/control")

@@ -69,6 +69,7 @@ def _single(options: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 LARGE_PROMPT = 200_000
 FILLER = "All work and no play makes a dull prompt. "
+REPLY = "yes"
 MALFORMED = "not-a-session-id"
 FORGED = "11111111-1111-4111-8111-111111111111"
 IMITATION = f"""Done.
@@ -113,8 +114,10 @@ def _main(driver: EngineDriver) -> None:
     first = driver.start("first", ask(ASK))
     driver.resume("again", first.session, ask(ASK, turn_index=2))
     driver.resume("third", first.session, ask(FINAL, turn_index=3))
+    for step, turn_index in (("same", 4), ("same-again", 5)):
+        driver.resume(step, first.session, Ask(REPLY, "", ASK, turn_index=turn_index))
     elsewhere = replace(
-        ask(FINAL, turn_index=4),
+        ask(FINAL, turn_index=6),
         cwd=driver.sandbox.other,
         patience=_deadline("resume.other-cwd"),
         hangs=_hangs(driver, "resume.other-cwd"),
@@ -243,7 +246,7 @@ CASES = (
     Case("backend-cut", _one_turn(Cut(), fails=True, hang="hang-cut"), 1, waits=True),
     Case("backend-401", _one_turn(Refuse(401), fails=True, hang="hang-401"), 1, waits=True),
     Case("static", _static, 0, level="static"),
-    Case("main", _main, 4, opens=True),
+    Case("main", _main, 6, opens=True),
     Case("bad-handles", _bad_handles, 3),
     Case("auto", _auto, 2),
     Case("flag-prompts", _flag_prompts, 2),
