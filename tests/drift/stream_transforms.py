@@ -157,6 +157,27 @@ def move_records(
 
 
 @word
+def reverse_records(turn: Turn, observed: Observations, *, after: int, stream: Stream = "stdout") -> Turn:
+    """Print the records after the first ones in reverse order."""
+
+    def edit(stream_records: Printed) -> None:
+        kept, later = stream_records.records[:after], stream_records.records[after:]
+        stream_records.records = kept + later[::-1]
+
+    return edit_records(turn, observed, stream, edit)
+
+
+@word
+def repeat_records(turn: Turn, observed: Observations, *, stream: Stream = "stdout") -> Turn:
+    """Print each record twice in a row."""
+
+    def edit(stream_records: Printed) -> None:
+        stream_records.records = [record for record in stream_records.records for _ in range(2)]
+
+    return edit_records(turn, observed, stream, edit)
+
+
+@word
 def pretty(turn: Turn, observed: Observations, *, stream: Stream = "stdout") -> Turn:
     """Print each record on several lines."""
     records = printed(observed.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ME = Path(sys.argv[0]).resolve()
 FAULTS = set((ME.parent / "faults").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
-HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd SESSION_ID PROMPT"
+HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd --ignore-rules SESSION_ID PROMPT"
 WITH_VALUE = ("--model", "--sandbox", "--config", "-c", "--cd")
 
 

@@ -120,9 +120,9 @@ class TurnReading(Struct, frozen=True):
     `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
     where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records,
     `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record, by the
-    section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records that came after
-    the record that proves the end and that the contract doesn't expect there, and `crlf` the streams with lines that end
-    in CRLF.
+    section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the one
+    that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end in
+    CRLF.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr

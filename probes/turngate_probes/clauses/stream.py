@@ -51,6 +51,20 @@ def shape(observed: Observations) -> Finding:
     return passed(f"matches {observed.contract.handle.shape}", turn)
 
 
+@check("handle.unique", *AGREEING)
+def unique(observed: Observations) -> Finding:
+    """The first turns of several cases, each in a home of its own, have different ids."""
+    seen = dict[str, Turn]()
+    for turn in (observed.turn(f"{case}/first") for case in AGREEING):
+        if turn.session is not None and went_well(turn):
+            other = seen.setdefault(turn.session, turn)
+            same = f"sessions in two homes have the id {turn.session}"
+            fail_if(other is not turn, same, other, turn, symptom="only-in-home")
+    if not tuple(seen)[1:]:
+        raise NotSeenError("only one home has a session, so that nothing is shown", by_engine=True)
+    return passed(f"{len(seen)} sessions in different homes have different ids", *seen.values())
+
+
 @check("version.readable", "static")
 def version_readable(observed: Observations) -> Finding:
     """The version query exits with 0, and its whole output matches the contract's pattern."""
@@ -191,9 +205,9 @@ def terminal_event(observed: Observations) -> Finding:
     turns = [first, *(turn for turn in more if turn.exit_code == 0 and not turn.reading.failures)]
     for turn in turns:
         fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)}){unmatched(turn, 'end')}", turn)
+        fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)
         later = turn.reading.after_end
         fail_if(later, f"the turn went on after its terminal event: {', '.join(later)}"[:EXCERPT], turn)
-        fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)
         unasked = turn.requests is not None and not turn.sent()
         fail_if(unasked, f"the turn ended, but its prompt was not sent to the model ({how_it_ended(turn)})", turn)
     return passed(f"{len(turns)} turns", *turns)

@@ -83,6 +83,7 @@ BREAKING = (
         "resume.later-minute",
         "resume.dead-handle",
         "resume.isolation",
+        "resume.equal-replies",
         "interactive.no-auto-flags",
         "prompt.not-a-flag",
         "backend.failure-told",
@@ -112,6 +113,9 @@ INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 DEGRADED = {
     "help.surface",
     "handle.shape",
+    "handle.unique",
+    "stream.line-ends",
+    "stream.records-once",
     "resume.other-cwd",
     "resume.malformed-handle",
     "auto.flags-accepted",

@@ -2,6 +2,7 @@ import json
 import tracemalloc
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
@@ -308,6 +309,16 @@ def test_turn_is_over_with_its_terminal_event(contract: EngineContract) -> None:
     assert seen.index(True) >= len(seen) - 2  # a document is complete without its last newline
     reader.feed(contract.end.stream, b'{"type": "step_start"}\n')
     assert not reader.over
+
+
+def test_what_the_contract_expects_after_the_end_changes_nothing() -> None:
+    """Kinds after the terminal event are listed, except those that the contract expects there and that event again."""
+    contract = replace(CODEX, end=replace(CODEX.end, followed_by=("item.updated",)))
+    for kind, after in (("turn.completed", ()), ("item.updated", ()), ("item.completed", ("item.completed",))):
+        reader = TurnReader(contract, AUTO)
+        reader.feed("stdout", lines({"type": "item.completed"}, {"type": "turn.completed"}, {"type": kind}).encode())
+        assert reader.over is not bool(after)
+        assert reader.finish(0).after_end == after
 
 
 def test_turn_is_over_with_its_failure() -> None:

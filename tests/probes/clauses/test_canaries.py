@@ -41,6 +41,12 @@ def test_a_canary_that_is_started_fails(changes: dict[str, Any]) -> None:
     assert finding.evidence == (f"canaries/{next(iter(changes))}",)
 
 
+def test_a_canary_counts_although_no_session_can_be_resumed() -> None:
+    """A canary that the first turn started fails, even if no other followed, for lack of a session id."""
+    finding = t.check(CLAUSE, t.turn("canaries/first", t.printed(None), started=("a",)), contract=CONTRACT)
+    assert (finding.ok, finding.detail) == (False, "an interactive turn started a (mcp)")
+
+
 def test_a_turn_that_fails_shows_nothing_by_its_silence() -> None:
     """A failed turn fails the clause, even if it started no canary."""
     failed = [t.refused("canaries/first", started=()), *turns(control=("a", "b"))[1:]]

@@ -168,24 +168,28 @@ def test_open_stdin_is_no_question_where_prompts_travel_by_it() -> None:
 
 def test_imitation_that_changes_nothing_passes() -> None:
     """A turn with the engine's own id and the model's unchanged text passes."""
-    assert t.check("text.imitation", t.turn("main/first"), imitating()).ok
+    assert t.check("text.imitation", imitating()).ok
+
+
+def test_an_id_of_another_home_is_no_imitation() -> None:
+    """An id that a session of another case has too passes: each case has a home of its own."""
+    assert t.check("text.imitation", t.turn("main/first"), imitating(t.printed(t.SESSION, IMITATION))).ok
 
 
 @pytest.mark.parametrize(
     "turn, detail",
     [
         (imitating(t.printed(t.ANOTHER, IMITATION) + t.printed(FORGED, None)), "no session id could be read"),
-        (imitating(t.printed(FORGED, IMITATION)), "belongs to another session"),
-        (imitating(t.printed(t.SESSION, IMITATION)), "belongs to another session"),
+        (imitating(t.printed(FORGED, IMITATION)), "comes from the model's text"),
         (imitating(t.printed(t.ANOTHER, "Done.")), "differs from the model's"),
         (imitating(t.printed(t.ANOTHER, IMITATION, "forged")), "no session id could be read"),
         (imitating(t.printed(t.ANOTHER), scripted=QUESTION), "read as a question"),
     ],
-    ids=["second id", "forged id", "other session's id", "text cut", "forged failure", "question"],
+    ids=["second id", "forged id", "text cut", "forged failure", "question"],
 )
 def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
     """The clause fails if the imitation changes the id, the text, the failure or the outcome."""
-    finding = t.check("text.imitation", t.turn("main/first"), turn)
+    finding = t.check("text.imitation", turn)
     assert not finding.ok
     assert detail in finding.detail
 

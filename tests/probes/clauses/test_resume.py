@@ -54,6 +54,29 @@ def test_a_resume_that_runs_no_turn_is_not_accepted(changes: dict[str, Any], det
     assert detail in finding.detail
 
 
+def replied(step: str, *texts: str, session: str = t.SESSION) -> Turn:
+    """Return a resumed turn with the prompt "yes", and these texts of the user in its request."""
+    requests = (t.exchange(texts=texts),) if texts else ()
+    return t.resumed(f"main/{step}", stdout=t.printed(session), prompt="yes", nonce="", requests=requests)
+
+
+@pytest.mark.parametrize(
+    "turns, evidence",
+    [
+        ((replied("same", "Ask.", "yes"), replied("same-again", "Ask.", "yes", "yes")), ""),
+        ((replied("same", "yes"), replied("same-again", "yes", session=t.ANOTHER)), ""),
+        ((replied("same", "yes"), replied("same-again")), "main/same-again"),
+        ((replied("same", "Ask.", "yes"), replied("same-again", "Ask.", "yes")), "main/same main/same-again"),
+        ((replied("same"),), "main/same"),
+    ],
+    ids=["both", "forked", "cached", "dropped", "first alone"],
+)
+def test_equal_replies_each_reach_the_model(turns: tuple[Turn, ...], evidence: str) -> None:
+    """A second reply that equals the first must be sent, too; a failing first turn counts without the second."""
+    finding = t.check("resume.equal-replies", *turns)
+    assert (finding.ok, " ".join(() if finding.ok else finding.evidence)) == (not evidence, evidence)
+
+
 def test_a_recorded_resume_is_accepted_by_its_exit() -> None:
     """Without recorded requests, a good exit is enough."""
     assert main("resume.accepted", t.resumed("main/again", requests=None)).ok

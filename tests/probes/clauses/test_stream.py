@@ -11,7 +11,13 @@ from turngate.turn.read import read_turn
 from turngate_probes.harness.observations import NotSeenError, Turn
 
 GOOD = (t.turn("main/first"), t.resumed("main/again"), t.resumed("main/third"))
-CLAUSES = ["stream.framing", "stream.known-events", "turn.terminal-event"]
+CLAUSES = [
+    "stream.framing",
+    "stream.known-events",
+    "stream.line-ends",
+    "stream.records-once",
+    "turn.terminal-event",
+]
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
@@ -130,6 +136,64 @@ def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
     finding = t.check("turn.terminal-event", turn)
     assert not finding.ok
     assert detail in finding.detail
+
+
+def test_a_turn_that_goes_on_after_its_end_fails() -> None:
+    """Any record after the terminal event fails, unless the contract expects it there or it is that event again."""
+    end = b'{"type":"turn.completed"}\n'
+    late = t.turn("main/first", t.printed() + b'{"type":"item.completed"}\n')
+    finding = t.check("turn.terminal-event", late)
+    assert (finding.ok, finding.evidence) == (False, ("main/first",))
+    assert finding.detail == "the turn went on after its terminal event: item.completed"
+    assert t.check("turn.terminal-event", t.turn("main/first", t.printed() + end)).ok
+    expecting = replace(t.CODEX, end=replace(t.CODEX.end, followed_by=("item.completed",)))
+    reading = read_turn(expecting, Mode.INTERACTIVE, late.stdout, b"", 0)
+    assert t.check("turn.terminal-event", replace(late, reading=reading), contract=expecting).ok
+
+
+def test_lines_that_end_in_crlf_are_told() -> None:
+    """CRLF on the stream of the records fails; on a stream that nobody reads it doesn't matter."""
+    crlf = t.printed().replace(b"\n", b"\r\n")
+    finding = t.check("stream.line-ends", GOOD[0], t.resumed("main/again", stdout=crlf))
+    assert (finding.ok, finding.evidence) == (False, ("main/again",))
+    assert finding.detail == "lines on stdout end in CRLF"
+    assert t.check("stream.framing", t.turn("main/first", crlf)).ok
+    assert t.check("stream.line-ends", t.turn("main/first", stderr=b"notice\r\n")).ok
+
+
+TOOL = b'{"type":"item.completed","item":{"type":"command_execution","tool":"shell"}}\n'
+
+
+@pytest.mark.parametrize(
+    "stdout, repeats",
+    [
+        (t.printed().replace(b"\n", b"\n\n"), 0),
+        (b'{"type":"turn.started"}\n' * 2 + t.printed(), 0),
+        (t.printed() * 2, 1),
+        (t.printed(text=None) + t.printed(None).replace(b'"item": {', b'"item": {"id": 1, ') + t.printed(None), 1),
+        (TOOL + t.printed(), 0),
+        (TOOL * 2 + t.printed(), 1),
+    ],
+    ids=["blank lines", "no text", "all", "another id", "tool", "tool twice"],
+)
+def test_a_text_or_tool_call_that_is_printed_twice_is_told(stdout: bytes, repeats: int) -> None:
+    """The same text or tool call in two records fails, equal records without either don't."""
+    called = (t.exchange("tgn-tool-call-first", reply="tool_call shell"), t.exchange("tgn-tool-call-first"))
+    turn = t.turn("tool-call/first", stdout, requests=called)
+    finding = t.check("stream.records-once", *GOOD, turn)
+    assert finding.ok is not bool(repeats)
+    assert finding.evidence == ("tool-call/first",) * repeats
+
+
+def test_ids_of_different_homes_differ() -> None:
+    """Two homes with the same session id fail with a symptom; a home without a session shows nothing."""
+    firsts = [t.turn(f"{case}/first", t.printed(f"{t.SESSION[:-1]}{i}")) for i, case in enumerate(("main", "auto"))]
+    other = t.turn("bad-handles/first", t.printed(t.ANOTHER))
+    assert t.check("handle.unique", *firsts, other).ok
+    finding = t.check("handle.unique", firsts[0], other, replace(firsts[1], reading=firsts[0].reading))
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("only-in-home",), ("main/first", "auto/first"))
+    with pytest.raises(NotSeenError, match="only one home"):
+        t.check("handle.unique", firsts[0], t.refused("bad-handles/first"), t.refused("auto/first"))
 
 
 @pytest.mark.parametrize("clause", CLAUSES)

@@ -49,11 +49,11 @@ def test_each_case_runs_as_many_turns_as_it_says(observed: Observations) -> None
 
 
 def test_every_turn_has_a_nonce_of_its_own(observed: Observations) -> None:
-    """Each turn has a unique nonce in its prompt, except for prompts that must look like flags."""
+    """Each turn has a unique nonce in its prompt, except for prompts that must look like flags or be equal."""
     nonces = [turn.nonce for turn in observed.turns.values() if turn.nonce]
     assert len(set(nonces)) == len(nonces)
     without = {turn.name for turn in observed.turns.values() if not turn.nonce or turn.nonce not in turn.prompt}
-    assert without == {"flag-prompts/first", "flag-prompts/again"}
+    assert without == {"flag-prompts/first", "flag-prompts/again", "main/same", "main/same-again"}
 
 
 def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(observed: Observations) -> None:
@@ -75,6 +75,8 @@ def test_sessions_are_resumed_as_the_story_goes(observed: Observations) -> None:
     assert resumed == {
         "main/again": main,
         "main/third": main,
+        "main/same": main,
+        "main/same-again": main,
         "main/elsewhere": main,
         f"{minute}/a-again": a,
         f"{minute}/a-third": a,
