@@ -23,7 +23,7 @@ from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.cases import CASES, longest_wait
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall
 from turngate_probes.harness.resource_usage import machine
@@ -161,6 +161,7 @@ class ReleaseProbe:
                 turns=sum(case.turns(contract) for case in cases),
                 integrity=self.release.integrity,
                 output=self.release.output,
+                waits=longest_wait(cases, contract) or UNSET,
             )
         )
         if executable is None:

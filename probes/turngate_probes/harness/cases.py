@@ -3,7 +3,7 @@
 One case may prove several clauses; checks and recordings name its turns as `case/step`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from signal import Signals
 
@@ -17,7 +17,7 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate_probes.harness import settings_cases
-from turngate_probes.harness.driver import Ask, EngineDriver
+from turngate_probes.harness.driver import TURN_TIMEOUT, Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
 from turngate_probes.harness.sandbox import Sandbox
@@ -261,6 +261,28 @@ CASES = (
 )
 # for levels without another plain turn; no clause reads it
 FIRST_TURN = Case("first-turn", _one_turn(ASK), 1, level="server", opens=True)
+_MINUTE = 60.0
+
+
+def longest_wait(cases: Iterable[Case], contract: EngineContract) -> str:
+    """Say how long cases wait at most rather than work, and what for; empty: they don't wait.
+
+    Their waits overlap. A hang that the contract doesn't declare is not among them, since it can come in any turn.
+    """
+    names = {case.name for case in cases}
+    waits = list[tuple[float, str]]()
+    if "later-minute" in names:
+        waits.append((_MINUTE, "to resume a session in a later clock minute"))
+    if not names.isdisjoint(FAILING):
+        seconds = contract.hermetic.failure_deadline or _deadline("backend.failure-told") or 0.0
+        waits.append((seconds, "for the engine to give up on a failing model backend"))
+    if "stdin-open" in names and any(d.clause == "stdin.open" for d in contract.deviations):
+        waits.append((_deadline("stdin.open") or 0.0, "because the engine hangs if standard input stays open"))
+    seconds, why = max(waits, default=(0.0, ""))
+    unexpected = f"{TURN_TIMEOUT:.0f} s for each turn that hangs unexpectedly"
+    return f"up to {seconds:.0f} s {why}, and up to {unexpected}" if why else ""
+
+
 # only for recordings; no clause reads them
 RECORDED_ONLY = (
     Case("backend-429", _one_turn(Refuse(429), fails=True), 1, waits=True),

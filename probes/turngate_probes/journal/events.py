@@ -67,7 +67,7 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     """A release will be probed; `release` is its key in later events, `turns` the number of expected turns.
 
     `integrity` is the checksum of the engine's own package, in its registry's notation, and `output` an output mode
-    other than the default one.
+    other than the default one. `waits` says how long its cases wait at most, and what for.
     """
 
     engine: str
@@ -79,6 +79,7 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     note: str | None
     integrity: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
+    waits: str | UnsetType = UNSET
 
 
 class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):

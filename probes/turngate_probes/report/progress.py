@@ -119,7 +119,8 @@ class Progress:
             case ReleasePlanned():
                 row = self.rows.get(event.release)  # exists already if it was installed
                 begun, state = (row.begun, "running") if row else (now, "waiting")
-                self.rows[event.release] = ProgressRow(event.release, event.turns, begun, state)
+                waits = f"waits {event.waits}" if event.waits else ""
+                self.rows[event.release] = ProgressRow(event.release, event.turns, begun, state, waits)
             case ProbeStarted() | ProbeFinished():
                 pass
             case _:
@@ -199,7 +200,8 @@ def _line(event: Event, *, begins: bool) -> str | None:
             return f"{event.release}: {event.text}"
         case ReleasePlanned():
             where = event.executable or f"from {event.source}"
-            return f"{event.release}: {event.turns} turns planned ({where})"
+            waits = f"; waits {event.waits}" if event.waits else ""
+            return f"{event.release}: {event.turns} turns planned ({where}){waits}"
         case ClauseEvent() if event.result is not Result.PASS:
             return f"{event.release}: {label(event.result)} {event.id}: {event.detail}"
         case ReleaseFailed():

@@ -97,6 +97,20 @@ def test_the_large_prompt_is_large(observed: Observations) -> None:
     assert prompt[-20:].startswith("tgn-")
 
 
+def test_the_longest_wait_comes_from_cases_and_contract() -> None:
+    """The longest of all waits is named: the next minute, a backend that is retried, or a declared hang."""
+    codex, slow = load.contract("codex").at("0.169.0"), load.contract("copilot").at()
+    named = {case.name: case for case in CASES}
+    every = cases.longest_wait(CASES, codex)
+    assert every.startswith("up to 60 s to resume a session in a later clock minute, and up to 120 s for each turn")
+    assert cases.longest_wait(CASES, slow).startswith(
+        "up to 100 s for the engine to give up on a failing model backend"
+    )
+    assert cases.longest_wait([named["backend-401"]], codex).startswith("up to 20 s for the engine to give up")
+    assert cases.longest_wait([named["stdin-open"]], codex).startswith("up to 20 s because the engine hangs")
+    assert cases.longest_wait([named["static"], named["main"]], codex) == ""
+
+
 def test_the_scripted_answers_are_envelopes() -> None:
     """The scripted question and answer are valid envelopes; the imitation is none."""
     question, answer = read_envelope(QUESTION), read_envelope(ANSWER)

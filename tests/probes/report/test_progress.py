@@ -68,6 +68,14 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
     ]
 
 
+def test_the_plan_says_how_long_it_waits() -> None:
+    """The first line says how long the probe waits, and what for; the table shows it until the first turn."""
+    plan = j.planned(waits="up to 60 s for a later minute")
+    assert piped(plan) == [f"{RELEASE}: 3 turns planned (/usr/bin/codex); waits up to 60 s for a later minute"]
+    assert "waits up to 60 s for a later minute" in drawn(Clock(), plan)
+    assert "waits" not in drawn(Clock(), plan, j.turn())
+
+
 def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
     """An event without a line of its own prints a heartbeat if nothing was printed for a while."""
     turns = [j.turn(step=str(number)) for number in range(8)]
