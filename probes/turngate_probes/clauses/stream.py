@@ -166,17 +166,17 @@ def line_ends(observed: Observations) -> Finding:
     return passed(f"{len(turns)} turns", *turns)
 
 
-@check("stream.records-once", EVERYTHING, blames=("turn.terminal-event",))
+@check("stream.records-once", "main", "tool-call", blames=("turn.terminal-event",))
 def records_once(observed: Observations) -> Finding:
     """No turn that ended properly printed a text of the agent, or a record with one or with a tool call, twice."""
-    turns = [turn for turn in observed.turns.values() if went_well(turn) and turn.reading.final_text is not None]
-    if not turns:
+    turns = [turn for turn in observed.turns.values() if turn.case in ("main", "tool-call") and went_well(turn)]
+    if all(turn.reading.final_text is None for turn in turns):
         why = how_it_ended(observed.turn(GOOD[0]))
         raise NotSeenError(f"no turn ended properly with a text of the agent ({why})", by_engine=True)
     for turn in turns:
         repeated = _repeated(turn, observed.contract)
         fail_if(repeated, f"printed more than once: {repeated[:EXCERPT]}", turn)
-    return passed(f"{len(turns)} turns")
+    return passed(f"{len(turns)} turns", *turns)
 
 
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
