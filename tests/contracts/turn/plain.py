@@ -32,7 +32,7 @@ def records(stdout: bytes) -> tuple[list[dict[str, Any]], int]:
         record = parsed(line)
         if isinstance(record, dict):
             found.append(record)
-        bare = isinstance(record, dict) and line.startswith(b"{") and line.endswith(b"}")
+        bare = isinstance(record, dict) and line.startswith(b"{") and line.removesuffix(b"\r").endswith(b"}")
         problems += bool(line.strip()) and not bare
     return found, problems
 
