@@ -12,6 +12,7 @@ from turngate_probes.harness.observations import Observations, ServerCall, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
+_USAGE_ERROR = re.compile(r"(?i)\b(?:error|unknown|unexpected|unrecognized|invalid)\b")
 _CLOSING = re.compile(r"</([^<>]+)>")
 # what Node.js prints after a fatal error
 _TRACE = re.compile(r"\s+at \S|Node\.js v\d")
@@ -86,7 +87,7 @@ def how_it_ended(turn: Turn) -> str:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:
         return f"terminated after its terminal event, because it did not exit{unread(turn)}"
-    said = turn.reading.failures[0] if turn.reading.failures else _last_line(turn.stderr)
+    said = turn.reading.failures[0] if turn.reading.failures else _message(turn.stderr)
     return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
 
 
@@ -126,13 +127,17 @@ def check_carried(turn: Turn, *earlier: Turn, where: str = "") -> None:
     fail_if(not turn.carries(*earlier), lost, turn, symptom="fresh-session" if fresh else "context-lost")
 
 
-def _last_line(stderr: bytes) -> str:
+def _message(stderr: bytes) -> str:
+    """Return the line of standard error that says what went wrong: the last one, or that before a usage text."""
     lines = stderr.decode("utf-8", "replace").rstrip().splitlines()
     closing = _CLOSING.fullmatch(lines[-1]) if lines else None
     if closing and (opening := f"<{closing[1]}>") in lines:  # the block in which an engine prints its session
         del lines[-1 - lines[::-1].index(opening) :]
     said = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
-    return said[-1] if said else ""
+    # a usage text follows the error that it belongs to, perhaps after a tip, or comes before it
+    usage = next((i for i, line in enumerate(said) if line.lower().startswith("usage")), 0)
+    errors = [line for line in said[:usage] if _USAGE_ERROR.search(line)]
+    return next(iter(errors or said[:usage][-1:] or said[-1:]), "")
 
 
 # a level checks these; the reference server adds no evidence for lower levels

@@ -42,10 +42,10 @@ def survives_kill(observed: Observations) -> Finding:
     """After SIGKILL and a restart the run waits with the same question and session id, and accepts the reply."""
     before, after = observed.call("loop/asked"), observed.call("loop/restarted")
     check_state("waiting_user", after, before, after, when="after the restart, ")
-    question, again = observed.call("loop/question"), observed.call("loop/question-again")
-    fail_if(question.answer != again.answer, "after the restart, the question differs", question, again)
     sessions = [call.document.get("engine_session_handle") for call in (before, after)]
     fail_if(sessions[0] != sessions[1], "after the restart, the session id differs", before, after)
+    question, again = observed.call("loop/question"), observed.call("loop/question-again")
+    fail_if(question.answer != again.answer, "after the restart, the question differs", question, again)
     reply = observed.call("loop/reply")
     fail_if(reply.status != ACCEPTED, f"after the restart, the reply was rejected: {reply.said()}", after, reply)
     return passed("the same question and session id, and the reply was accepted", again, after, reply)
@@ -55,9 +55,9 @@ def survives_kill(observed: Observations) -> Finding:
 def context_carried(observed: Observations) -> Finding:
     """One request after the reply contained the nonces of the first turn and the reply, under the same session id."""
     first, turn = observed.turn("loop/turn-1"), observed.turn("loop/turn-2")
-    ended = observed.call("loop/ended")
-    lost = f"no request contains {first.nonce} together with the reply; the run is {standing(ended)}"
-    fail_if(not turn.carries(first), lost, turn, ended)
+    ended = [call for name, call in observed.calls.items() if name == "loop/ended"]
+    lost = f"no request contains {first.nonce} together with the reply"
+    fail_if(not turn.carries(first), "; the run is ".join([lost, *map(standing, ended)]), turn, *ended)
     another = f"the first turn's session is {first.session}, but the next one's is {turn.session}"
     fail_if(turn.session != first.session, another, first, turn)
     return passed(f"{first.nonce} was sent again with the reply", first, turn)
@@ -81,7 +81,6 @@ def final_data(observed: Observations) -> Finding:
 def no_auto_flags(observed: Observations) -> Finding:
     """No turn was started with an auto-approve flag, according to the server, the argv and the requests."""
     turns = [*_turns(observed, "loop"), *_turns(observed, "one-reply")]
-    observed.turn("loop/turn-2")
     for turn in turns:
         fail_if(not turn.own_arguments, "the server doesn't report what it ran", turn)
         passed_ones = as_in_contract(turn.argv, observed.contract)
@@ -89,15 +88,16 @@ def no_auto_flags(observed: Observations) -> Finding:
         fail_if(untrue, f"the server reports that it passed {' '.join(untrue)}, but it did not", turn)
         check_asks(turn, turn.own_arguments, observed.contract)
         check_asks(turn, turn.argv[1:], observed.contract)
+    observed.turn("loop/turn-2")
     return passed(f"{len(turns)} interactive turns", *turns)
 
 
 @check("server.dead-handle", "dead-handle")
 def dead_handle(observed: Observations) -> Finding:
     """A run with a lost session failed with that reason after the reply, whatever the engine did."""
-    reply, ended = observed.call("dead-handle/reply"), observed.call("dead-handle/ended")
+    reply = observed.call("dead-handle/reply")
     fail_if(reply.status != ACCEPTED, f"the reply was rejected: {reply.said()}", reply)
-    return failed_as("SESSION_RESUME_FAILED", ended, *_turns(observed, "dead-handle")[1:])
+    return failed_as("SESSION_RESUME_FAILED", observed.call("dead-handle/ended"), *_turns(observed, "dead-handle")[1:])
 
 
 @check("server.missing-handle", "missing-handle", blames=("server.waits",))
@@ -134,8 +134,9 @@ def bad_envelope(observed: Observations) -> Finding:
 @check("server.cancel", "cancel", blames=("server.waits",))
 def cancel(observed: Observations) -> Finding:
     """A run that was canceled during a turn is canceled, and no process of its engine is left."""
-    asked, ended, turn = observed.call("cancel/cancel"), observed.call("cancel/ended"), observed.turn("cancel/turn-1")
+    asked = observed.call("cancel/cancel")
     fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.said()}", asked)
+    ended, turn = observed.call("cancel/ended"), observed.turn("cancel/turn-1")
     check_state("canceled", ended, asked, ended, turn, when="after the cancellation, ")
     fail_if(turn.leftovers, f"canceled, but still running: {left_running(turn)}", ended, turn)
     return passed("canceled during the turn, and nothing is left running", asked, ended)
@@ -148,15 +149,16 @@ def one_reply(observed: Observations) -> Finding:
     statuses = sorted(call.status for call in raced)
     one_taken = [ACCEPTED] + [CONFLICT] * (RACERS - 1)
     fail_if(statuses != one_taken, f"{RACERS} concurrent replies returned {statuses}", *raced)
-    repeated = [observed.call(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)]
-    alike = all((call.status, call.answer) == (ACCEPTED, repeated[0].answer) for call in repeated)
-    fail_if(not alike, "a reply repeated with its key got another response", *repeated)
-    ended, turns = observed.call("one-reply/ended"), _turns(observed, "one-reply")
-    check_state("succeeded", ended, ended, *turns)
-    _check_starts(observed, "one-reply", 3)
+    turns = _turns(observed, "one-reply")
     sent = {nonce for turn in turns for request in turn.watched for nonce in request.nonces}
     refused = {call.sent["response"].rpartition(" ")[2] for call in raced if call.status == CONFLICT}
     fail_if(refused & sent, f"a rejected reply was sent to the model: {', '.join(refused & sent)}", *turns)
+    repeated = [observed.call(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)]
+    alike = all((call.status, call.answer) == (ACCEPTED, repeated[0].answer) for call in repeated)
+    fail_if(not alike, "a reply repeated with its key got another response", *repeated)
+    ended = observed.call("one-reply/ended")
+    check_state("succeeded", ended, ended, *turns)
+    _check_starts(observed, "one-reply", 3)
     return passed(
         f"1 of {RACERS} replies was accepted, {REPEATS} equal ones got the same response, each started one turn", *turns
     )
@@ -168,7 +170,13 @@ def warm_wait(observed: Observations) -> Finding:
     sticky = observed.contract.sticky
     if sticky.warm is None:
         raise SkippedError("its contract doesn't show that headless turns can resume the sessions of a kept process")
-    turns = [observed.turn(f"warm/turn-{i}") for i in range(1, 6)]
+    turns = list[Turn]()
+    for i in range(1, 6):
+        turn = observed.turn(f"warm/turn-{i}")
+        flags = auto_flags_in(as_in_contract(turn.argv[1:], observed.contract), observed.contract)
+        fail_if(flags, f"turn {i} was run with {', '.join(flags)}", turn)
+        fail_if(not turn.carries(*turns), f"no request of turn {i} contains all earlier prompts", *turns, turn)
+        turns.append(turn)
     ended, events = observed.call("warm/ended"), observed.call("warm/events")
     check_state("succeeded", ended, ended, *turns)
     wanted = [NEW, LIVING, NEW, LIVING if sticky.loads_headless_sessions else NEW]
@@ -178,10 +186,6 @@ def warm_wait(observed: Observations) -> Finding:
     sessions = {_session_of(observed.call(f"warm/{step}")) for step in ("asked-1", "asked-2", "asked-4", "ended")}
     sessions.add(turns[2].session)
     fail_if(len(sessions) > 1, f"the turns have the sessions {', '.join(map(str, sessions))}", ended, *turns)
-    for i, turn in enumerate(turns):
-        fail_if(not turn.carries(*turns[:i]), f"no request of turn {i + 1} contains all earlier prompts", *turns)
-        flags = auto_flags_in(as_in_contract(turn.argv[1:], observed.contract), observed.contract)
-        fail_if(flags, f"turn {i + 1} was run with {', '.join(flags)}", turn)
     left = turns[-1].leftovers
     fail_if(left, f"the run has ended, but still running: {left_running(turns[-1])}", ended, turns[-1])
     return passed(f"session {turns[2].session} in five turns: {', '.join(delivered)}, and one headless", ended, *turns)

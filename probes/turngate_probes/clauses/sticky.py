@@ -13,7 +13,7 @@ from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
 from turngate_probes.clauses.settings import WIDENED, check_effects
 from turngate_probes.harness import settings_cases
-from turngate_probes.harness.observations import NotSeenError, Observations
+from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
 from turngate_probes.server_level.server_run import UNSAFE
@@ -26,21 +26,23 @@ _LASTING = ("always", "session", "forever", "never")
 def one_process(observed: Observations) -> Finding:
     """One start of the engine ran three turns: it was alive after each but the last, and nothing was left after it."""
     _must_be_sticky(observed)
-    asked, ended = observed.call("sticky/asked"), observed.call("sticky/ended")
-    turns = [observed.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
+    asked, first = observed.call("sticky/asked"), observed.turn("sticky/turn-1")
     kind = (asked.document.get("interactive_profile") or {}).get("kind")
     fail_if(kind != "sticky_process", f"it waits as {kind}", asked)
+    flags = auto_flags_in(as_in_contract(first.argv[1:], observed.contract), observed.contract)
+    fail_if(flags, f"an interactive process was run with {', '.join(flags)}", first)
     further = [turn for name, turn in observed.turns.items() if name.startswith("sticky/start-")]
-    fail_if(further, f"the engine was started {len(further) + 1} times", turns[0], *further)
-    pids = [{left.pid for left in turn.leftovers} for turn in turns]
+    fail_if(further, f"the engine was started {len(further) + 1} times", first, *further)
+    second = observed.turn("sticky/turn-2")
+    pids = [{left.pid for left in turn.leftovers} for turn in (first, second)]
     another = f"running after the first turn: {_listed(pids[0])}; after the second: {_listed(pids[1])}"
-    fail_if(not pids[0] & pids[1], another, *turns)
-    flags = auto_flags_in(as_in_contract(turns[0].argv[1:], observed.contract), observed.contract)
-    fail_if(flags, f"an interactive process was run with {', '.join(flags)}", turns[0])
+    fail_if(not pids[0] & pids[1], another, first, second)
+    turns, ended = (first, second, observed.turn("sticky/turn-3")), observed.call("sticky/ended")
     data = ended.document.get("final_data")
     wrong = f"the run is {standing(ended)}, with {json.dumps(data)[:200]}"
     fail_if(ended.state != "succeeded" or data != FINAL_DATA, wrong, ended, *turns)
-    fail_if(pids[2], f"the run has ended, but these processes still run: {_listed(pids[2])}", ended, turns[2])
+    left = {process.pid for process in turns[2].leftovers}
+    fail_if(left, f"the run has ended, but these processes still run: {_listed(left)}", ended, turns[2])
     return passed(f"one start, process {_listed(pids[0] & pids[1])} in all three turns", asked, ended, *turns)
 
 
@@ -93,10 +95,11 @@ def permission_asked(observed: Observations) -> Finding:
     lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
     fail_if(lasting, f"it offers more than one-time approval: {', '.join(lasting)}", asked)
     fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
-    wrong, unmoved, declined = (observed.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
-    what = "a reply that is not one of its options"
+    wrong, what = observed.call("sticky/no-option"), "a reply that is not one of its options"
     fail_if(wrong.status != UNPROCESSABLE, f"{what} returned {wrong.said()}", asked, wrong)
+    unmoved = observed.call("sticky/unmoved")
     check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what}, ")
+    declined = observed.call("sticky/declined")
     fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was rejected: {declined.said()}", asked, declined)
     again = observed.call("sticky/asked-again")
     before, turn = acting.document.get("turn_index"), again.document.get("turn_index")
@@ -156,10 +159,11 @@ def settings_cannot_widen(observed: Observations) -> Finding:
         turn = observed.turns.get(f"sticky-own-settings/{step}")
         if turn is not None:
             fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=WIDENED[call])
-    turns = [observed.turn(f"sticky-own-settings/{step}") for step in wanted]
-    for turn in turns:
+    turns = list[Turn]()
+    for turn in (observed.turn(f"sticky-own-settings/{step}") for step in wanted):
         if not turn.called:
             raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+        turns.append(turn)
     details = (
         ("nothing took effect with", [name for name in groups if name not in rejected]),
         ("the server takes no run with", rejected),

@@ -46,6 +46,19 @@ def test_a_check_ends_where_a_condition_fails() -> None:
             False,
             "exit code 1: No key.",
         ),
+        (
+            t.turn(
+                "a/b", exit_code=1, stderr=b"Unknown argument: x\nUsage: it [options]\n\n  -h  Show help  [boolean]\n"
+            ),
+            False,
+            "exit code 1: Unknown argument: x",
+        ),
+        (
+            t.turn("a/b", exit_code=2, stderr=b"error: unexpected '-x'\n\n  tip: try -y\n\nUsage: it\n\nSee --help.\n"),
+            False,
+            "exit code 2: error: unexpected '-x'",
+        ),
+        (t.turn("a/b", exit_code=2, stderr=b"Usage: it\n  -h  help\nNo prompt\n"), False, "exit code 2: No prompt"),
         (t.turn("a/b", exit_code=1, stderr=b"<Info>\n{}\n</Info>"), False, "exit code 1"),
         (t.turn("a/b", exit_code=1, stderr=b"see\n</Info>"), False, "exit code 1: </Info>"),
         (t.turn("a/b", dropped=7), True, "exit code 0; 7 more bytes were dropped"),
