@@ -8,6 +8,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from tests.longer import first_quick
 from turngate import cli
 from turngate.contract import load
 from turngate.files import (
@@ -326,7 +327,7 @@ def test_a_folder_without_contracts_is_no_error_but_a_missing_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["engines", "simulations", "pins"])
-@pytest.mark.parametrize("what", ["pipe", "bomb", "long"])
+@pytest.mark.parametrize("what", first_quick(["pipe", "bomb", "long"], 2))
 def test_no_file_of_a_user_holds_up_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, what: str
 ) -> None:

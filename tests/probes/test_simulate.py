@@ -192,6 +192,7 @@ def test_there_are_recordings() -> None:
     assert {turn.contract.engine for turn in _described()} == recorded & {*simulation_files()} != set()
 
 
+@pytest.mark.long
 def test_signals_end_it_with_the_recorded_exit_code() -> None:
     """A signal ends the simulation with the recorded exit code, or doesn't end it, as recorded."""
     for recorded in _described():

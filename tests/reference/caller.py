@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from flask.testing import FlaskClient
@@ -46,13 +46,16 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
+FEW = 8  # event streams, for each of which a listener starts a thread
+
+
 @dataclass
 class Caller:
     """Sends requests to an app over a server; `seen` may be shared by several callers."""
 
     core: Server
     guard: RequestCheck = field(default_factory=RequestCheck)
-    streams: EventStreams = field(default_factory=EventStreams)
+    streams: EventStreams = field(default_factory=partial(EventStreams, FEW))
     metrics: Metrics = field(default_factory=Metrics)
     seen: set[Occurrence] = field(default_factory=set)
     client: FlaskClient = field(init=False)

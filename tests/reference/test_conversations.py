@@ -19,7 +19,8 @@ from pytest_subprocess import FakeProcess
 from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
-from tests.contracts.test_process import each_recorded_release
+from tests.contracts.test_process import NEWEST, RELEASES
+from tests.longer import only_quick
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
@@ -36,8 +37,10 @@ from turngate_probes.simulate.printing import fill, simulation
 from turngate_reference.conversations.cli import turns as cli
 from turngate_reference.engine import attempt
 
+FEW = ("codex", "gemini", "opencode")
 
-@each_recorded_release
+
+@pytest.mark.parametrize("engine,version", only_quick(RELEASES, *((engine, NEWEST[engine]) for engine in FEW)))
 def test_recorded_turns_are_started_and_resumed(
     cli_env: CliEnv, fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:

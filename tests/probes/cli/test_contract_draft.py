@@ -31,6 +31,7 @@ def new(folder: Path, *more: str) -> list[str]:
     return ["contracts", "new", "acme", "--path", str(install(folder)), *ENV, *more]
 
 
+@pytest.mark.long
 def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The draft is written with exit code 0; `contracts check` and `probe` name its gaps; other engines go on."""
     assert cli.run(new(tmp_path, *TEMPLATES)) == 0
@@ -48,6 +49,7 @@ def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pyte
     assert cli.run(["--contracts", "my", "engines", "list"]) == 0
 
 
+@pytest.mark.long
 def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A repeated call replaces the draft and keeps the old text; a contract without gaps is replaced by force only."""
     assert cli.run(new(tmp_path)) == 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
@@ -57,7 +58,7 @@ def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pyt
     assert slots_are_free(server_env)
 
 
-@pytest.mark.parametrize("place", ["decide_kept", "reply_prompt", "first_prompt", "ask"])
+@pytest.mark.parametrize("place", first_quick(["decide_kept", "reply_prompt", "first_prompt", "ask"]))
 def test_whatever_a_handler_raises_ends_the_run(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -101,7 +102,8 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
 
 
 @pytest.mark.parametrize(
-    "odd,said", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
+    "odd,said",
+    first_quick([("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]),
 )
 def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, odd: str, said: str) -> None:
     """A request that is nested too deeply, or holds a number that is too long, is rejected on arrival."""

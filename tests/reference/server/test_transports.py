@@ -13,7 +13,7 @@ from tests.acceptance.test_sticky import (
     test_in_auto_nobody_is_asked,
     test_three_turns_run_in_one_process_and_share_their_context,
 )
-from tests.longer import only_quick
+from tests.longer import first_quick
 from tests.probes.simulate.played import at_known_release
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import sandbox
@@ -30,11 +30,7 @@ __all__ = [
 ]
 
 
-# an engine per transport
-ONE_EACH = ("codex", "gemini", "claude")
-
-
-@pytest.fixture(name="kept", params=only_quick(["codex", "gemini", "opencode", "claude", "qwen", "iflow"], *ONE_EACH))
+@pytest.fixture(name="kept", params=first_quick(["codex", "gemini", "opencode", "claude", "qwen", "iflow"]))
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Install the best-known release as a simulated engine, and open a host for it."""
     engine = str(request.param)

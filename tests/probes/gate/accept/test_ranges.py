@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.probes.gate.release_samples import clause, release
 from turngate.contract import load
 from turngate.contract.load import Contract
@@ -98,6 +100,7 @@ def test_kinds_of_records_that_are_new_are_known() -> None:
     assert at(contract.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
 
 
+@pytest.mark.long
 def test_all_at_once() -> None:
     """Several changes to one contract can be made together."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"

@@ -74,6 +74,7 @@ def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_server_env: Ser
         assert not is_alive(orphan)
 
 
+@pytest.mark.long
 def test_a_cancel_that_was_under_way_is_done(closed_server_env: ServerEnv) -> None:
     """A running turn with a pending cancel is canceled, not failed."""
     server_env = closed_server_env
@@ -116,6 +117,7 @@ def test_a_server_that_ends_in_order_settles_its_turns(closed_server_env: Server
         assert server_env.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
 
 
+@pytest.mark.long
 def test_a_turn_that_was_asking_for_permission_has_ended(closed_server_env: ServerEnv) -> None:
     """A run that waited for a permission fails together with its turn, and both have an event."""
     server_env = closed_server_env
@@ -150,6 +152,7 @@ def test_a_turn_that_had_ended_is_left_as_it_was(closed_server_env: ServerEnv) -
         assert runs.turns(server.store, run_id) == before
 
 
+@pytest.mark.long
 def test_what_can_not_be_ended_is_tried_again(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of a process that survives stays for the next server."""
     server_env = closed_server_env

@@ -75,7 +75,10 @@ def test_one_process_does_every_check(checker: SchemaChecker) -> None:
             hostile.BLOATED,
             {"cpu_seconds": ENDLESS, "memory": 2**28},
             "it took more than 256 MiB of memory",
-            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
+            marks=(
+                pytest.mark.long,
+                pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit"),
+            ),
         ),
     ],
 )

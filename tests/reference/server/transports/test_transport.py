@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
 from turngate.contract.lint import WARM_TRANSPORTS
@@ -86,7 +87,7 @@ def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> N
     assert stage.answers() == [REFUSALS[transport]]
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", only_quick(Mode, Mode.INTERACTIVE))
 @all_of_them
 def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, mode: Mode) -> None:
     """The user isn't asked, and a request in the next turn is handled normally."""
@@ -115,7 +116,7 @@ def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
     assert not any(isinstance(event, PermissionAsked) for event in received.past)
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", only_quick(Mode, Mode.AUTO))
 @all_of_them
 def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, transport: str, mode: Mode) -> None:
     """An unknown request is granted in neither mode."""
@@ -134,7 +135,7 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
 
 @all_of_them
 @pytest.mark.parametrize(
-    "odd,why", [("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")]
+    "odd,why", first_quick([("nested", "nested more than 100 levels deep"), ("digits", "JSON that exceeds the limits")])
 )
 def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: str, odd: str, why: str) -> None:
     """A permission request that is nested too deeply, or holds a number that is too long, is never reported."""

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
@@ -125,7 +126,7 @@ def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
         assert taken or (run.error or {})["code"] == "INTERACTION_WAIT_TIMEOUT"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", first_quick([signal.SIGKILL, signal.SIGTERM]))
 def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, number: int) -> None:
     """The run fails by itself, and its slot is freed."""
     run_id = create(server_env, f"say {ASK}")
@@ -345,10 +346,7 @@ def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
 
 @pytest.mark.parametrize(
     "do,code",
-    [
-        (f"say {ASK}", "INTERACTION_PROCESS_LOST"),
-        ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED"),
-    ],
+    first_quick([(f"say {ASK}", "INTERACTION_PROCESS_LOST"), ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED")]),
 )
 def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, code: str) -> None:
     """The orphan is ended; a waiting run fails as having lost its process, a running one as interrupted."""
@@ -369,7 +367,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
         assert server_env.failed(run.run_id)["code"] == code
 
 
-@pytest.mark.parametrize("waited", [False, True])
+@pytest.mark.parametrize("waited", first_quick([False, True]))
 @pytest.mark.parametrize("canceled", [False, True])
 def test_an_end_of_the_server_interrupts_a_running_turn(
     closed_server_env: ServerEnv, *, waited: bool, canceled: bool
