@@ -5,19 +5,16 @@ A file `faults` next to the executable lists the faults to show. Those that a si
 explained, as in `turngate_probes.simulate.faults`. The others are about requests to the model backend, help pages,
 installations and the store, which no simulated engine needs:
 
-- session id: `renames-id`, `session-id=stderr`, `id-late`, `id-is-a-flag`, `second-id`
-- resume: `forgets`, `changes-session`, `session=lost`, `resumes-the-dead`, `sends-the-dead`, `hangs-on-the-dead`,
-  `forgets-elsewhere`, `forgets-the-second`, `moves-store` (where older releases don't look), `loses-model`,
-  `shares-sessions` (all in one directory), `one-slot` (a new session ends the others)
-- output: `banner`, `unknown`, `omits-end`, `prints-raw` (the model's text in addition to the event)
-- prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, in any case)
-- exit: `exits-0-on-failure`, `exit-code=1`, `hang=after`, `child=stays`, `child=hidden` (its pid goes to `orphans`),
-  `meets-tester` (writes its pid to the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
-  `hangs-at-help` (likewise), `refuses-auto`
+- session id: `renames-id`, `session-id=stderr`, `id-is-a-flag`
+- resume: `forgets`, `changes-session`, `session=lost`, `resumes-the-dead`, `hangs-on-the-dead`, `forgets-the-second`,
+  `moves-store` (where older releases don't look), `loses-model`
+- output: `banner`, `unknown`, `prints-raw` (the model's text in addition to the event)
+- prompt: `reads-stdin` (to its end, in any case)
+- exit: `exit-code=1`, `hang=after`, `child=hidden` (its pid goes to `orphans`), `meets-tester` (writes its pid to the
+  fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise), `hangs-at-help` (likewise)
 - tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - model: `answers-itself` (remembers a word without the backend), `shows-key` (prints its key to stderr)
-- other: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `fetches-a-plugin`, `asks-more`,
-  `asks-at-version` (before it prints it), `updates-itself`
+- other: `no-version`, `other-version`, `odd-version`, `poor-help`, `fetches-a-plugin`, `updates-itself`
 """
 
 import json
@@ -47,8 +44,6 @@ def main(argv: list[str], own_version: str, meeting_place: str) -> int:
     if argv == ["--version"]:
         if "hangs-at-version" in FAULTS:
             meet_tester()
-        if "asks-at-version" in FAULTS:
-            send("GET", "/brand-new", None)
         leave_orphan()
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
         print(next((version[fault] for fault in FAULTS & version.keys()), own_version))
@@ -80,53 +75,41 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             options[word] = ""
         else:
             words.append(word)
-    if "refuses-auto" in FAULTS and options.get("--sandbox") == "workspace-write":
-        sys.exit("error: unexpected value for '--sandbox'")
     prompt = sys.stdin.read() if words[-1] == "-" or "reads-stdin" in FAULTS else ""
     prompt = prompt or words[-1]
-    if "prompt-is-flag" in FAULTS and prompt.startswith("-"):
-        sys.exit(f"error: unexpected argument '{prompt}'")
     return options, words[1] if words[0] == "resume" else None, prompt
 
 
 def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
     """Run a turn: find the session, ask the model, print the events."""
     if asked and ("session=lost" in FAULTS or not store(asked).exists()) and "resumes-the-dead" not in FAULTS:
-        if "sends-the-dead" in FAULTS:
-            ask(options, [prompt])
         if "hangs-on-the-dead" in FAULTS:
             signal.pause()
         sys.exit("Error: thread/resume failed: no such session")
     session, said, history = session_of(asked)
-    history.append(prompt[:100_000] if "cuts-prompt" in FAULTS else prompt)
+    history.append(prompt)
     if "loses-model" in FAULTS and asked:
         options["--model"] = "default"
     begin(said)
     misbehave_before_the_answer()
     text = ask(options, history)
-    if text is None and "exits-0-on-failure" not in FAULTS:
+    if text is None:
         event(type="turn.failed", error={"message": "the model backend failed"})
         return 1
     store(session).write_text(json.dumps(history))
     if "prints-raw" in FAULTS:
         print(text)
-    event(type="item.completed", item={"type": "agent_message", "text": text or ""})
-    if "omits-end" not in FAULTS:
-        event(type="turn.completed", usage={})
+    event(type="item.completed", item={"type": "agent_message", "text": text})
+    event(type="turn.completed", usage={})
     return end()
 
 
 def session_of(asked: str | None) -> tuple[str, str, list[str]]:
     """Return the turn's session, the id that it reports, and the conversation so far."""
     session = asked if asked and store(asked).exists() else new_id()
-    if "shares-sessions" in FAULTS:
-        session = asked or "11111111-2222-4333-8444-555555555555"
     said = new_id() if asked and "changes-session" in FAULTS else session
-    if asked is None and "one-slot" in FAULTS:
-        for old in store(session).parent.glob("*"):
-            old.write_text("[]")
-    fresh = "forgets" in FAULTS or ("forgets-elsewhere" in FAULTS and Path.cwd().name == "other")
-    history = json.loads(store(session).read_text()) if store(session).exists() and not fresh else []
+    kept = store(session).exists() and "forgets" not in FAULTS
+    history = json.loads(store(session).read_text()) if kept else []
     return session, said, history[1:] if "forgets-the-second" in FAULTS and len(history) > 1 else history
 
 
@@ -141,13 +124,9 @@ def begin(session: str) -> None:
     """Print the first events of a turn."""
     if "banner" in FAULTS:
         print("A new version is available!")
-    if "id-late" in FAULTS:
-        event(type="turn.started")
     key = "session_id" if "renames-id" in FAULTS else "thread_id"
     said = "--yolo" if "id-is-a-flag" in FAULTS else session
     event({"type": "thread.started", key: said}, to=sys.stderr if "session-id=stderr" in FAULTS else sys.stdout)
-    if "second-id" in FAULTS:
-        event(type="thread.started", thread_id=new_id())
     event(type="turn.started")
     if "unknown" in FAULTS:
         event(type="turn.budgeted")
@@ -159,17 +138,14 @@ def misbehave_before_the_answer() -> None:
         print(f"using {os.environ['OPENAI_API_KEY']}", file=sys.stderr)
     if "meets-tester" in FAULTS:
         meet_tester()
-    for fault, host in ("phones-home", "telemetry.example"), ("fetches-a-plugin", "registry.acme.example"):
-        if fault in FAULTS:
-            import http.client
-            import urllib.parse
+    if "fetches-a-plugin" in FAULTS:
+        import http.client
+        import urllib.parse
 
-            proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
-            connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
-            connection.request("CONNECT", f"{host}:443")
-            connection.getresponse().read()
-    if "asks-more" in FAULTS:
-        send("GET", "/brand-new", None)
+        proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+        connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
+        connection.request("CONNECT", "registry.acme.example:443")
+        connection.getresponse().read()
     if "updates-itself" in FAULTS:
         newer = ME.with_name(f"newer-{os.getpid()}")
         newer.write_text(ME.read_text() + "# newer\n")
@@ -272,10 +248,6 @@ def send(method: str, path: str, document: object) -> tuple[int, bytes]:
 def end() -> int:
     """Exit as engines do, or with a fault."""
     sys.stdout.flush()
-    if "child=stays" in FAULTS:
-        import subprocess
-
-        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     leave_orphan()
     if "hang=after" in FAULTS:
         signal.pause()

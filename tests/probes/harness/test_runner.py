@@ -59,43 +59,17 @@ def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
 
 FAULTS = {
     "renames-id": ("main", "handle.present"),
-    "session-id=stderr": ("main bad-handles auto", "handle.place"),
-    "id-late": ("main bad-handles auto", "handle.place"),
-    "second-id": ("main bad-handles auto", "handle.place"),
     "id-is-a-flag": ("main bad-handles auto", "handle.present"),
-    "session=lost": ("main", "resume.accepted"),
-    "loses-model": ("main", "resume.accepted"),
-    "changes-session": ("main", "resume.same-handle"),
-    "forgets": ("main", "resume.context-carried"),
     "forgets-the-second": ("main", "resume.repeated"),
-    "forgets-elsewhere": ("main", "resume.other-cwd"),
-    "banner": ("main", "stream.framing"),
-    "omits-end": ("main", "turn.terminal-event"),
-    "exit-code=1": ("main", "turn.terminal-event"),
-    "resumes-the-dead": ("main bad-handles", "resume.dead-handle"),
-    "sends-the-dead": ("main bad-handles", "resume.malformed-handle"),
-    "one-slot": ("main later-minute", "resume.later-minute"),
-    "shares-sessions": ("main later-minute", "resume.isolation"),
     "unknown": ("main bad-handles auto backend-401 backend-cut", "stream.known-events"),
-    "refuses-auto": ("auto", "auto.flags-accepted"),
-    "prompt-is-flag": ("flag-prompts", "prompt.not-a-flag"),
-    "cuts-prompt": ("large-prompt", "prompt.large"),
-    "exits-0-on-failure": ("main backend-401 backend-500 backend-away backend-cut", "backend.failure-told"),
     "prints-raw": ("main bad-handles auto imitation", "text.imitation"),
-    "other-version": ("static", "version.readable"),
-    "no-version": ("static", "version.readable"),
-    "poor-help": ("static", "help.surface"),
-    "child=stays": ("auto", "process.clean-exit"),
-    "phones-home": ("auto", "network.loopback-only"),
-    "asks-more": ("auto", "network.loopback-only"),
-    "asks-at-version": ("static", "network.loopback-only"),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_fails_its_clause(fault: str, tmp_path: Path) -> None:
-    """Each fault fails at least the clause that covers it."""
+    """Each fault fails at least the clause that covers it; the drift corpus has those of the other clauses."""
     played, clause = FAULTS[fault]
     results = engines.play(engines.install(tmp_path, fault), tmp_path, *played.split()).judged(EVERYTHING)
     assert clause in engines.failing(results), results.get(clause)
