@@ -20,7 +20,7 @@ from turngate_probes.conform import compiled
 from turngate_probes.simulate.backend import Answer, Failed, ModelRequest, call_of
 from turngate_probes.simulate.faults import Faults, parsed
 from turngate_probes.simulate.printing import provide
-from turngate_probes.simulate.simulated_process import EngineProcess, kind_of, tool_here
+from turngate_probes.simulate.simulated_process import SimulatedProcess, kind_of, tool_here
 
 _ORDER = re.compile(r"^(do|fault): (.*)$", re.MULTILINE)
 
@@ -32,7 +32,7 @@ def main(folder: str) -> Never:
     sys.exit(_Scripted(whole.contract, tuple(sys.argv[1:]), Path(folder)).play())
 
 
-class _Scripted(EngineProcess):
+class _Scripted(SimulatedProcess):
     def __init__(self, contract: EngineContract, argv: tuple[str, ...], folder: Path) -> None:
         self.always = shlex.split(os.environ.get("FAULTS", ""))
         super().__init__(contract, kind_of(contract, argv), parsed(self.always), collects=True)

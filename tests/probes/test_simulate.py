@@ -119,7 +119,7 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
     """Return the clauses about something that the contract does not describe."""
     if not contract.canaries:
         yield "interactive.nothing-started"
-    if not contract.widening_settings:
+    if not contract.approval_settings:
         yield "interactive.settings-cannot-widen"
     if not contract.redirects:
         yield "workspace.cannot-redirect"

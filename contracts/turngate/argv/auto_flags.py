@@ -25,18 +25,18 @@ class Flags(Struct, frozen=True):
 
 def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tuple[str, ...]:
     """List the tokens (with their values) that widen approval or sandbox; `tokens` must not contain prompts."""
-    widening = []
+    found = []
     for i, token in enumerate(tokens):
         if not token.startswith("-"):
             continue
         following = tokens[i + 1] if i + 1 < len(tokens) else None
         for flag in contract.auto_flags:
             for value in _values_of(flag, token, following, contract):
-                if _widens(flag, value):
+                if _auto_approves(flag, value):
                     apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
-                    widening.append(f"{token} {value}" if apart else token)
+                    found.append(f"{token} {value}" if apart else token)
                     break
-    return tuple(dict.fromkeys(widening))
+    return tuple(dict.fromkeys(found))
 
 
 def _values_of(
@@ -80,13 +80,13 @@ def _plain(name: str) -> str:
     return _HUMP.sub("-", name).replace("_", "-").lower()
 
 
-def _widens(flag: AutoFlag, value: str | None) -> bool:
+def _auto_approves(flag: AutoFlag, value: str | None) -> bool:
     if flag.keys:
-        return value is not None and any(_key_widens(key, value) for key in flag.keys)
+        return value is not None and any(_key_auto_approves(key, value) for key in flag.keys)
     return flag.safe_values is None or value not in flag.safe_values
 
 
-def _key_widens(key: AutoKey, override: str) -> bool:
+def _key_auto_approves(key: AutoKey, override: str) -> bool:
     """Return whether `key=value` widens; a key anywhere else in the override (an inline table) also counts."""
     name, _, value = override.partition("=")
     if name.strip().rpartition(".")[2].strip("\"' ") == key.key or name.strip() == key.key:

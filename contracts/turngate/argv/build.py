@@ -206,9 +206,9 @@ def _chosen(
 
     The caller's replace those of the same name, except options that can be repeated: there each one counts.
     """
-    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
+    if mode is Mode.INTERACTIVE and (found := auto_flags_in(options, contract)):
         hint = "remove it, or use mode auto"
-        raise AutoFlagRefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
+        raise AutoFlagRefusedError(f"{found[0]} lets {contract.engine} act without asking", hint, found[0])
     callers = read_options(contract, options, mode)
     named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
     chosen = read_options(contract, named, mode)
@@ -258,8 +258,8 @@ def _invocation(
 
 def _assert_asks(contract: EngineContract, mode: Mode, arguments: Sequence[str], who: str) -> None:
     """Raise ContractError if an engine in mode interactive would be allowed to act without asking."""
-    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(arguments, contract)):
-        raise ContractError(f"{who} {widening[0]} in mode interactive")
+    if mode is Mode.INTERACTIVE and (found := auto_flags_in(arguments, contract)):
+        raise ContractError(f"{who} {found[0]} in mode interactive")
 
 
 def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None) -> PromptChannel:

@@ -15,13 +15,13 @@ _KINDS = ("clause", "recording", "observed")
 
 def about(document: Document, clause_id: str, version: str | None) -> list[Path_]:
     """Return the claims about a release that a clause proves or excuses, else those of its own section."""
-    covering = [claim for claim in document.claims() if _covers(claim, version)]
-    shown = [
+    valid = [claim for claim in document.claims() if _covers(claim, version)]
+    named = [
         claim.path
-        for claim in covering
+        for claim in valid
         if clause_id in (claim.data.get("clause"), *(evidence.get("clause") for _, evidence in claim.all_evidence()))
     ]
-    return shown or [claim.path for claim in covering if claim.path[:1] == (clause_id.partition(".")[0],)]
+    return named or [claim.path for claim in valid if claim.path[:1] == (clause_id.partition(".")[0],)]
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.home_and_workspace import Canary, Redirect, UnsafeSetting, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Redirect, UnsafeSetting
 from turngate.contract.launch import (
     ApprovalSign,
     AutoFlag,
@@ -327,7 +327,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
-    widening_settings: Annotated[tuple[WideningSetting, ...], SOME] = ()
+    approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()
     unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()
     version: str | None = field(default=None, name="release")

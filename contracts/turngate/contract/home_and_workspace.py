@@ -60,7 +60,7 @@ class Canary(Struct, frozen=True):
     control: Control = Control()
 
 
-class WideningSetting(Struct, frozen=True):
+class ApprovalSetting(Struct, frozen=True):
     """A setting of the user that widens approval or sandbox, which it must not do in mode interactive.
 
     files: Files of the user's home, or of a project that the user trusts. A JSON object is merged into a file that
@@ -102,7 +102,7 @@ class Redirect(Struct, frozen=True):
 
     kind: What it changes: where requests go, what authenticates them, the vendor's system prompt, a container to run
         in, or a program to start.
-    files: Files of the workspace, merged as those of a widening setting. Their contents may have more slots:
+    files: Files of the workspace, merged as those of an approval setting. Their contents may have more slots:
         {stranger}, an address; {planted}, a key; {marker}, a text; {canary}, a program, to which the name of this entry
         is passed as its first argument.
     unset: Variables of `hermetic.env` to leave out, because a variable that is set would hide this.

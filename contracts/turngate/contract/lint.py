@@ -170,7 +170,7 @@ def output_errors(document: Document, mode: Claim) -> Iterator[ContractError]:
                 message = f"`launch.{key}` doesn't have {' '.join(replaces)}"
                 yield document.error(mode.at("replaces"), message, "write the arguments that it has, in their order")
     held = {key: [claim.data for claim in document.meeting(key, mode)] for key in ("auto_flags", "options")}
-    yield from _widening(document, mode.at("arguments"), mode.data["arguments"], convert(held, Flags))
+    yield from _auto_approving(document, mode.at("arguments"), mode.data["arguments"], convert(held, Flags))
     for section in ("streams", "events", "end", "final"):
         for key in mode.data[section].keys() & {*Basis.__struct_fields__, "changes"}:
             yield document.error(mode.at(section, key), f"`{key}` belongs to the whole output mode", "move it there")
@@ -376,17 +376,17 @@ def _launch_errors(document: Document, launch: Claim) -> _Errors:
     flags = convert(held, Flags)
     for key, places in _PLACES.items():
         yield from _slot_errors(document, launch.at(key), launch.data[key], places)
-        yield from _widening(document, launch.at(key), launch.data[key], flags)
+        yield from _auto_approving(document, launch.at(key), launch.data[key], flags)
     for j, channel in enumerate(launch.data["prompt"]):
         at, text = launch.at("prompt", j, "tokens"), {"{text}": int(channel["via"] == "argument")}
         yield from _slot_errors(document, at, channel["tokens"], text)
-        yield from _widening(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
-    yield from _widening(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
+        yield from _auto_approving(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
+    yield from _auto_approving(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
 
 
 def _guard_errors(document: Document, guards: Claim) -> _Errors:
     held = {key: [claim.data for claim in document.meeting(key, guards)] for key in ("auto_flags", "options")}
-    yield from _widening(document, guards.at("options"), guards.data.get("options", ()), convert(held, Flags))
+    yield from _auto_approving(document, guards.at("options"), guards.data.get("options", ()), convert(held, Flags))
 
 
 def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: Mapping[str, int]) -> _Errors:
@@ -400,7 +400,7 @@ def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: M
             yield document.error((*at, places[count]), message, f"remove {slot}")
 
 
-def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> _Errors:
+def _auto_approving(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> _Errors:
     """Find flags that would widen approval in mode interactive."""
     for flag in auto_flags_in(tokens, flags):
         message = f"{flag} lets the engine act without asking, and would be passed in mode interactive"

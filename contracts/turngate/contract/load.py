@@ -49,7 +49,7 @@ ALL_OF = (
     "unavailable_tools",
     "canaries",
     "file_marks",
-    "widening_settings",
+    "approval_settings",
     "unsafe_settings",
     "redirects",
 )
@@ -137,12 +137,12 @@ class Contract(msgspec.Struct, frozen=True):
         fields, unverified = dict(self.document.data), list[str]()
         for section in (key for key in SECTIONS if key in fields):
             claims = self.document.claims(section)
-            covering = [claim.data for claim in claims if claim.range.covers(version)]
-            unverified += [section] * any("unverified" in claim for claim in covering)
+            valid = [claim.data for claim in claims if claim.range.covers(version)]
+            unverified += [section] * any("unverified" in claim for claim in valid)
             if section in ALL_OF:
-                fields[section] = [bare(claim) for claim in covering]
-            elif covering:
-                fields[section] = bare(covering[0])
+                fields[section] = [bare(claim) for claim in valid]
+            elif valid:
+                fields[section] = bare(valid[0])
             elif section in OPTIONAL:
                 del fields[section]
             else:
@@ -263,7 +263,7 @@ def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
             place = claim.at
             yield from _explained(
                 changed.iter_errors(claim.data),
-                lambda path, *said, place=place, **key: document.error(place(*path), *said, **key),
+                lambda path, *words, place=place, **key: document.error(place(*path), *words, **key),
             )
 
 

@@ -146,8 +146,8 @@ class AcpSimulation(Struct, frozen=True):
     refused: Updates when it was refused: {result}.
     declined: The {result} of a refused call.
     cancelled: Updates when the client cancelled the turn during a call.
-    said: Updates after the text of a turn.
-    loaded: Updates when a session was loaded, before what was said in it.
+    after_text: Updates after the text of a turn.
+    loaded: Updates when a session was loaded, before what was written in it.
     recalled: Updates about a call of a loaded session, before those about its end. Absent: such calls are left out.
     recalled_end: How such a call ended -> updates about that. Absent: as for any other call.
     unreadable: The {result} of a call if the client can't read the file: {error}.
@@ -171,7 +171,7 @@ class AcpSimulation(Struct, frozen=True):
     refused: Records = (_FAILED,)
     declined: Text = "the user declined"
     cancelled: Records = ()
-    said: Records = ()
+    after_text: Records = ()
     loaded: Records = ()
     recalled: Records = ()
     recalled_end: Annotated[Mapping[str, Records], keys("done", "failed", "refused")] = field(default_factory=dict)

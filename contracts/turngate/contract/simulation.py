@@ -155,7 +155,7 @@ class StickySimulation(Struct, frozen=True):
     modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
-    asking_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
+    approval_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
     app_server: Its messages as an app server. Absent: only what every release sends.
     stream_json: Its messages as JSON lines, if it can be started for them.
@@ -165,7 +165,7 @@ class StickySimulation(Struct, frozen=True):
     starts_in: Text | None = None
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
-    asking_env: Texts | None = None
+    approval_env: Texts | None = None
     acp: AcpSimulation = AcpSimulation()
     app_server: AppServerSimulation = AppServerSimulation()
     stream_json: StreamJsonSimulation | None = None

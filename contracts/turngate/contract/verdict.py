@@ -169,7 +169,7 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
         return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence), action)
 
 
-def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
+def clause_result(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
     """Compare a finding with the declared deviations, which excuse their symptoms except in a baseline."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
     gone = sorted({symptom for symptom, deviation in declared.items() if not deviation.flaky} - set(finding.symptoms))

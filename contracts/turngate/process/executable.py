@@ -101,11 +101,11 @@ def query_version(
     query: VersionQuery, executable: Path, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
 ) -> tuple[str | None, str]:
     """Return the version that an executable reports, and what to change in the contract if the other stream has it."""
-    said, pattern = printed(executable, query, env, stop, cwd), re.compile(query.pattern)
-    match = pattern.fullmatch(said.on(query.stream).strip())
-    misplaced = said.misplaced(query.stream, pattern.fullmatch)
+    output, pattern = printed(executable, query, env, stop, cwd), re.compile(query.pattern)
+    match = pattern.fullmatch(output.on(query.stream).strip())
+    misplaced = output.misplaced(query.stream, pattern.fullmatch)
     if misplaced and query.other_stream:
-        match, misplaced = pattern.fullmatch((said.stdout + said.stderr).strip()), ""
+        match, misplaced = pattern.fullmatch((output.stdout + output.stderr).strip()), ""
     return match["version"] if match else None, misplaced
 
 

@@ -40,7 +40,7 @@ def guarded(env: Mapping[str, str], guards: Guards) -> dict[str, str]:
     """Return an environment with the variables that guard an engine, and {files} in them.
 
     The environment's own values have precedence, except over those that name supplied files: without them, nothing
-    would say that the engine runs unguarded.
+    would say that the engine runs without its guards.
     """
     return {**guards.env, **env, **{name: value for name, value in guards.env.items() if SLOT in value}}
 

@@ -191,15 +191,15 @@ class _Buffered(Framer):
 class _JsonDocument(_Buffered):
     def __init__(self, framed: Framed) -> None:
         super().__init__(framed)
-        self._size_seen, self._looks = 0, MAX_LOOKS
+        self._size_read, self._looks = 0, MAX_LOOKS
         self._whole: Record | None = None
         self._noted = Problems()
 
     def whole(self) -> Record | None:
         """Check whether everything so far is a document; only occasionally, since each check reads all of it."""
-        if len(self._kept) == self._size_seen:
+        if len(self._kept) == self._size_read:
             return self._whole
-        self._size_seen, self._whole = len(self._kept), None
+        self._size_read, self._whole = len(self._kept), None
         if self._looks and self._kept[-4:].rstrip().endswith(b"}"):
             self._looks -= 1
             self._noted = Problems()
@@ -208,7 +208,7 @@ class _JsonDocument(_Buffered):
 
     def finish(self) -> Iterable[Record]:
         """Return the document, parsed once."""
-        if self._whole is None or len(self._kept) != self._size_seen:
+        if self._whole is None or len(self._kept) != self._size_read:
             return self._parsed(self.problems)
         for problem in self._noted.first:
             self.problems.add(problem)

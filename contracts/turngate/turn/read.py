@@ -24,10 +24,10 @@ from turngate.turn.records import (
     RecordHandler,
     RuleWatches,
     both,
+    excerpt,
     getter,
     matches,
     obstacle_at,
-    shown,
     value_at,
 )
 from turngate.turn.session_id import HandleFinder, HandleReading
@@ -118,7 +118,7 @@ class TurnReading(Struct, frozen=True):
     `result` is what the agent wants. `session` is what a resume needs (None: the turn shows no valid session id).
     `final_text` is the agent's last text (None: there is none). `failures` lists the failures that the engine reported.
     `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
-    where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records,
+    where session ids were found, `framing` lists violations of the framing, `census` counts the kinds of records,
     `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record, by the
     section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the one
     that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end in
@@ -224,7 +224,7 @@ class TurnReader:
         """Whether the last record so far ends the turn, successfully or not, so the engine has nothing left to do."""
         if self._last_word is not None:
             stream, index = self._last_word
-            is_last = self._watches[stream].seen == index + 1
+            is_last = self._watches[stream].count == index + 1
             return is_last or (self._until_end is not None and not self._after_end())
         return any(self._is_last_word(name, whole) for name in STREAMS if (whole := self._framers[name].whole()))
 
@@ -309,10 +309,10 @@ class TurnReader:
         if not _has(record, sign):
             return
         self._last_word = (sign.stream, index)
-        said = value_at(record, sign.message) if sign.message else None
+        message = value_at(record, sign.message) if sign.message else None
         if len(self._failures) < MAX_FAILURES:
-            unsaid = f"no reason given{_without(record, sign.message)}"
-            self._failures.append(shown(said)[:MAX_REASON] if said is not None else unsaid)
+            unknown = f"no reason given{_without(record, sign.message)}"
+            self._failures.append(excerpt(message)[:MAX_REASON] if message is not None else unknown)
 
     def _final_text(self) -> str | None:
         """Return the agent's last text; if that is the whole stream, pass it to `on_text` now."""
@@ -327,7 +327,7 @@ class TurnReader:
     def _handle_reading(self, unmatched: str | None) -> HandleReading:
         """Check the other stream too if the expected one has no id, to tell a moved id from a missing one."""
         place = self._contract.handle
-        reading = self._handle.reading(self._watches[place.stream].seen, unmatched)
+        reading = self._handle.reading(self._watches[place.stream].count, unmatched)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
         expected, elsewhere = self._contract.stream(place.stream), self._contract.stream(other)
         if reading.occurrences or (elsewhere.framing, elsewhere.records) == (expected.framing, expected.records):
@@ -336,19 +336,19 @@ class TurnReader:
         for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
             if matches(record, place.match):
                 self._handle.see(other, record, index)
-        return self._handle.reading(self._watches[place.stream].seen, unmatched)
+        return self._handle.reading(self._watches[place.stream].count, unmatched)
 
     def _failure(
         self, handle: HandleReading, final: str | None, exit_code: int | None, ended: Ended, unmatched: dict[str, str]
     ) -> str | None:
         """Return why the turn is an error, in the order of "Which code names a failed turn" in docs/api.md."""
         lost, blame = Failure.SESSION_RESUME_FAILED, self._blame
-        said = f": {self._failures[0]}" if self._failures else ""
+        reason = f": {self._failures[0]}" if self._failures else ""
         no_end, no_text = (f": {unmatched[rule]}" if rule in unmatched else "" for rule in ("end", "final"))
         reasons = (
             (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
-            (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{said}"),
-            (bool(said), blame, f"the engine reported a failure{said}"),
+            (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{reason}"),
+            (bool(reason), blame, f"the engine reported a failure{reason}"),
             (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
             (
                 self._needs_handle and self._resumed not in (None, handle.value),

@@ -96,29 +96,29 @@ def matches(record: Record, match: Match | None) -> bool:
 def unmatched(path: str, records: int, where: str = "", *, obstacle: str, text: bool = False) -> str:
     """Say that a path matched nothing, or no text, in so many records, and what is there instead."""
     if records == 1:
-        said = f"`{path}` matched {'no text in' if text else 'nothing in'} the only record{where}"
+        problem = f"`{path}` matched {'no text in' if text else 'nothing in'} the only record{where}"
     else:
-        said = f"`{path}` matched {'no text in' if text else 'none of'} {records} records{where}"
-    return said + (f"; {obstacle}" if obstacle else "")
+        problem = f"`{path}` matched {'no text in' if text else 'none of'} {records} records{where}"
+    return problem + (f"; {obstacle}" if obstacle else "")
 
 
 def obstacle_at(record: Record, path: str) -> tuple[int, str]:
     """Return how many steps of a path lead to something, and what keeps it from a text; empty: it has no first step."""
-    said: list[str] = []
+    found: list[str] = []
     value: object = record
     taken: list[str] = []
     for step in path.split("."):
         inner = step_into(value, step)
         if isinstance(value, list):
-            said.append(f"`{'.'.join(taken)}` is a list")
+            found.append(f"`{'.'.join(taken)}` is a list")
         if inner is None:
-            said += _missing(value, step, taken)
+            found += _missing(value, step, taken)
             break
         value = inner
         taken.append(step)
     else:
-        said.append(f"`{path}` is {_KINDS.get(type(value), 'null')}")
-    return len(taken), ", and ".join(said)
+        found.append(f"`{path}` is {_KINDS.get(type(value), 'null')}")
+    return len(taken), ", and ".join(found)
 
 
 def _missing(value: object, step: str, taken: list[str]) -> list[str]:
@@ -132,7 +132,7 @@ def _missing(value: object, step: str, taken: list[str]) -> list[str]:
     return [f"`{at}` is {_KINDS.get(type(value), 'null')}"]
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """Render a value as text; a value nested too deeply to render becomes an ellipsis."""
     try:
         return str(value)
@@ -178,7 +178,7 @@ class RecordDispatch:
     def __init__(
         self, looks: Sequence[RecordHandler], field: str | None, *, counted: bool, repeated: Repeated | None = None
     ) -> None:
-        self.seen = 0
+        self.count = 0
         self._repeated = repeated
         self._looks, self._field, self._counted = looks, field, counted
         # the numbers of records of the kinds in `_by_kind` are there
@@ -197,11 +197,11 @@ class RecordDispatch:
         """Why no record has a kind; None if one has, if kinds are keys, or if there are no records."""
         if self._field is None or self._has_kinds or not self._counts:
             return None
-        return unmatched(self._field, self.seen, obstacle=self._obstacle)
+        return unmatched(self._field, self.count, obstacle=self._obstacle)
 
     def kinds(self, record: Record) -> list[str]:
         """Return the names under which the census counts a record: its kind, or its keys."""
-        names = record if self._field is None else (shown(value_at(record, self._field)),)
+        names = record if self._field is None else (excerpt(value_at(record, self._field)),)
         return [self._count(str(name), 0) for name in names]
 
     def see(self, records: Iterable[Record]) -> None:
@@ -209,10 +209,10 @@ class RecordDispatch:
         if self._field is None or not self._counted:
             self._see_without_kind(records)
             return
-        by_kind, field, repeated, index = self._by_kind, self._field, self._repeated, self.seen - 1
+        by_kind, field, repeated, index = self._by_kind, self._field, self._repeated, self.count - 1
         key = repeated.key if repeated else ""
         # this runs for every line of long transcripts, which nearly always has a known kind
-        for index, record in enumerate(records, self.seen):
+        for index, record in enumerate(records, self.count):
             try:
                 kind = by_kind[record[field]]
             except (KeyError, TypeError):
@@ -223,7 +223,7 @@ class RecordDispatch:
             for call in kind.calls:
                 if call(record, index):
                     kind.calls = [other for other in kind.calls if other is not call]
-        self.seen = index + 1
+        self.count = index + 1
 
     def _note_kind(self, record: Record, field: str) -> None:
         if value_at(record, field) is not None:
@@ -235,7 +235,7 @@ class RecordDispatch:
         """Return the kind of a record; excess or overlong kinds are counted, but not cached."""
         name = record.get(field)
         if name.__class__ is not str:
-            name = shown(value_at(record, field))
+            name = excerpt(value_at(record, field))
         if name in self._by_kind:
             return self._by_kind[name]
         self._note_kind(record, field)
@@ -261,16 +261,16 @@ class RecordDispatch:
         return _guarded(look.call, match)
 
     def _see_without_kind(self, records: Iterable[Record]) -> None:
-        calls, index = [_guarded(look.call, look.match or {}) for look in self._looks], self.seen - 1
+        calls, index = [_guarded(look.call, look.match or {}) for look in self._looks], self.count - 1
         if self._repeated:
             calls.insert(0, self._repeated.call)
-        for index, record in enumerate(records, self.seen):
+        for index, record in enumerate(records, self.count):
             if self._counted:
                 for key in record:
                     self._count(str(key), 1)
             for call in calls:
                 call(record, index)
-        self.seen = index + 1
+        self.count = index + 1
 
 
 def _guarded(call: RecordCallback, match: Match) -> RecordCallback:
@@ -348,7 +348,7 @@ class RuleWatch:
         values = dict(match or {})
         self.condition: Match | None = {kind: values.pop(kind)} if kind in values else None
         self._conditions = [_Condition(path, wanted) for path, wanted in (*values.items(), *fields.items())]
-        self._seen, self._applied = False, False
+        self._is_present, self._applied = False, False
 
     def observer(self) -> RecordCallback:
         """Return an observer of records, which does as `see`."""
@@ -365,7 +365,7 @@ class RuleWatch:
 
     def see(self, record: Record, _index: int) -> bool:
         """Take the next record, and return whether the rule has applied, so that no more are needed."""
-        self._seen = True
+        self._is_present = True
         for condition in self._conditions:
             if not (self._applied or condition.accepts(record)):
                 return False
@@ -377,7 +377,7 @@ class RuleWatch:
 
         `without_kinds` names the path `kind` if no record has it.
         """
-        if not self._seen:
+        if not self._is_present:
             return without_kinds if self.condition else None
         before = [f"{path} = {value!r}" for path, value in (self.condition or {}).items()]
         for condition in self._conditions:
@@ -414,6 +414,6 @@ class RuleWatches:
         named = {
             name: rule.unmatched(without if stream == self._events else None)
             for name, (stream, rule) in self._rules.items()
-            if streams[stream].seen
+            if streams[stream].count
         }
         return {name: sentence for name, sentence in {**named, "events": without}.items() if sentence}

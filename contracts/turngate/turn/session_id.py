@@ -9,7 +9,7 @@ from msgspec import Struct
 from turngate.contract.engine_contract import HandlePlace
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, unsafe
-from turngate.turn.records import NO_VALUE, Record, Repeated, getter, matches, shown
+from turngate.turn.records import NO_VALUE, Record, Repeated, excerpt, getter, matches
 
 MAX_OCCURRENCES = 50
 _WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}
@@ -32,7 +32,7 @@ class Occurrence(Struct, frozen=True):
 
 
 class HandleReading(Struct, frozen=True):
-    """The id (None if anything is wrong), its problem, and where the field was seen.
+    """The id (None if anything is wrong), its problem, and where the field was found.
 
     `unfamiliar` says how the id differs from the shape that the contract describes (empty: it doesn't). Ids are opaque,
     so that is no problem.
@@ -55,7 +55,7 @@ class HandleFinder:
         self._lacking = 0
         self._latest = -1
         self._get = getter(place.field)
-        # the latest sighting: equal ones on the same stream are seen once
+        # the latest occurrence: equal ones on the same stream are listed once
         self._stream: Stream | None = None
         self._value: object = None
         self._repeated = Repeated(place.field, partial(self.see, place.stream))
@@ -88,27 +88,27 @@ class HandleFinder:
         `unmatched` names a path of the place that no record has.
         """
         # the interleaving of the two streams carries no information
-        seen = tuple(sorted(self._occurrences, key=lambda occurrence: occurrence.stream != self._place.stream))
-        problem, detail = self._judge(seen, records, unmatched)
-        value = seen[0].value if seen and problem is None else None
+        found = tuple(sorted(self._occurrences, key=lambda occurrence: occurrence.stream != self._place.stream))
+        problem, detail = self._check(found, records, unmatched)
+        value = found[0].value if found and problem is None else None
         if not isinstance(value, str):
-            return HandleReading(None, problem, detail, seen)
-        return HandleReading(value, problem, detail, seen, unfamiliar(self._place, value))
+            return HandleReading(None, problem, detail, found)
+        return HandleReading(value, problem, detail, found, unfamiliar(self._place, value))
 
-    def _judge(
-        self, seen: tuple[Occurrence, ...], records: int, unmatched: str | None
+    def _check(
+        self, found: tuple[Occurrence, ...], records: int, unmatched: str | None
     ) -> tuple[HandleProblem | None, str]:
         place = self._place
-        if not seen:
+        if not found:
             return HandleProblem.MISSING, unmatched or f"no record of {place.stream} has {self._wanted()}"
-        if misplaced := self._misplaced(seen, records):
+        if misplaced := self._misplaced(found, records):
             return HandleProblem.PLACE, misplaced
-        if why := unsafe(seen[0].value):
+        if why := unsafe(found[0].value):
             return HandleProblem.UNSAFE, f"{place.field} {why}"
         return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
 
-    def _misplaced(self, seen: tuple[Occurrence, ...], records: int) -> str | None:
-        place, first, latest = self._place, seen[0], self._latest
+    def _misplaced(self, found: tuple[Occurrence, ...], records: int) -> str | None:
+        place, first, latest = self._place, found[0], self._latest
         if first.stream != place.stream:
             return f"{place.field} is on {first.stream}, not on {place.stream}"
         if place.record in ("first", "only") and first.index:
@@ -119,7 +119,7 @@ class HandleFinder:
             return f"{self._lacking} records lack {place.field}"
         if place.record == "only" and records > 1:
             return f"{place.stream} has {records} records, not one"
-        others = [s.value for s in seen if s.value != first.value]
+        others = [s.value for s in found if s.value != first.value]
         return f"a second, different id: {others[0]!r} after {first.value!r}" if others else None
 
     def _wanted(self) -> str:
@@ -135,5 +135,5 @@ def unfamiliar(place: HandlePlace, value: str) -> str:
 def _bounded(value: object) -> object:
     """Return a value, or a prefix of it that is still too long for an id."""
     if isinstance(value, list | dict):
-        return [shown(value)[:MAX_BYTES]]
+        return [excerpt(value)[:MAX_BYTES]]
     return value[:MAX_BYTES] + "…" if isinstance(value, str) and len(value) > MAX_BYTES else value

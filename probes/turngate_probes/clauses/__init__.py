@@ -46,7 +46,7 @@ from msgspec import structs
 
 from turngate.contract import load
 from turngate.contract.clauses import Clause, Reason, Result
-from turngate.contract.verdict import ClauseResult, Finding, fallen, judged
+from turngate.contract.verdict import ClauseResult, Finding, clause_result, fallen
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
     canaries,
     gate,
@@ -61,7 +61,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
 from turngate_probes.clauses.checks import CHECKS as CHECKS
 from turngate_probes.clauses.checks import Check, SkippedError, went_well
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import NotSeenError, Observations
+from turngate_probes.harness.observations import NotObservedError, Observations
 
 # what fails if no turn works; a turn that fails like all others says nothing about the clause that it was made for
 REPORTS = {"hermetic": "turn.terminal-event", "server": "server.waits"}
@@ -123,8 +123,8 @@ def judge(clause: Clause, check: Check, observed: Observations, results: dict[st
         is_shown = clause.level != "hermetic" or all(map(went_well, judged_turns))
         if not finding.ok and not is_shown and (blamed := _broken(clause, results)):
             return structs.replace(blamed, detail=f"{finding.detail}; {blamed.detail}", evidence=finding.evidence)
-        return judged(clause, finding, observed.contract)
-    except NotSeenError as unseen:
+        return clause_result(clause, finding, observed.contract)
+    except NotObservedError as unseen:
         return _not_seen(clause, check, observed, unseen.obstacle, results)
     except SkippedError as reason:
         return ClauseResult.of(clause, Result.UNSUPPORTED, str(reason))
@@ -149,12 +149,12 @@ def _not_seen(
         evidence = [
             item.name for item in (*observed.calls.values(), *observed.turns.values()) if item.case in check.cases
         ]
-        return judged(
+        return clause_result(
             clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), observed.contract
         )
     if obstacle.reason is Reason.NO_RECORDING and (known := _declared(clause, observed)):
         detail = f"{obstacle.text}, but the contract declares it: {', '.join(known)}"
-        return judged(clause, Finding(ok=False, detail=detail, symptoms=known), observed.contract)
+        return clause_result(clause, Finding(ok=False, detail=detail, symptoms=known), observed.contract)
     return ClauseResult.of(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)
 
 

@@ -4,7 +4,7 @@ from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.clauses.stream import RESUMABLE
-from turngate_probes.harness.observations import NotSeenError, Observations
+from turngate_probes.harness.observations import NotObservedError, Observations
 
 
 @check("interactive.nothing-started", "canaries", blames=RESUMABLE)
@@ -23,6 +23,6 @@ def nothing_started(observed: Observations) -> Finding:
     proven, unproven = ([name for name in kinds if (name in (control.started or ())) is ran] for ran in (True, False))
     if not proven:
         missing = f"the control run started none of {', '.join(unproven)}, so that nothing is shown"
-        raise NotSeenError(missing, Reason.CONTRACT)
+        raise NotObservedError(missing, Reason.CONTRACT)
     detail = f"started nothing of {', '.join(proven)}, which it starts where nothing guards it"
     return passed(detail + (f"; unproven: {', '.join(unproven)}" if unproven else ""), *turns, control)

@@ -87,8 +87,8 @@ def how_it_ended(turn: Turn) -> str:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:
         return f"terminated after its terminal event, because it did not exit{unread(turn)}"
-    said = turn.reading.failures[0] if turn.reading.failures else _message(turn.stderr)
-    return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
+    message = turn.reading.failures[0] if turn.reading.failures else _message(turn.stderr)
+    return f"exit code {turn.exit_code}" + (f": {message[:EXCERPT]}" if message else "") + unread(turn)
 
 
 def unmatched(turn: Turn, section: str) -> str:
@@ -133,11 +133,11 @@ def _message(stderr: bytes) -> str:
     closing = _CLOSING.fullmatch(lines[-1]) if lines else None
     if closing and (opening := f"<{closing[1]}>") in lines:  # the block in which an engine prints its session
         del lines[-1 - lines[::-1].index(opening) :]
-    said = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
+    messages = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
     # a usage text follows the error that it belongs to, perhaps after a tip, or comes before it
-    usage = next((i for i, line in enumerate(said) if line.lower().startswith("usage")), 0)
-    errors = [line for line in said[:usage] if _USAGE_ERROR.search(line)]
-    return next(iter(errors or said[:usage][-1:] or said[-1:]), "")
+    usage = next((i for i, line in enumerate(messages) if line.lower().startswith("usage")), 0)
+    errors = [line for line in messages[:usage] if _USAGE_ERROR.search(line)]
+    return next(iter(errors or messages[:usage][-1:] or messages[-1:]), "")
 
 
 # a level checks these; the reference server adds no evidence for lower levels

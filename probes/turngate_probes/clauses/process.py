@@ -5,7 +5,7 @@ from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate.process import EXIT_LIMIT
 from turngate_probes.clauses.checks import check, fail_if, how_it_ended, passed
-from turngate_probes.harness.observations import NotSeenError, Observations, Turn, unknown_requests
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn, unknown_requests
 
 # the probe adds this name when every case has ended and the executable was compared
 EVERYTHING = "everything"
@@ -17,7 +17,7 @@ def clean_exit(observed: Observations) -> Finding:
     """The engine exited soon after the terminal event of each turn, and left no process running."""
     watched = [turn for turn in observed.turns.values() if turn.requests is not None]
     if not watched and observed.turns:
-        raise NotSeenError("recordings don't show which processes were left running", Reason.NO_RECORDING)
+        raise NotObservedError("recordings don't show which processes were left running", Reason.NO_RECORDING)
     if not watched:
         observed.turn("main/first")
     for turn in watched:
@@ -26,9 +26,9 @@ def clean_exit(observed: Observations) -> Finding:
         fail_if(turn.leftovers, f"left running: {left_running(turn)}", turn, symptom="left-running")
     if any(turn.exit_seconds is None for turn in watched):
         what = "recordings don't show how long the engine ran after its terminal event"
-        raise NotSeenError(what, Reason.NO_RECORDING)
+        raise NotObservedError(what, Reason.NO_RECORDING)
     if not any(turn.reading.ended or turn.reading.failures for turn in watched):
-        raise NotSeenError(f"no turn had a terminal event ({how_it_ended(watched[0])})", by_engine=True)
+        raise NotObservedError(f"no turn had a terminal event ({how_it_ended(watched[0])})", by_engine=True)
     slowest = max(turn.exit_seconds or 0 for turn in watched)
     return passed(f"{len(watched)} turns left no process running; at most {slowest:.1f} s from terminal event to exit")
 
@@ -37,7 +37,7 @@ def clean_exit(observed: Observations) -> Finding:
 def executable_unchanged(observed: Observations) -> Finding:
     """The executable and its installation did not change."""
     if observed.changed is None:
-        raise observed.unseen("the executable")
+        raise observed.missing("the executable")
     fail_if(observed.changed, observed.changed)
     return passed("same files before and after")
 
@@ -46,7 +46,7 @@ def executable_unchanged(observed: Observations) -> Finding:
 def loopback_only(observed: Observations) -> Finding:
     """Only hosts that the contract lists were contacted, and no unknown path of the model backend."""
     if observed.hosts is None:
-        raise observed.unseen("the network")
+        raise observed.missing("the network")
     strange = observed.hosts - {*observed.contract.hermetic.egress}
     registries, others = sorted(strange & observed.registries), sorted(strange - observed.registries)
     asked = unknown_requests(r for t in observed.turns.values() for r in t.requests or ())
@@ -58,7 +58,7 @@ def loopback_only(observed: Observations) -> Finding:
     fail_if(wrong, "; ".join(wrong + fetches))
     fail_if(fetches, "".join(fetches), symptom="package-registry")
     if not any(turn.requests for turn in observed.turns.values()):
-        raise NotSeenError("no turn reached the model backend, so that nothing is shown", by_engine=True)
+        raise NotObservedError("no turn reached the model backend, so that nothing is shown", by_engine=True)
     listed = ", ".join(sorted(observed.hosts))
     return passed("only the model backend" + (f", and the listed {listed}" if listed else ""))
 

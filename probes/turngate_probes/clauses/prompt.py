@@ -122,7 +122,7 @@ def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
     """Return the sign that the engine acts without asking; empty: only safe signs; None: no signs."""
     signs = [
-        said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
+        value for request in turn.requests or () for sign in contract.approval_signs for value in _read(sign, request)
     ]
     return max(signs, key=len, default=None)
 

@@ -15,7 +15,7 @@ from turngate_probes.clauses.checks import (
 )
 from turngate_probes.clauses.prompt import arrived, times_in
 from turngate_probes.clauses.stream import RESUMABLE
-from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 
 
 @check("resume.accepted", "main", blames=RESUMABLE)
@@ -28,7 +28,7 @@ def accepted(observed: Observations) -> Finding:
     fail_if(not turn.sent(), "exit code 0, but the prompt was not sent to the model", turn)
     first, again = map(_models, (observed.turn("main/first"), turn))
     if not first:
-        raise NotSeenError("the first turn sent no prompt to the model, so its model is unknown", by_engine=True)
+        raise NotObservedError("the first turn sent no prompt to the model, so its model is unknown", by_engine=True)
     fail_if(not first & again, f"the model option was lost: {', '.join(first)} at first, then {', '.join(again)}", turn)
     return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
 
@@ -125,7 +125,7 @@ def isolation(observed: Observations) -> Finding:
     evidence = [turn for turn in (*a, *b) if turn.sent()]
     if not any(turn.resumed for turn in evidence if turn in b):
         how = how_it_ended(b[-1])
-        raise NotSeenError(f"the second session was not resumed, so that nothing is shown ({how})", by_engine=True)
+        raise NotObservedError(f"the second session was not resumed, so that nothing is shown ({how})", by_engine=True)
     silent = [turn.name for turn in (*a, *b) if turn not in evidence]
     reported = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
     return passed(f"{len(evidence)} turns of two sessions{reported}", *evidence)
@@ -147,10 +147,10 @@ def malformed_handle(observed: Observations) -> Finding:
 def context_recalled(observed: Observations) -> Finding:
     """The answer of the resumed turn contained the random word of the first one."""
     first, turn = observed.turn("main/first"), observed.turn("main/again")
-    said = turn.reading.final_text or ""
-    evidence = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
+    answer = turn.reading.final_text or ""
+    evidence = f"it answered {answer.strip()[:EXCERPT]!r}" if answer else how_it_ended(turn)
     lost = f"the answer does not contain the word {first.nonce} of the first turn: {evidence}"
-    fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()), lost, first, turn)
+    fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", answer.casefold()), lost, first, turn)
     return passed(f"{first.nonce} was sent and recalled", first, turn)
 
 

@@ -10,7 +10,7 @@ from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, passed, unmatched
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
-from turngate_probes.harness.observations import NotSeenError, Observations, ServerCall, Turn
+from turngate_probes.harness.observations import NotObservedError, Observations, ServerCall, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 
@@ -47,7 +47,7 @@ def survives_kill(observed: Observations) -> Finding:
     question, again = observed.call("loop/question"), observed.call("loop/question-again")
     fail_if(question.answer != again.answer, "after the restart, the question differs", question, again)
     reply = observed.call("loop/reply")
-    fail_if(reply.status != ACCEPTED, f"after the restart, the reply was rejected: {reply.said()}", after, reply)
+    fail_if(reply.status != ACCEPTED, f"after the restart, the reply was rejected: {reply.summary()}", after, reply)
     return passed("the same question and session id, and the reply was accepted", again, after, reply)
 
 
@@ -96,7 +96,7 @@ def no_auto_flags(observed: Observations) -> Finding:
 def dead_handle(observed: Observations) -> Finding:
     """A run with a lost session failed with that reason after the reply, whatever the engine did."""
     reply = observed.call("dead-handle/reply")
-    fail_if(reply.status != ACCEPTED, f"the reply was rejected: {reply.said()}", reply)
+    fail_if(reply.status != ACCEPTED, f"the reply was rejected: {reply.summary()}", reply)
     return failed_as("SESSION_RESUME_FAILED", observed.call("dead-handle/ended"), *_turns(observed, "dead-handle")[1:])
 
 
@@ -105,9 +105,9 @@ def missing_handle(observed: Observations) -> Finding:
     """A turn that asked a question without a session id failed its run; the run never waited."""
     turn, ended = observed.turn("missing-handle/turn-1"), observed.call("missing-handle/ended")
     if not turn.sent():
-        raise NotSeenError(f"the prompt was not sent to the model; the run is {standing(ended)}", by_engine=True)
+        raise NotObservedError(f"the prompt was not sent to the model; the run is {standing(ended)}", by_engine=True)
     if turn.session is not None:
-        raise NotSeenError(f"the session id {turn.session} was not hidden from the server")
+        raise NotObservedError(f"the session id {turn.session} was not hidden from the server")
     return failed_as("SESSION_RESUME_FAILED", ended, turn)
 
 
@@ -116,7 +116,7 @@ def engine_failure(observed: Observations) -> Finding:
     """When the model backend refused, the run failed: as an engine failure, or as a timeout if the engine hangs."""
     turn, ended = observed.turn("engine-failure/turn-1"), observed.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
-        raise NotSeenError(f"the model backend received no request; the run is {standing(ended)}", by_engine=True)
+        raise NotObservedError(f"the model backend received no request; the run is {standing(ended)}", by_engine=True)
     declared = {d.symptom for d in observed.contract.deviations if d.clause == "backend.failure-told"}
     return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
@@ -127,7 +127,7 @@ def bad_envelope(observed: Observations) -> Finding:
     turn, ended = observed.turn("bad-envelope/turn-1"), observed.call("bad-envelope/ended")
     if turn.reading.final_text is None:
         no_text = f"the engine returned no answer{unmatched(turn, 'final')}; the run is {standing(ended)}"
-        raise NotSeenError(no_text, by_engine=True)
+        raise NotObservedError(no_text, by_engine=True)
     return failed_as("ENVELOPE_INVALID", ended, turn)
 
 
@@ -135,7 +135,7 @@ def bad_envelope(observed: Observations) -> Finding:
 def cancel(observed: Observations) -> Finding:
     """A run that was canceled during a turn is canceled, and no process of its engine is left."""
     asked = observed.call("cancel/cancel")
-    fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.said()}", asked)
+    fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.summary()}", asked)
     ended, turn = observed.call("cancel/ended"), observed.turn("cancel/turn-1")
     check_state("canceled", ended, asked, ended, turn, when="after the cancellation, ")
     fail_if(turn.leftovers, f"canceled, but still running: {left_running(turn)}", ended, turn)

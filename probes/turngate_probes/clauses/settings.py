@@ -3,35 +3,35 @@
 from collections.abc import Iterable, Sequence
 
 from turngate.contract.clauses import Reason
-from turngate.contract.home_and_workspace import Redirect, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.clauses.stream import RESUMABLE
-from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.harness.settings_cases import MODES, calls, control_of, groups
 
-WIDENED = {"tool_call": "writes", "command_call": "runs"}
+EFFECTS = {"tool_call": "writes", "command_call": "runs"}
 
 
 @check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
 def settings_cannot_widen(observed: Observations) -> Finding:
     """No call took effect in an interactive turn, and in the control runs the settings let it."""
-    settings, tools = observed.contract.widening_settings, calls(observed.contract.hermetic)
+    settings, tools = observed.contract.approval_settings, calls(observed.contract.hermetic)
     if not settings:
         raise SkippedError("the contract names no setting of the user that widens approval")
     if not tools:
-        raise NotSeenError("the contract names no tool for the model to call", Reason.CONTRACT)
+        raise NotObservedError("the contract names no tool for the model to call", Reason.CONTRACT)
     steps = {f"{name}-{call}{again}": call for name in groups(settings) for call in tools for again in ("", "-again")}
     # whatever happened counts, even if a later turn is missing
     for step, call in steps.items():
         turn = observed.turns.get(f"own-settings/{step}")
         if turn is not None:
             what = f"{tools[call].name} took effect without a question, by {_named(step, settings)}"
-            fail_if(turn.acted, what, turn, symptom=WIDENED[call])
+            fail_if(turn.acted, what, turn, symptom=EFFECTS[call])
     turns = []
     for turn in (observed.turn(f"own-settings/{step}") for step in steps):
         if not turn.called:
-            raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+            raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
         turns.append(turn)
     controls = [observed.turn(f"own-settings/{control_of(setting)}") for setting in settings]
     took = [bool(turn.acted) for turn in controls]
@@ -85,19 +85,19 @@ def check_effects(turns: Iterable[Turn], redirects: Sequence[Redirect]) -> None:
             fail_if(name, f"a file of the workspace had an effect: {name}", turn, symptom=kinds[name])
 
 
-def _named(step: str, settings: Sequence[WideningSetting]) -> str:
+def _named(step: str, settings: Sequence[ApprovalSetting]) -> str:
     """Return the settings that are in force in a step."""
     names = next(entries for name, entries in groups(settings).items() if step.startswith(f"{name}-"))
     return ", ".join(setting.name for setting in names)
 
 
 def _shown(
-    what: str, entries: Sequence[WideningSetting] | Sequence[Redirect], took: Sequence[bool], turns: Sequence[Turn]
+    what: str, entries: Sequence[ApprovalSetting] | Sequence[Redirect], took: Sequence[bool], turns: Sequence[Turn]
 ) -> Finding:
-    """Return a pass that names what the control runs proved; NotSeenError if they proved nothing."""
+    """Return a pass that names what the control runs proved; NotObservedError if they proved nothing."""
     names = [entry.name for entry in entries]
     proven, unproven = ([name for name, did in zip(names, took, strict=True) if did is ran] for ran in (True, False))
     if not proven:
-        raise NotSeenError(f"no control run showed an effect of {', '.join(unproven)}", Reason.CONTRACT)
+        raise NotObservedError(f"no control run showed an effect of {', '.join(unproven)}", Reason.CONTRACT)
     detail = f"{what} {', '.join(proven)}, which has an effect where nothing guards it"
     return passed(detail + (f"; unproven: {', '.join(unproven)}" if unproven else ""), *turns)

@@ -11,9 +11,9 @@ from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
-from turngate_probes.clauses.settings import WIDENED, check_effects
+from turngate_probes.clauses.settings import EFFECTS, check_effects
 from turngate_probes.harness import settings_cases
-from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.server_level.cases import ALLOWED, DECLINED
 from turngate_probes.server_level.server_run import UNSAFE
@@ -61,7 +61,7 @@ def framing(observed: Observations) -> Finding:
     observed.turn("sticky/turn-1")
     turns = [turn for name, turn in observed.turns.items() if name.startswith("sticky/turn-")]
     if not turns[-1].stdout.strip():
-        raise NotSeenError("the process printed nothing, so that nothing is shown", by_engine=True)
+        raise NotObservedError("the process printed nothing, so that nothing is shown", by_engine=True)
     for line in turns[-1].stdout.splitlines():
         evidence = line[:EXCERPT].decode("utf-8", "backslashreplace")
         fail_if(line.strip() and not _is_message(line), f"a line is not a message: {evidence!r}", turns[-1])
@@ -75,7 +75,7 @@ def ends_when_told(observed: Observations) -> Finding:
     turn = observed.turn("sticky/turn-3")
     fail_if(turn.exit_code == -SIGKILL, "the process had to be killed after the run", turn, symptom="killed")
     if turn.exit_code is None:
-        raise NotSeenError("the server doesn't report how the process ended")
+        raise NotObservedError("the server doesn't report how the process ended")
     return passed(f"it exited with {turn.exit_code}", turn)
 
 
@@ -90,17 +90,21 @@ def permission_asked(observed: Observations) -> Finding:
     kind, options = pending.get("kind"), [str(option) for option in pending.get("options", ())]
     called = observed.turns.get("sticky/turn-2")
     if called and not any(request.reply.startswith("tool_call ") for request in called.watched):
-        raise NotSeenError("the engine sent no request that the model could answer with a tool call", by_engine=True)
+        raise NotObservedError(
+            "the engine sent no request that the model could answer with a tool call", by_engine=True
+        )
     fail_if(kind != "risk_ack", f"the tool was called, but the question has kind {kind}", acting, asked)
     lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
     fail_if(lasting, f"it offers more than one-time approval: {', '.join(lasting)}", asked)
     fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
     wrong, what = observed.call("sticky/no-option"), "a reply that is not one of its options"
-    fail_if(wrong.status != UNPROCESSABLE, f"{what} returned {wrong.said()}", asked, wrong)
+    fail_if(wrong.status != UNPROCESSABLE, f"{what} returned {wrong.summary()}", asked, wrong)
     unmoved = observed.call("sticky/unmoved")
     check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what}, ")
     declined = observed.call("sticky/declined")
-    fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was rejected: {declined.said()}", asked, declined)
+    fail_if(
+        declined.status != ACCEPTED, f"its option {options[-1]} was rejected: {declined.summary()}", asked, declined
+    )
     again = observed.call("sticky/asked-again")
     before, turn = acting.document.get("turn_index"), again.document.get("turn_index")
     fail_if(turn != before, f"the decision started turn {turn}", acting, again)
@@ -124,10 +128,10 @@ def permission_allowed(observed: Observations) -> Finding:
         tool, allowed = calls[call].name, step.startswith(ALLOWED)
         unasked = f"{tool} took effect without a question"
         fail_if(turn.acted and answer is None, unasked, turn, symptom="acts-anyway")
-        ineffective, said = allowed and not turn.acted, reported(turn.watched)
-        if ineffective and said:
-            _check_machine(said, observed.contract)
-        without_effect = f"{tool} was allowed, but has no effect" + (f": {said}" if said else "")
+        ineffective, message = allowed and not turn.acted, reported(turn.watched)
+        if ineffective and message:
+            _check_machine(message, observed.contract)
+        without_effect = f"{tool} was allowed, but has no effect" + (f": {message}" if message else "")
         fail_if(ineffective, without_effect, turn, symptom="no-effect")
         fail_if(not allowed and turn.acted, f"{tool} was declined, but took effect", turn, symptom="acts-anyway")
     turns = [observed.turn(f"sticky-allowed/{step}") for step in wanted]
@@ -136,19 +140,19 @@ def permission_allowed(observed: Observations) -> Finding:
     return passed(f"{' and '.join(tool.name for tool in calls.values())} took effect only if allowed", *turns)
 
 
-def _check_machine(said: str, contract: EngineContract) -> None:
-    """Raise NotSeenError if the engine said that its sandbox lacks something of the machine."""
+def _check_machine(message: str, contract: EngineContract) -> None:
+    """Raise NotObservedError if the engine reports that its sandbox lacks something of the machine."""
     for need in contract.hermetic.needs:
-        if re.search(need.pattern, said):
-            what = f"this machine lacks what the engine's sandbox needs, {need.what}: {said}"
-            raise NotSeenError(what, Reason.MACHINE)
+        if re.search(need.pattern, message):
+            what = f"this machine lacks what the engine's sandbox needs, {need.what}: {message}"
+            raise NotObservedError(what, Reason.MACHINE)
 
 
 @check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))
 def settings_cannot_widen(observed: Observations) -> Finding:
     """Nothing took effect before the user was asked, or after the user declined; or the server takes no such run."""
     _must_be_sticky(observed)
-    settings, calls = observed.contract.widening_settings, settings_cases.calls(observed.contract.hermetic)
+    settings, calls = observed.contract.approval_settings, settings_cases.calls(observed.contract.hermetic)
     if not settings or not calls:
         raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
     groups, first_call = settings_cases.groups(settings), next(iter(calls))
@@ -158,18 +162,18 @@ def settings_cannot_widen(observed: Observations) -> Finding:
     for step, call in wanted.items():
         turn = observed.turns.get(f"sticky-own-settings/{step}")
         if turn is not None:
-            fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=WIDENED[call])
+            fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=EFFECTS[call])
     turns = list[Turn]()
     for turn in (observed.turn(f"sticky-own-settings/{step}") for step in wanted):
         if not turn.called:
-            raise NotSeenError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+            raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
         turns.append(turn)
     details = (
         ("nothing took effect with", [name for name in groups if name not in rejected]),
         ("the server takes no run with", rejected),
     )
-    said = [f"{what} {', '.join(s.name for n in names for s in groups[n])}" for what, names in details if names]
-    return passed("; ".join(said), *turns, *rejected.values())
+    parts = [f"{what} {', '.join(s.name for n in names for s in groups[n])}" for what, names in details if names]
+    return passed("; ".join(parts), *turns, *rejected.values())
 
 
 @check("sticky.workspace-cannot-redirect", "sticky-workspace", blames=("sticky.one-process",))

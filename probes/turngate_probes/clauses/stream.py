@@ -12,7 +12,7 @@ from turngate.turn.session_id import HandleProblem
 from turngate_probes.clauses.checks import EXCERPT, check, fail_if, how_it_ended, passed, unmatched, unread, went_well
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import FAILING
-from turngate_probes.harness.observations import NotSeenError, Observations, Turn
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 
 FIRST = "main/first"
 # without them, a turn has no session id to resume
@@ -61,7 +61,7 @@ def unique(observed: Observations) -> Finding:
             same = f"sessions in two homes have the id {turn.session}"
             fail_if(other is not turn, same, other, turn, symptom="only-in-home")
     if not tuple(seen)[1:]:
-        raise NotSeenError("only one home has a session, so that nothing is shown", by_engine=True)
+        raise NotObservedError("only one home has a session, so that nothing is shown", by_engine=True)
     return passed(f"{len(seen)} sessions in different homes have different ids", *seen.values())
 
 
@@ -73,10 +73,10 @@ def version_readable(observed: Observations) -> Finding:
     misplaced = page.printed.misplaced(query.stream, re.compile(query.pattern).fullmatch)
     went_well = page.exit_code == 0 and page.ended is Ended.EXIT
     fail_if(not went_well, f"the version query exited with {page.exit_code}: {printed[:200]!r}")
-    said = re.fullmatch(query.pattern, printed)
+    match = re.fullmatch(query.pattern, printed)
     fail_if(misplaced, misplaced)
-    fail_if(not said, f"{printed[:200]!r} does not match {query.pattern}")
-    version, wanted = said["version"] if said else "", observed.contract.version
+    fail_if(not match, f"{printed[:200]!r} does not match {query.pattern}")
+    version, wanted = match["version"] if match else "", observed.contract.version
     unusable = f"{version[:200]!r} is not a semantic version, so no contract claims can be selected for it"
     fail_if(not _is_version(version), unusable)
     fail_if(wanted is not None and version != wanted, f"it reports {version}, but is {wanted}")
@@ -172,7 +172,7 @@ def records_once(observed: Observations) -> Finding:
     turns = [turn for turn in observed.turns.values() if turn.case in ("main", "tool-call") and went_well(turn)]
     if all(turn.reading.final_text is None for turn in turns):
         why = how_it_ended(observed.turn(GOOD[0]))
-        raise NotSeenError(f"no turn ended properly with a text of the agent ({why})", by_engine=True)
+        raise NotObservedError(f"no turn ended properly with a text of the agent ({why})", by_engine=True)
     for turn in turns:
         repeated = _repeated(turn, observed.contract)
         fail_if(repeated, f"printed more than once: {repeated[:EXCERPT]}", turn)
@@ -190,7 +190,7 @@ def known_events(observed: Observations) -> Finding:
     kinds = sorted({kind for turn in observed.turns.values() for kind in turn.reading.census})
     if not kinds:
         turn = observed.turn("main/first")
-        raise NotSeenError(f"no turn printed a record ({how_it_ended(turn)})", by_engine=True)
+        raise NotObservedError(f"no turn printed a record ({how_it_ended(turn)})", by_engine=True)
     return passed("seen: " + ", ".join(kinds))
 
 
@@ -257,10 +257,10 @@ def _twice(texts: Iterable[str]) -> str:
 
 
 def _good_turns(observed: Observations) -> list[Turn]:
-    """Return the turns of the main case that ended properly; NotSeenError if there are none."""
+    """Return the turns of the main case that ended properly; NotObservedError if there are none."""
     turns = [turn for turn in _turns(observed) if went_well(turn)]
     if not turns:
-        raise NotSeenError(f"no turn ended properly ({how_it_ended(observed.turn(GOOD[0]))})", by_engine=True)
+        raise NotObservedError(f"no turn ended properly ({how_it_ended(observed.turn(GOOD[0]))})", by_engine=True)
     return turns
 
 

@@ -133,7 +133,7 @@ def conform(  # noqa: PLR0913 - as it has options
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.conform.catalogue import scenarios
     from turngate_probes.conform.conform_report import expected_breaches
-    from turngate_probes.conform.conform_view import Progress, view
+    from turngate_probes.conform.conform_view import ConformProgress, view
     from turngate_probes.conform.session import ConformSession, observed
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.report.publish import publish
@@ -145,7 +145,7 @@ def conform(  # noqa: PLR0913 - as it has options
         stack.enter_context(interrupting(interrupt.set))
         releases = [stack.enter_context(_release(one, interrupt)) for one in engines or ("codex",)] if real else []
         contracts = tuple(one.contract for one in releases) or tuple(map(_contract, engines or ("codex",)))
-        progress = Progress(output, len(contracts) * len(chosen or scenarios()))
+        progress = ConformProgress(output, len(contracts) * len(chosen or scenarios()))
         if observe:
             report = observed(command, contracts, root, interrupt, interactive=interactive, strict=strict)
             for row in report.results:

@@ -90,8 +90,8 @@ def _rules(replies: Sequence[str], tool_call: ToolCall | None, refuse: int | Non
     if refuse is not None:
         return [StubRule(Refuse(refuse))]
     last = len(replies) - 1
-    said = [StubRule(Text(reply), times=None if i == last else 1) for i, reply in enumerate(replies)]
-    return [*([StubRule(tool_call, after_tool_result=False)] if tool_call else []), *said]
+    answers = [StubRule(Text(reply), times=None if i == last else 1) for i, reply in enumerate(replies)]
+    return [*([StubRule(tool_call, after_tool_result=False)] if tool_call else []), *answers]
 
 
 class LoggedBackend(StubBackend):

@@ -29,9 +29,10 @@ class Started(Struct, frozen=True):
 
     `cwd` is where the engine works: an option may choose another directory than that of the process.
     `kind`: a turn, a question such as `--version`, a process for several turns, or arguments that the engine refuses.
-    `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input. `latest` is
-    the option that asks for the latest session instead of an id. `widening` lists arguments and variables that let the
-    engine act without asking. `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
+    `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
+    `newest_session` is the option that asks for the newest session instead of an id. `auto_approving` lists the
+    arguments and variables that let the engine act without asking. `stdin` is what kind of file standard input is.
+    `at` is a monotonic time in seconds.
     """
 
     pid: int
@@ -43,9 +44,9 @@ class Started(Struct, frozen=True):
     kind: Kind
     resumed: str | None = None
     prompt: str | None = None
-    latest: str = ""
+    newest_session: str = ""
     problem: str = ""
-    widening: tuple[str, ...] = ()
+    auto_approving: tuple[str, ...] = ()
 
 
 class CallEnd(Struct, frozen=True):
@@ -76,8 +77,8 @@ class EngineCall(Struct, frozen=True):
             return None
         if self.started.prompt is not None:
             return self.started.prompt
-        said = self.stdin.decode("utf-8", "replace")
-        return "\n".join(_strings(said)) if self.started.kind == "process" else said
+        text = self.stdin.decode("utf-8", "replace")
+        return "\n".join(_strings(text)) if self.started.kind == "process" else text
 
 
 class CallRecord:
@@ -145,9 +146,9 @@ def _call(folder: Path) -> EngineCall:
     )
 
 
-def _strings(said: str) -> Iterator[str]:
+def _strings(text: str) -> Iterator[str]:
     """Yield every string in the messages to a process for several turns, which are lines of JSON."""
-    for line in said.splitlines():
+    for line in text.splitlines():
         with suppress(msgspec.DecodeError):
             values = [decode(line, Any)]
             while values:

@@ -30,7 +30,7 @@ class ConformRule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a misbehaviour was seen: the engine, its release (or releases), and the report or the recording of it."""
+    """Where a misbehaviour was observed: the engine, its release (or releases), and its report or recording."""
 
     engine: str
     release: str
@@ -43,7 +43,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     id, sentence, why: Its name, what happens, and why it matters.
     rule: The rule that its result tests.
     expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
-    seen: The real releases that did this. None: every engine does it, or it is the caller's doing.
+    observed: The real releases that did this. None: every engine does it, or it is the caller's doing.
     needs: What the engine needs: one record per line (`lines`), a prompt on standard input (`stdin`); or the driver: a
         reply (`second_turn`), or two (`third_turn`).
     prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
@@ -59,7 +59,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     rule: str
     expect: Expected
-    seen: tuple[Source, ...] = ()
+    observed: tuple[Source, ...] = ()
     needs: tuple[Need, ...] = ()
     prompt: str = PROMPT
     reply: str = "red ({name})"
@@ -163,8 +163,8 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
     yield f"  deadline: {scenario.deadline:g} s for each of {scenario.turns} turns"
     for play in scenario.plays:
         yield f"  the engine: {_played(play)}"
-    for source in scenario.seen:
-        yield f"  seen: {source.engine} {source.release} ({source.see})"
+    for source in scenario.observed:
+        yield f"  observed: {source.engine} {source.release} ({source.see})"
 
 
 def _played(play: Play) -> str:

@@ -25,13 +25,13 @@ from turngate_probes.report.view import (
     Column,
     Count,
     Fact,
-    Family,
     JudgedCase,
     Judgement,
     Mark,
     Remark,
     RemarkLevel,
     Row,
+    RowFamily,
     Sign,
     Suite,
     View,
@@ -111,7 +111,7 @@ def _reason(breach: BreachRow) -> str:
     return f"expected: {breach.excused}" if breach.excused else f"why: {rules()[breach.rule].why}"
 
 
-class Progress:
+class ConformProgress:
     """Prints each result, with its number among all of them."""
 
     def __init__(self, output: Printer, total: int) -> None:
@@ -226,7 +226,7 @@ def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:
     return Column(number, first.engine, first.version, found, found, SIGNS[found], facts)
 
 
-def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[Family, ...]:
+def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[RowFamily, ...]:
     """Return a row for each scenario that ran, by the rule that it tests."""
     ran = {row.scenario for rows in columns for row in rows}
     by_rule: dict[str, list[str]] = {}
@@ -236,7 +236,7 @@ def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[Family, ...]:
             by_rule.setdefault(scenario.rule if scenario else name, []).append(name)
     numbers = {name: number for number, name in enumerate(name for names in by_rule.values() for name in names)}
     return tuple(
-        Family(rule.partition(".")[2] or rule, tuple(_row(numbers[name], name, columns) for name in names))
+        RowFamily(rule.partition(".")[2] or rule, tuple(_row(numbers[name], name, columns) for name in names))
         for rule, names in by_rule.items()
     )
 

@@ -79,8 +79,8 @@ def _course(evidence: Evidence) -> str:
     last = turns[-1]
     if last.ended is None:
         return f"; call {last.number} of the engine was ended"
-    said = f" and printed {_quoted(last.stderr)} on stderr" if last.stderr else ""
-    return f"; call {last.number} of the engine exited with {last.ended.exit_code}{said}"
+    printed = f" and printed {_quoted(last.stderr)} on stderr" if last.stderr else ""
+    return f"; call {last.number} of the engine exited with {last.ended.exit_code}{printed}"
 
 
 def _result(evidence: Evidence) -> Iterator[Breach]:
@@ -96,8 +96,8 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
         elif ran.exit_code == 0 and scenario.expect == "failure" and not (answered and _unaffected(evidence, ran)):
             yield Breach(scenario.rule, f"it exited with 0, but had to fail; it printed {_quoted(ran.stdout)}")
         elif ran.exit_code == 0 and not answered:
-            said = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
-            yield Breach(scenario.rule, f"it exited with 0 without the answer: {said}{_course(evidence)}")
+            printed = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
+            yield Breach(scenario.rule, f"it exited with 0 without the answer: {printed}{_course(evidence)}")
         elif ran.exit_code != 0 and scenario.expect == "success":
             yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
@@ -106,8 +106,8 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
 
 def _auto_approval(evidence: Evidence) -> Iterator[Breach]:
     for call in evidence.calls if evidence.interactive else ():
-        if call.started.widening:
-            yield _breach("no-auto-approval", f"it passed {' '.join(call.started.widening)}", call)
+        if call.started.auto_approving:
+            yield _breach("no-auto-approval", f"it passed {' '.join(call.started.auto_approving)}", call)
 
 
 def _arguments(evidence: Evidence) -> Iterator[Breach]:
@@ -134,8 +134,8 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
     latest: dict[Conversation | None, str] = {}
     for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
         resumed, owner = call.started.resumed, _owner(evidence, call)
-        if call.started.latest:
-            yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.latest})", call)
+        if call.started.newest_session:
+            yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.newest_session})", call)
         elif resumed is None:
             if owner in latest and not _replays(call, owner):
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
@@ -156,7 +156,7 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
 
 
 def _texts(evidence: Evidence) -> Iterator[Breach]:
-    """Check that what the user said reached the engine, in some call."""
+    """Check that what the user wrote reached the engine, in some call."""
     received = [call.text or "" for call in _turns(evidence)]
     first = [call.text or "" for call in _turns(evidence) if call.started.resumed is None]
     kept = any(call.started.kind == "process" for call in _turns(evidence))

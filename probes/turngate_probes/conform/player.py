@@ -28,7 +28,7 @@ from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
-from turngate_probes.simulate.simulated_process import EngineProcess, Kind
+from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
@@ -43,17 +43,17 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     if argv in questions or (approval and approval.query and argv == approval.query.argv):
         return start
     if starts_sticky(contract, argv):
-        return replace(start, kind="process", widening=_widening(argv, contract))
+        return replace(start, kind="process", auto_approving=_auto_approving(argv, contract))
     latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
         asked = arguments.read(contract, named(contract, argv, newest))
     except UsageProblem as problem:
         before = argv[: argv.index("--")] if "--" in argv else argv
-        return replace(start, kind="refused", problem=str(problem), widening=_widening(before, contract))
+        return replace(start, kind="refused", problem=str(problem), auto_approving=_auto_approving(before, contract))
     syntax = simulation(contract).arguments
     chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
-    widening = _widening(tokens, contract)
+    auto_approving = _auto_approving(tokens, contract)
     return replace(
         start,
         kind="turn",
@@ -61,7 +61,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         resumed=asked.handle,
         prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
         latest=" ".join(latest),
-        widening=widening,
+        auto_approving=auto_approving,
     )
 
 
@@ -82,7 +82,7 @@ def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> 
     return tuple(tokens)
 
 
-def _widening(tokens: tuple[str, ...], contract: EngineContract) -> tuple[str, ...]:
+def _auto_approving(tokens: tuple[str, ...], contract: EngineContract) -> tuple[str, ...]:
     return auto_flags_in(as_in_contract(tokens, contract), contract)
 
 
@@ -138,12 +138,12 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
 
 def _part(plan: ConformPlan, contract: EngineContract, started: Started, prompt: str) -> Faults:
     """Return what to play in this turn; a lost session has had one. The last turn's faults hold for every attempt."""
-    said = []
+    user_texts = []
     if started.resumed is not None:
         session = store(contract, os.environ, started.cwd).find(started.resumed)
         messages = session.messages if session else ({"role": "user", "content": ""},)
-        said = [str(message["content"]) for message in messages if message["role"] == "user"]
-    return for_turn(plan.plays, min(scenario_model.reached(plan.conversations, [*said, prompt]), plan.turns))
+        user_texts = [str(message["content"]) for message in messages if message["role"] == "user"]
+    return for_turn(plan.plays, min(scenario_model.reached(plan.conversations, [*user_texts, prompt]), plan.turns))
 
 
 def _at_start(plan: ConformPlan) -> Faults:
@@ -165,7 +165,7 @@ def _upgrade(plan: ConformPlan) -> str:
     return executable.upgrade(plan)
 
 
-class _Call(EngineProcess):
+class _Call(SimulatedProcess):
     """One call, which is recorded."""
 
     def __init__(self, plan: ConformPlan, contract: EngineContract, record: CallRecord, kind: Kind) -> None:
@@ -232,8 +232,8 @@ class _Call(EngineProcess):
     def _faults_in(self, turn: int, prompt: str) -> Faults:
         """Return what a process for several turns plays in a turn, which its prompt tells better than its number."""
         if self.kind == "process" and turn:
-            said = [text for talk in self.plan.conversations for text in enumerate(talk.prompts, 1)]
-            number = next((number for number, text in reversed(said) if text in prompt), min(turn, self.plan.turns))
+            prompts = [text for talk in self.plan.conversations for text in enumerate(talk.prompts, 1)]
+            number = next((number for number, text in reversed(prompts) if text in prompt), min(turn, self.plan.turns))
             self.faults = for_turn(self.plan.plays, number)
         return self.faults
 

@@ -7,7 +7,7 @@ from itertools import groupby, takewhile
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.backend import Answer, ModelRequest
 from turngate_probes.simulate.faults import Faults
-from turngate_probes.simulate.misbehaviour import failed, said_first
+from turngate_probes.simulate.misbehaviour import failed, preamble
 
 QUESTION = "Which colour do you like?"
 LOST = "I don't know what you are talking about."
@@ -19,29 +19,29 @@ def answer(
     """Return what the model says to a whole conversation: a question, its answer, or that it knows nothing of it."""
     if failure := failed(faults):
         return failure
-    said = said_by_user(request)
-    owner = next((one for one in conversations if said and one.prompts[0] in said[0]), None)
-    return _final(LOST) if owner is None else spoken(owner, reached(conversations, said), turns, faults, decoy)
+    user_texts = texts_of_user(request)
+    owner = next((one for one in conversations if user_texts and one.prompts[0] in user_texts[0]), None)
+    return _final(LOST) if owner is None else spoken(owner, reached(conversations, user_texts), turns, faults, decoy)
 
 
-def said_by_user(request: ModelRequest) -> list[str]:
+def texts_of_user(request: ModelRequest) -> list[str]:
     """Return the messages of the user in a request."""
     return [str(message["content"]) for message in request.messages if message["role"] == "user"]
 
 
-def reached(conversations: Sequence[Conversation], said: Sequence[str]) -> int:
+def reached(conversations: Sequence[Conversation], user_texts: Sequence[str]) -> int:
     """Return the turn, from 1, that these messages of the user have reached in one session.
 
     A message that is repeated, as after a failed attempt, is the same turn. The last one may hold the whole
     conversation, as from an orchestrator that starts a session for each turn.
     """
-    replayed = (len(list(takewhile(lambda prompt: prompt in said[-1], one.prompts))) for one in conversations)
-    return max((sum(1 for _ in groupby(said)), *replayed))
+    replayed = (len(list(takewhile(lambda prompt: prompt in user_texts[-1], one.prompts))) for one in conversations)
+    return max((sum(1 for _ in groupby(user_texts)), *replayed))
 
 
 def spoken(talk: Conversation, turn: int, turns: int, faults: Faults, decoy: str) -> str:
     """Return the text of one turn of a conversation: a question, or in its last turn the answer."""
-    before = said_first(faults, decoy)
+    before = preamble(faults, decoy)
     return _question(f"{before}{QUESTION}") if turn < turns else _final(before + talk.answer)
 
 

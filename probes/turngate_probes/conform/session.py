@@ -103,9 +103,9 @@ def _played(
     }
 
     def converse(talk: Conversation) -> Ran:
-        said = _variables(talk, folder)
+        variables = _variables(talk, folder)
         limit = scenario.deadline * scenario.turns + GRACE
-        request = ProcessRequest(command, Path.cwd(), env | said, timeout=limit, max_output=MAX_OUTPUT)
+        request = ProcessRequest(command, Path.cwd(), env | variables, timeout=limit, max_output=MAX_OUTPUT)
         outcome = run_process(request, stop=stop)
         return Ran(
             talk,
@@ -149,8 +149,8 @@ def _conversation(scenario: Scenario) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
     replies = (scenario.reply, "Yes, I am sure. ({name})")[: scenario.turns - 1]
-    said = [_filled(text, slots) for text in (scenario.prompt, *replies)]
-    return Conversation(name, tuple(said), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
+    prompts = [_filled(text, slots) for text in (scenario.prompt, *replies)]
+    return Conversation(name, tuple(prompts), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
 
 
 def _filled(text: str, slots: Mapping[str, str]) -> str:

@@ -27,9 +27,9 @@ from turngate_probes.report.build import (
     INTERRUPTED_CODE,
     bugs,
     code_of,
+    contradiction,
     read_json,
     refused,
-    told_otherwise,
 )
 from turngate_probes.report.reports import (
     Action,
@@ -329,13 +329,13 @@ def load_gate(path: Path) -> GateReport | None:
         if document["schema"] == EARLIER_SCHEMA:
             document |= {"schema": SCHEMA, "changes_required": document.pop("changes-required")}
         report = convert(document, GateReport, dec_hook=decode_hook)
-        wrong = told_otherwise(report.probe) or _told_otherwise(report)
+        wrong = contradiction(report.probe) or _contradiction(report)
     if wrong:
         raise UsageError(f"{path} is not a valid report: {wrong}", "pass the unchanged report of `turngate gate`")
     return report
 
 
-def _told_otherwise(report: GateReport) -> str | None:
+def _contradiction(report: GateReport) -> str | None:
     """Find contradictions to the probe, the differences and the entries of the baseline."""
     old, new = report.probe.releases
     interrupted = report.outcome is GateOutcome.INTERRUPTED

@@ -27,7 +27,7 @@ from turngate_probes.stub_model import Exchange
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5  # seconds between two looks
 
 
-class _Seen(Struct, frozen=True):
+class _Reached(Struct, frozen=True):
     """The environment of a process, and whether its HOME is the sandbox's."""
 
     environment: Mapping[str, str]
@@ -46,7 +46,7 @@ class EngineWatch:
         self._arguments, self._sandbox = arguments, sandbox
         self._canary = f".turngate-{secrets.token_hex(8)}"
         self._main, self._over, self._thread = 0, threading.Event(), threading.Thread(target=self._follow, daemon=True)
-        self._seen: dict[int, _Seen] = {}
+        self._reached: dict[int, _Reached] = {}
 
     def __enter__(self) -> Self:
         for folder in (self._sandbox.work, self._sandbox.home):
@@ -69,18 +69,18 @@ class EngineWatch:
         """Look at the running processes once."""
         for process in _family(self._main):
             with suppress(psutil.Error, OSError):
-                if process.pid not in self._seen and not _contains(process.cmdline(), self._arguments):
+                if process.pid not in self._reached and not _contains(process.cmdline(), self._arguments):
                     continue
                 if environment := process.environ():
                     home = environment.get("HOME")
                     at_home = home is not None and self._is_marked(process, home)
-                    self._seen[process.pid] = _Seen(environment, at_home)
+                    self._reached[process.pid] = _Reached(environment, at_home)
 
     def lost(self, wanted: Mapping[str, str]) -> list[str]:
         """List the variables that did not reach the innermost process with the engine's arguments; none if unseen."""
-        if not self._seen:
+        if not self._reached:
             return []
-        engine = list(self._seen.values())[-1]
+        engine = list(self._reached.values())[-1]
         lost = [name for name, value in wanted.items() if engine.environment.get(name) != value and name != "HOME"]
         return sorted(lost) + ([] if engine.at_home else ["HOME"])
 
@@ -247,9 +247,9 @@ class FirstTurnCheck:
         if lost := self.watch.lost(self.wanted):
             what = f"the executable doesn't pass on {', '.join(lost)}, so its engine can't find the model"
             return Obstacle(what, Reason.WRAPPER, hint=PASS_ON)
-        said = turn.reading.failures or tuple(turn.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
+        reported = turn.reading.failures or tuple(turn.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
         if least := newer_node_needed(Path(self.argv[0])):
             what = f"the release needs Node.js {least} or newer, and doesn't start with {node_version()}"
-            return Obstacle(": ".join((what, *said[:1])), Reason.NO_EXECUTABLE, hint=UPDATE)
-        how = "it hung" if turn.hung else ": ".join([f"exit code {turn.exit_code}", *said[:1]])
+            return Obstacle(": ".join((what, *reported[:1])), Reason.NO_EXECUTABLE, hint=UPDATE)
+        how = "it hung" if turn.hung else ": ".join([f"exit code {turn.exit_code}", *reported[:1]])
         return Obstacle(f"{turn.name} sent no request to the model ({how})", by_engine=True, at_first=True)

@@ -15,7 +15,7 @@ from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 
 
-class NotSeenError(ObstacleError):
+class NotObservedError(ObstacleError):
     """A check needs something that was not observed."""
 
 
@@ -88,9 +88,9 @@ class Turn(_Step, frozen=True):
 
     @property
     def watched(self) -> tuple[Exchange, ...]:
-        """The requests that the model backend received; NotSeenError if they were not observed."""
+        """The requests that the model backend received; NotObservedError if they were not observed."""
         if self.requests is None:
-            raise NotSeenError(f"the recording of {self.name} has no requests", Reason.NO_RECORDING)
+            raise NotObservedError(f"the recording of {self.name} has no requests", Reason.NO_RECORDING)
         return self.requests
 
     def sent(self) -> tuple[Exchange, ...]:
@@ -144,7 +144,7 @@ class ServerCall(_Step, frozen=True):
         """The state of the run that the answer describes."""
         return self.document.get("state")
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Describe the answer: the status, and the code and detail of a problem."""
         reported = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
         return f"{self.method} {self.path}: " + ": ".join([str(self.status), *reported])
@@ -197,15 +197,15 @@ class Observations(Struct):
     changed: str | None = None
 
     def turn(self, name: str) -> Turn:
-        """Return a turn by `case/step`; NotSeenError says why it is missing."""
+        """Return a turn by `case/step`; NotObservedError says why it is missing."""
         return self._named(self.turns, name)
 
     def page(self, name: str) -> CommandOutput:
-        """Return a page by `case/step`; NotSeenError says why it is missing."""
+        """Return a page by `case/step`; NotObservedError says why it is missing."""
         return self._named(self.pages, name)
 
     def call(self, name: str) -> ServerCall:
-        """Return a call by `case/step`; NotSeenError says why it is missing."""
+        """Return a call by `case/step`; NotObservedError says why it is missing."""
         return self._named(self.calls, name)
 
     def saw(self, item: Observation, _box: object = None) -> None:
@@ -228,24 +228,24 @@ class Observations(Struct):
         else:
             self.stopped[end.case] = end.why_early
 
-    def unseen(self, what: str) -> NotSeenError:
+    def missing(self, what: str) -> NotObservedError:
         """Return why an observation is missing for reasons other than the engine."""
         return _obstructed(what, self.absent or Obstacle("it did not run"))
 
     def _named(self, items: Mapping[str, _Item], name: str) -> _Item:
         if name not in items:
-            raise self._unseen(name)
+            raise self._missing(name)
         return items[name]
 
-    def _unseen(self, name: str) -> NotSeenError:
+    def _missing(self, name: str) -> NotObservedError:
         """Return why a step is missing: a completed case lacks only what the engine did not do."""
         case = name.partition("/")[0]
         if case in self.stopped:
             return _obstructed(name, self.stopped[case])
         if case in self.finished:
-            return NotSeenError(f"{name} was not observed, although its case completed", by_engine=True)
-        return self.unseen(name)
+            return NotObservedError(f"{name} was not observed, although its case completed", by_engine=True)
+        return self.missing(name)
 
 
-def _obstructed(what: str, obstacle: Obstacle) -> NotSeenError:
-    return NotSeenError.of(replace(obstacle, text=f"{what} was not observed: {obstacle.text}"))
+def _obstructed(what: str, obstacle: Obstacle) -> NotObservedError:
+    return NotObservedError.of(replace(obstacle, text=f"{what} was not observed: {obstacle.text}"))

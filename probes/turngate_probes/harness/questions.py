@@ -14,5 +14,5 @@ TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
     """Return a prompt with a fresh nonce, to which the model replies with this."""
     nonce = new_nonce()
-    said = "Ask me which colour I like." if turn_index == 1 else "blue"
-    return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
+    prompt = "Ask me which colour I like." if turn_index == 1 else "blue"
+    return Ask(f"{prompt} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)

@@ -28,8 +28,8 @@ def is_registry(host: str) -> bool:
 
 def refused_registry(hosts: Iterable[str], stdout: bytes, stderr: bytes) -> str | None:
     """Return the package registry that kept a command from running: its output names it, or there is no output."""
-    said = stdout + stderr
-    blamed = (host for host in hosts if not said.strip() or host.encode() in said)
+    output = stdout + stderr
+    blamed = (host for host in hosts if not output.strip() or host.encode() in output)
     return next(filter(is_registry, blamed), None)
 
 

@@ -18,7 +18,7 @@ from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
 from turngate.contract.hermetic import Hermetic, ToolUse
-from turngate.contract.home_and_workspace import Redirect, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
 from turngate_probes.harness.stranger import CONTAINER_PROGRAMS, Stranger
@@ -39,28 +39,28 @@ MARKS = (
 )
 SECRET = "secret-note.txt"
 
-_Entry = TypeVar("_Entry", bound=WideningSetting | Redirect)
+_Entry = TypeVar("_Entry", bound=ApprovalSetting | Redirect)
 
 
 def own_settings(driver: EngineDriver) -> None:
     """Let the model ask for a write and a command where the user's settings would allow both."""
     contract, tools = driver.contract, calls(driver.contract.hermetic)
-    for name, settings in groups(contract.widening_settings).items():
+    for name, settings in groups(contract.approval_settings).items():
         for call, tool in tools.items():
             step, inside = f"{name}-{call}", with_settings(driver, f"{name}-{call}", settings)
             first = inside.start(step, _asking_for(tool))
             if first.session is not None:
                 inside.resume(f"{step}-again", first.session, replace(_asking_for(tool), turn_index=2))
-    for setting in contract.widening_settings if tools else ():
+    for setting in contract.approval_settings if tools else ():
         step = control_of(setting)
-        control = _unguarded(with_settings(driver, step, (setting,)))
+        control = _without_guards(with_settings(driver, step, (setting,)))
         control.start(step, replace(_asking_for(tools.get(setting.shows)), mode=Mode.AUTO))
 
 
 def own_settings_turns(contract: EngineContract) -> int:
     """Return how many turns `own_settings` plans."""
     tools = len(calls(contract.hermetic))
-    return 2 * tools * len(groups(contract.widening_settings)) + bool(tools) * len(contract.widening_settings)
+    return 2 * tools * len(groups(contract.approval_settings)) + bool(tools) * len(contract.approval_settings)
 
 
 def workspace(driver: EngineDriver) -> None:
@@ -81,7 +81,7 @@ def workspace(driver: EngineDriver) -> None:
             asked = replace(ask(FINAL, mode=Mode.AUTO), options=options)
             if redirect.unset or redirect.kind == "address":
                 asked = _offline(asked, driver.contract, (redirect,))
-            _unguarded(inside.within(inside.sandbox, {}, redirect.unset)).start(step, asked)
+            _without_guards(inside.within(inside.sandbox, {}, redirect.unset)).start(step, asked)
 
 
 def workspace_turns(contract: EngineContract) -> int:
@@ -127,12 +127,12 @@ def calls(hermetic: Hermetic) -> Mapping[str, ToolUse]:
     return {name: tool for name, tool in named.items() if tool is not None}
 
 
-def control_of(entry: WideningSetting | Redirect) -> str:
+def control_of(entry: ApprovalSetting | Redirect) -> str:
     """Return the step of an entry's control run."""
     return f"control-{entry.name}"
 
 
-def with_settings(driver: EngineDriver, name: str, settings: Sequence[WideningSetting]) -> EngineDriver:
+def with_settings(driver: EngineDriver, name: str, settings: Sequence[ApprovalSetting]) -> EngineDriver:
     """Return the driver of a sandbox of this name, whose user has the settings."""
     box = driver.sandbox.nested(name, driver.contract.hermetic)
     box.place(chain.from_iterable(setting.files for setting in settings))
@@ -186,7 +186,7 @@ def _offline(asked: Ask, contract: EngineContract, redirects: Sequence[Redirect]
     return replace(asked, offline=True, patience=OFFLINE_PATIENCE, vendor=vendor)
 
 
-def _unguarded(driver: EngineDriver) -> EngineDriver:
+def _without_guards(driver: EngineDriver) -> EngineDriver:
     return replace(driver, contract=without_guards(driver.contract))
 
 

@@ -53,7 +53,7 @@ def _parts(request: Exchange) -> list[str]:
 
 def _was_sent(name: str, request: Exchange) -> bool:
     key, text = _key(name), _text(name).encode()
-    return text in request.body or any(key in said for said in (request.path, *request.headers.values()))
+    return text in request.body or any(key in part for part in (request.path, *request.headers.values()))
 
 
 def _key(name: str) -> str:

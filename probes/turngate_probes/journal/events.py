@@ -181,11 +181,13 @@ class ClauseEvent(
         """Describe a result."""
         return cls(release=release, **structs.asdict(result))
 
-    def judged(self) -> ClauseResult:
+    def clause_result(self) -> ClauseResult:
         """Return the result without the release."""
         return ClauseResult(*(getattr(self, name) for name in ClauseResult.__struct_fields__))
 
 
-SeenEvent: TypeAlias = TurnEvent | PageEvent | CallEvent
-ReleaseEvent: TypeAlias = ReleasePlanned | InstallProgress | SeenEvent | ClauseEvent | ReleaseFinished | ReleaseFailed
+ObservedEvent: TypeAlias = TurnEvent | PageEvent | CallEvent
+ReleaseEvent: TypeAlias = (
+    ReleasePlanned | InstallProgress | ObservedEvent | ClauseEvent | ReleaseFinished | ReleaseFailed
+)
 Event: TypeAlias = ProbeStarted | ReleaseEvent | ProbeFinished | MatrixPlanned

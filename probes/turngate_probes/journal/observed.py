@@ -14,7 +14,7 @@ from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
 from turngate_probes.harness.observations import CommandOutput, Observation, ServerCall, Turn
-from turngate_probes.journal.events import CallEvent, PageEvent, SeenEvent, TurnEvent
+from turngate_probes.journal.events import CallEvent, ObservedEvent, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.stub_model import Exchange
 
@@ -33,7 +33,7 @@ _SHORT = re.compile(
 
 def seen_event(
     release: str, item: Observation, places: Mapping[str, str], contract: EngineContract | None = None
-) -> SeenEvent:
+) -> ObservedEvent:
     """Return the event of an observation; with a contract also what can be compared between releases."""
     match item:
         case Turn():
@@ -55,7 +55,7 @@ def seen_event(
 
 def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineContract | None) -> TurnEvent:
     failure = turn.reading.result.failure_reason
-    said = None if turn.acted is None else reported(turn.requests or ())
+    message = None if turn.acted is None else reported(turn.requests or ())
     kinds, paths = keys_of(turn, contract) if contract else (None, None)
     return TurnEvent(
         **_command(release, turn, places),
@@ -68,7 +68,7 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
         failure_reason=failure and redact(failure, places),
         leftovers=tuple(" ".join(process.argv)[:MAX_ARGUMENT] for process in turn.leftovers),
         acted=turn.acted,
-        reported=said and redact(said, places),
+        reported=message and redact(message, places),
         kinds=kinds,
         paths=paths,
     )

@@ -57,8 +57,8 @@ def reported(requests: Iterable[Exchange]) -> str | None:
     """Return the engine's report to the model about the tool that it had asked for; None if there was none."""
     called = False
     for request in requests:
-        if called and (said := _last_words(request.body)):
-            return said
+        if called and (words := _last_words(request.body)):
+            return words
         called = called or request.reply.startswith("tool_call ")
     return None
 
@@ -66,8 +66,8 @@ def reported(requests: Iterable[Exchange]) -> str | None:
 def tool_access(turns: Iterable[TurnEvent]) -> ToolAccess | None:
     """Return the tool access of a release, from its turns; None if it was not observed."""
     by_step = {(turn.case, turn.step): turn for turn in turns}
-    seen = {mode: _mode(*(by_step.get(step) for step in steps)) for mode, steps in TURNS.items()}
-    return ToolAccess(**seen) if any(seen.values()) else None
+    by_mode = {mode: _mode(*(by_step.get(step) for step in steps)) for mode, steps in TURNS.items()}
+    return ToolAccess(**by_mode) if any(by_mode.values()) else None
 
 
 class ToolAccessRow(NamedTuple):
@@ -155,8 +155,8 @@ def _last_words(body: bytes) -> str | None:
     entries = held[0][-AT_THE_END:] if held and isinstance(held[0], list) else []
     # engines make other requests in between, and some add a remark to the results
     results = [entry for entry in entries if any(sign in json.dumps(entry) for sign in RESULTS)]
-    said = " ".join(" ".join(_texts(results[-1] if results else None)).split())
-    return bounded(said, LONGEST) if results else None
+    text = " ".join(" ".join(_texts(results[-1] if results else None)).split())
+    return bounded(text, LONGEST) if results else None
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:

@@ -64,8 +64,8 @@ class Probed:
             # its standard input closes when this process ends, even if it is killed
             done = run(ProcessRequest(argv, Path.cwd(), dict(os.environ), Stdin.OPEN, LONGEST))
             if done.exit_code != 0:
-                said = visible(done.stderr.decode("utf-8", "replace"), "\n")
-                raise RuntimeError(f"the probe crashed: {said}")
+                stderr = visible(done.stderr.decode("utf-8", "replace"), "\n")
+                raise RuntimeError(f"the probe crashed: {stderr}")
             self._releases = {target: build(read(Path(path))).releases[0] for target, path in paths.items()}
 
     def _selected(self) -> tuple[str, ...]:

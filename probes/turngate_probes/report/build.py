@@ -107,8 +107,8 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
     failed = next((event for event in events if isinstance(event, ReleaseFailed)), None)
     finished = next((event for event in events if isinstance(event, ReleaseFinished)), None)
     turns = [event for event in events if isinstance(event, TurnEvent)]
-    judged = {event.id: event.judged() for event in events if isinstance(event, ClauseEvent)}
-    results = list(_in_order(judged, wanted, _NOT_ASKED if finished else _why_missing(failed)))
+    found = {event.id: event.clause_result() for event in events if isinstance(event, ClauseEvent)}
+    results = list(_in_order(found, wanted, _NOT_ASKED if finished else _why_missing(failed)))
     unknown = {result.id for result in unexplained(results)}
     shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
     able = finished.capability if finished else None if selected else capability(results)
@@ -141,13 +141,13 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
 
 
 def _in_order(
-    judged: dict[str, ClauseResult], wanted: Iterable[Clause], why_missing: Obstacle
+    found: dict[str, ClauseResult], wanted: Iterable[Clause], why_missing: Obstacle
 ) -> Iterator[ClauseResult]:
     # in the order of the catalogue, then clauses of newer or older catalogues
     for clause in wanted:
         missing = ClauseResult.of(clause, Result.NOT_RUN, why_missing.text, reason=why_missing.reason)
-        yield judged.pop(clause.id, missing)
-    yield from judged.values()
+        yield found.pop(clause.id, missing)
+    yield from found.values()
 
 
 def _why_missing(failed: ReleaseFailed | None) -> Obstacle:
@@ -191,9 +191,11 @@ def _output(output: OutputExcerpt) -> OutputExcerpt:
 
 
 def _request(request: RequestExcerpt) -> RequestExcerpt:
-    said = request.last_user_text
+    last_text = request.last_user_text
     return structs.replace(
-        request, path=bounded(request.path, WORD), last_user_text=None if said is None else bounded(said, WORD)
+        request,
+        path=bounded(request.path, WORD),
+        last_user_text=None if last_text is None else bounded(last_text, WORD),
     )
 
 
@@ -228,7 +230,7 @@ def load_report(path: Path) -> ProbeReport:
     """Read a report (`.json`) or build it from a journal; UsageError if a file is neither."""
     with refused(path):
         report = _report(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
-        wrong = told_otherwise(report)
+        wrong = contradiction(report)
     if wrong:
         raise UsageError(f"{path} is not a valid report: {wrong}", HINT)
     return report
@@ -309,7 +311,7 @@ def _no_number(name: str) -> Never:
     raise ValueError(f"{name} is not JSON")
 
 
-def told_otherwise(report: ProbeReport) -> str | None:
+def contradiction(report: ProbeReport) -> str | None:
     """Find what the structs can't check: a wrong verdict or exit code, a time without a time zone."""
     if datetime.fromisoformat(report.started_at).tzinfo is None:
         return "started_at has no time zone"

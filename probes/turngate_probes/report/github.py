@@ -42,24 +42,24 @@ def commands_off(console: Console) -> Iterator[None]:
         _print(console, f"::{token}::")
 
 
-def announce(shown: View, console: Console) -> None:
+def announce(view: View, console: Console) -> None:
     """Print the annotations of a report and append its summary; does nothing outside GitHub."""
     if not runs_here():
         return
-    for line in annotations(shown):
+    for line in annotations(view):
         _print(console, line)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _append(Path(summary), markdown(shown))
+        _append(Path(summary), markdown(view))
 
 
-def annotations(shown: View) -> list[str]:
+def annotations(view: View) -> list[str]:
     """Write a command for each remark and each action, at most ten of a kind."""
-    releases = {each.release: each for each in shown.probe.releases} if isinstance(shown, ReleaseView) else {}
+    releases = {each.release: each for each in view.probe.releases} if isinstance(view, ReleaseView) else {}
     commands: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
-    for remark in shown.remarks:
+    for remark in view.remarks:
         kind = KINDS[remark.level]
         commands[kind].append(_annotation(kind, remark.place, remark.title, remark.text))
-    for action in shown.actions:
+    for action in view.actions:
         place = next((place_of(releases[name]) for name in action.releases if name in releases), None)
         title, text = action.title, f"{action.text} ({', '.join(action.releases)})"
         commands["notice"].append(_annotation("notice", place, title, text))
@@ -84,8 +84,8 @@ def _command(kind: str, properties: Mapping[str, str], message: str) -> str:
 
 
 def _escaped(text: str, special: Iterable[str]) -> str:
-    shown = visible(text, keep="\r\n")
-    return "".join(f"%{ord(c):02X}" if c in special else c for c in shown)
+    escaped = visible(text, keep="\r\n")
+    return "".join(f"%{ord(c):02X}" if c in special else c for c in escaped)
 
 
 def _append(path: Path, text: str) -> None:

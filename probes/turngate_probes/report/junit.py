@@ -12,11 +12,11 @@ COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 TAGS = {"failed": "failure", "open": "error"}
 
 
-def junit(shown: View) -> str:
+def junit(view: View) -> str:
     """Render a report; for a gate, only the newer release."""
-    name = "turngate conform" if shown.kind == "conform" else "turngate"
-    root = ET.Element("testsuites", name=name, time=f"{shown.seconds:.3f}")
-    root.extend(_suite(suite, visible(shown.started_at)) for suite in shown.suites)
+    name = "turngate conform" if view.kind == "conform" else "turngate"
+    root = ET.Element("testsuites", name=name, time=f"{view.seconds:.3f}")
+    root.extend(_suite(suite, visible(view.started_at)) for suite in view.suites)
     for key in ("tests", *COUNTED):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)

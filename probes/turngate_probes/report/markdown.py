@@ -27,12 +27,12 @@ MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
 
 
-def markdown(shown: View) -> str:
+def markdown(view: View) -> str:
     """Render a report in at most 1 MiB; it says how much is left out."""
-    gate = shown.gate if isinstance(shown, ReleaseView) else None
-    parts = list(_head_of_gate(gate, shown) if isinstance(shown, ReleaseView) and gate else _head(shown))
+    gate = view.gate if isinstance(view, ReleaseView) else None
+    parts = list(_head_of_gate(gate, view) if isinstance(view, ReleaseView) and gate else _head(view))
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
-    for what, section in _sections(shown).items():
+    for what, section in _sections(view).items():
         fitting = sum(1 for total in accumulate(map(_size, section)) if total <= room)
         room -= sum(map(_size, section[:fitting]))
         parts += section[:fitting]
@@ -41,18 +41,18 @@ def markdown(shown: View) -> str:
     return "\n".join(parts)
 
 
-def _sections(shown: View) -> dict[str, list[str]]:
+def _sections(view: View) -> dict[str, list[str]]:
     """Return what follows the head, by what its lines are called."""
-    if not isinstance(shown, ReleaseView):
-        return {"scenarios": list(_scenarios(shown))}
-    lines = list(_tool_access(shown))
-    if shown.gate:
-        return {"differences": list(_differences(shown, shown.gate)), "lines": lines}
+    if not isinstance(view, ReleaseView):
+        return {"scenarios": list(_scenarios(view))}
+    lines = list(_tool_access(view))
+    if view.gate:
+        return {"differences": list(_differences(view, view.gate)), "lines": lines}
     return {
-        "caveats": list(_actions(shown)),
-        "releases": list(_releases(shown)),
+        "caveats": list(_actions(view)),
+        "releases": list(_releases(view)),
         "lines": lines,
-        "failures": [_failure(remark, remark.result) for remark in shown.remarks if remark.result],
+        "failures": [_failure(remark, remark.result) for remark in view.remarks if remark.result],
     }
 
 
@@ -61,21 +61,21 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda special: f"&#{ord(special[0])};", visible(bounded(text, LONGEST)))
 
 
-def _head(shown: View) -> Iterator[str]:
-    signs = set(map(_sign, shown.suites))
+def _head(view: View) -> Iterator[str]:
+    signs = set(map(_sign, view.suites))
     sign = next((f"{sign} " for sign in SIGNS.values() if sign in signs), "")
-    yield f"## {sign}{escaped(shown.headline)}\n"
-    ended = "interrupted, so the results are incomplete; " if shown.interrupted else ""
-    counts = ", ".join(f"{each.count} {each.word}" for each in shown.counts if each.count)
-    listed = counts or ("selected clauses only" if shown.columns else f"no {SUBJECTS[shown.kind]}")
-    level = f"level {shown.probe.level}, " if isinstance(shown, ReleaseView) else ""
-    how = f"{level}{duration(shown.seconds)}, exit code {shown.exit_code} ({escaped(shown.meaning)})"
-    yield f"{ended}{listed}; {how}, turngate {escaped(shown.turngate)}\n"
+    yield f"## {sign}{escaped(view.headline)}\n"
+    ended = "interrupted, so the results are incomplete; " if view.interrupted else ""
+    counts = ", ".join(f"{each.count} {each.word}" for each in view.counts if each.count)
+    listed = counts or ("selected clauses only" if view.columns else f"no {SUBJECTS[view.kind]}")
+    level = f"level {view.probe.level}, " if isinstance(view, ReleaseView) else ""
+    how = f"{level}{duration(view.seconds)}, exit code {view.exit_code} ({escaped(view.meaning)})"
+    yield f"{ended}{listed}; {how}, turngate {escaped(view.turngate)}\n"
     yield from (
         f"- {MARKS_OF[remark.level]} {escaped(remark.title)}: {escaped(remark.text)}"
-        for remark in shown.remarks[:MOST_PROBLEMS]
+        for remark in view.remarks[:MOST_PROBLEMS]
     )
-    if more := len(shown.remarks[MOST_PROBLEMS:]):
+    if more := len(view.remarks[MOST_PROBLEMS:]):
         yield f"- and {more} more"
 
 
@@ -85,22 +85,22 @@ def _sign(suite: Suite) -> str:
     return next(sign for judgement, sign in SIGNS.items() if judgement in judgements or judgement == "passed")
 
 
-def _head_of_gate(report: GateReport, shown: ReleaseView) -> Iterator[str]:
-    yield f"## {OUTCOMES[report.outcome]} {escaped(shown.headline)}\n"
+def _head_of_gate(report: GateReport, view: ReleaseView) -> Iterator[str]:
+    yield f"## {OUTCOMES[report.outcome]} {escaped(view.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
-    yield from _actions(shown)
+    yield from _actions(view)
     for excuse in report.decision.excused:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
 
 
-def _actions(shown: ReleaseView) -> Iterator[str]:
+def _actions(view: ReleaseView) -> Iterator[str]:
     """Write what an orchestrator must do: one line for each caveat or change."""
-    if shown.actions or shown.remaining:
+    if view.actions or view.remaining:
         yield f"\n### {ACTIONS}\n"
-    if shown.remaining:
-        yield shown.remaining
-    several = len(shown.probe.releases) > 1 and not shown.gate
-    for action in shown.actions:
+    if view.remaining:
+        yield view.remaining
+    several = len(view.probe.releases) > 1 and not view.gate
+    for action in view.actions:
         where = f" ({escaped(named(action.releases))})" if several else ""
         new = "**new** " if action.new else ""
         yield f"- {new}{escaped(action.about)}: {escaped(action.text)}{where}"
@@ -114,9 +114,9 @@ def _table(head: str, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
         yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _releases(shown: ReleaseView) -> Iterator[str]:
+def _releases(view: ReleaseView) -> Iterator[str]:
     head = "\n| release | verdict | clauses | profile |\n|---|---|---|---|"
-    return _table(head, (_release(*pair) for pair in zip(shown.probe.releases, shown.suites, strict=True)))
+    return _table(head, (_release(*pair) for pair in zip(view.probe.releases, view.suites, strict=True)))
 
 
 def _release(release: ReleaseReport, suite: Suite) -> tuple[object, ...]:
@@ -128,13 +128,13 @@ def _release(release: ReleaseReport, suite: Suite) -> tuple[object, ...]:
     )
 
 
-def _scenarios(shown: View) -> Iterator[str]:
+def _scenarios(view: View) -> Iterator[str]:
     """Write a table of what an orchestrator did in each scenario."""
     head = "\n| engine | scenario | result | broken rules |\n|---|---|---|---|"
-    rows = {row.id: row for family in shown.families for row in family.rows}
+    rows = {row.id: row for family in view.families for row in family.rows}
     listed = [
         (escaped(column.title), escaped(case.name), cell.mark.label, _broken(cell) or escaped(cell.detail))
-        for column, suite in zip(shown.columns, shown.suites, strict=True)
+        for column, suite in zip(view.columns, view.suites, strict=True)
         for case in suite.cases
         if (cell := rows[case.name].cells[column.n])
     ]
@@ -146,15 +146,15 @@ def _broken(cell: Cell) -> str:
     return "; ".join(f"`{block.title}`: {escaped(block.text[0])}" for block in broken)
 
 
-def _differences(shown: ReleaseView, gate: GateReport) -> Iterator[str]:
-    listed = shown.differences
+def _differences(view: ReleaseView, gate: GateReport) -> Iterator[str]:
+    listed = view.differences
     yield from _table(
         "\n| impact | what | before | after | |\n|---|---|---|---|---|", map(_difference, listed[:MOST_DIFFERENCES])
     )
     if len(listed) > MOST_DIFFERENCES:
         yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are not shown."
-    if shown.fallen:
-        fallen = ", ".join(row.subject for row in shown.fallen)
+    if view.fallen:
+        fallen = ", ".join(row.subject for row in view.fallen)
         yield f"\nNo longer testable, because a clause that they need fails: {escaped(fallen)}."
     if unweighed := gate.counts[Impact.NONE]:
         yield f"\n{unweighed} more differences have no consequences; the JSON report lists them."
@@ -166,19 +166,19 @@ def _difference(row: Difference) -> tuple[object, ...]:
     return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.detail)
 
 
-def _tool_access(shown: ReleaseView) -> Iterator[str]:
+def _tool_access(view: ReleaseView) -> Iterator[str]:
     head = "| release | mode | tools offered | only in this mode | tool call | exit code |\n|---|---|---:|---|---|---:|"
     rows = (
         (escaped(release.release), row.mode, row.offered, escaped(row.alone), escaped(row.call), row.code)
-        for release, row in shown.tool_access
+        for release, row in view.tool_access
     )
     return _table(f"\n### Tools available per approval mode\n\n{head}", rows)
 
 
 def _failure(remark: Remark, clause: ClauseResult) -> str:
     entry = known(clause.id)
-    said = (f"{entry.sentence} {entry.why}", " ".join(advice(entry))) if entry else ()
-    why = "".join(f"{escaped(each)}\n\n" for each in said)
+    explained = (f"{entry.sentence} {entry.why}", " ".join(advice(entry))) if entry else ()
+    why = "".join(f"{escaped(each)}\n\n" for each in explained)
     # the blank lines make <pre> a separate block, which ends only at </pre>
     return (
         f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.subject)}: {escaped(clause.id)} "

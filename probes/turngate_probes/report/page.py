@@ -13,7 +13,7 @@ from markupsafe import Markup
 from msgspec import Struct, to_builtins
 
 from turngate.sanitize import command_line, visible
-from turngate_probes.report.view import ACTIONS, Cell, Family, Sign, View
+from turngate_probes.report.view import ACTIONS, Cell, RowFamily, Sign, View
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
@@ -33,33 +33,33 @@ class Problem(Struct, frozen=True):
     text: str
 
 
-def page(shown: View) -> str:
+def page(view: View) -> str:
     """Render a page. Only its own script and style can run or load, whatever engines wrote."""
     style, script = (_source(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    cells = [cell.mark.name for family in shown.families for row in family.rows for cell in row.cells if cell]
-    impact_signs = {each.word: each.sign for each in shown.counts}
+    cells = [cell.mark.name for family in view.families for row in family.rows for cell in row.cells if cell]
+    impact_signs = {each.word: each.sign for each in view.counts}
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
-            view=shown,
-            gate=shown.kind == "gate" and shown.report,
+            view=view,
+            gate=view.kind == "gate" and view.report,
             actions_title=ACTIONS,
             policy=policy,
             style=Markup(style),  # noqa: S704 - files of ours
             script=Markup(script),  # noqa: S704 - files of ours
             impact_signs=impact_signs,
-            started=_started(shown),
-            few=len(shown.columns) <= FEW,
-            engines=[(name, list(group)) for name, group in groupby(shown.columns, key=lambda column: column.engine)],
-            problems=list(_problems(shown)),
+            started=_started(view),
+            few=len(view.columns) <= FEW,
+            engines=[(name, list(group)) for name, group in groupby(view.columns, key=lambda column: column.engine)],
+            problems=list(_problems(view)),
             most_problems=MOST_PROBLEMS,
-            counts=[(mark, cells.count(mark.name)) for mark in shown.marks],
-            left_out=_left_out(shown.families, len(shown.columns)),
+            counts=[(mark, cells.count(mark.name)) for mark in view.marks],
+            left_out=_left_out(view.families, len(view.columns)),
         )
     )
 
@@ -88,22 +88,22 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _started(shown: View) -> str:
-    at = datetime.fromisoformat(shown.started_at).astimezone(UTC)
+def _started(view: View) -> str:
+    at = datetime.fromisoformat(view.started_at).astimezone(UTC)
     return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
-def _problems(shown: View) -> Iterator[Problem]:
+def _problems(view: View) -> Iterator[Problem]:
     """Return the remarks, each with its cell; a gate has its reasons instead."""
-    rows = {row.id: row.n for family in shown.families for row in family.rows}
-    columns = {suite.name: column.n for suite, column in zip(shown.suites, shown.columns, strict=False)}
-    for remark in shown.remarks if shown.kind != "gate" else ():
+    rows = {row.id: row.n for family in view.families for row in family.rows}
+    columns = {suite.name: column.n for suite, column in zip(view.suites, view.columns, strict=False)}
+    for remark in view.remarks if view.kind != "gate" else ():
         row, column = rows.get(remark.about), columns.get(remark.subject)
         link = "" if column is None else f"r{column}" if row is None else f"c{row}-{column}"
         yield Problem(link, REMARK_SIGNS[remark.level], remark.title, remark.text)
 
 
-def _left_out(families: tuple[Family, ...], columns: int) -> set[tuple[int, int]]:
+def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, int]]:
     """Choose the cells (by row and column) whose evidence does not fit on the page, failures last."""
     left_out, room = set[tuple[int, int]](), MOST_EVIDENCE
     rows = [row for family in families for row in family.rows]

@@ -53,28 +53,28 @@ class _Console(Console):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
-def publish(shown: View, output: Printer, journal: Path | None = None) -> int:
+def publish(view: View, output: Printer, journal: Path | None = None) -> int:
     """Write a report as `write_reports` does, print its text, and return its exit code.
 
     `journal` is the path of the probe's events.
     """
-    write_reports(shown, output)
+    write_reports(view, output)
     with github.commands_off(output.console):
-        for depth, line in report_lines(shown, journal, output.detail):
+        for depth, line in report_lines(view, journal, output.detail):
             print_line(output.console, depth, line)
-        for note in _unplaced(shown, output.reports):
+        for note in _unplaced(view, output.reports):
             print_line(output.console, 0, Text(note))
-    github.announce(shown, output.console)
-    return shown.exit_code
+    github.announce(view, output.console)
+    return view.exit_code
 
 
-def write_reports(shown: View, output: Printer) -> None:
+def write_reports(view: View, output: Printer) -> None:
     """Print a report as JSON if requested, and write it to each file by its suffix, completely or not at all.
 
     Raises ValueError if the report breaks its schema or a suffix is unknown, MachineError if a file can't be
     written.
     """
-    _put(shown.report, output, lambda path: renderer(path)(shown))
+    _put(view.report, output, lambda path: renderer(path)(view))
 
 
 def write_json(report: Struct, output: Printer) -> None:
@@ -107,9 +107,9 @@ def json_text(report: Struct) -> str:
     return json.dumps(to_builtins(report), indent=2, allow_nan=False) + "\n"
 
 
-def as_json(shown: View) -> str:
+def as_json(view: View) -> str:
     """Render a report as JSON."""
-    return json_text(shown.report)
+    return json_text(view.report)
 
 
 def renderer(path: Path) -> Callable[[View], str]:
@@ -121,10 +121,10 @@ def renderer(path: Path) -> Callable[[View], str]:
     return partial(render, fallback=fallback_of(path)) if path.suffix.lower() == SARIF else render
 
 
-def _unplaced(shown: View, paths: Iterable[Path]) -> list[str]:
+def _unplaced(view: View, paths: Iterable[Path]) -> list[str]:
     """Tell the user where the results of a SARIF report point if they have no file in the user's repository."""
     written = [path for path in paths if path.suffix.lower() == SARIF]
-    if not written or not any(remark.rule and not remark.place for remark in shown.remarks):
+    if not written or not any(remark.rule and not remark.place for remark in view.remarks):
         return []
     return [unplaced(fallback_of(path)) for path in written]
 

@@ -34,12 +34,12 @@ from turngate_probes.report.view import (
     Column,
     Count,
     Fact,
-    Family,
     JudgedCase,
     Mark,
     Remark,
     RemarkLevel,
     Row,
+    RowFamily,
     Sign,
     Suite,
     View,
@@ -157,9 +157,9 @@ NOTHING = "nothing was probed"
 
 def gate_headline(report: GateReport) -> str:
     """Return what a gate says about the newer release."""
-    said = f"{CHANGES_REQUIRED} before you upgrade from" if report.changes_required else UPGRADES[report.outcome]
+    advice = f"{CHANGES_REQUIRED} before you upgrade from" if report.changes_required else UPGRADES[report.outcome]
     only = " (selected clauses only)" if report.clauses else ""
-    return visible(f"{report.new.release}: {said} {report.old.release}{only}")
+    return visible(f"{report.new.release}: {advice} {report.old.release}{only}")
 
 
 def gate_meaning(report: GateReport) -> str:
@@ -219,7 +219,7 @@ ANSWERED = "turngate.answered"
 OPEN = ("unanswered", "interrupted", "crashed")
 
 
-def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
+def judged_case(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
     """Judge the result of a clause as the exit code does."""
     detail = clause.detail.partition("; stale: ")[2] if state(clause) == "stale" else ""
     text = f"{label(state(clause))}: {detail or clause.detail}" + (f"; to do: {clause.action}" if clause.action else "")
@@ -248,7 +248,7 @@ def probe_cases(release: ReleaseReport, fail_on: FailOn) -> Iterator[JudgedCase]
             is_open = True
             yield JudgedCase(clause.id, "open", f"not run: {clause.detail}", "unanswered", clause)
         else:
-            yield judged(clause, fail_on)
+            yield judged_case(clause, fail_on)
     if failed := release.failed:
         yield JudgedCase(ANSWERED, "open", failed.what, "unanswered", hint=(failed.hint,))
     elif unanswered and not is_open:
@@ -268,7 +268,7 @@ def gate_cases(release: ReleaseReport, decision: GateDecision, fail_on: FailOn) 
         elif excuse:
             yield JudgedCase(clause.id, "skipped", excuse)
         else:
-            yield judged(clause, fail_on)
+            yield judged_case(clause, fail_on)
     yield from (_against(reason, about) for about, reason in reasons.items())
     yield from (JudgedCase(about, "skipped", excuse) for about, excuse in excused.items())
 
@@ -360,8 +360,8 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     headline = gate_headline(gate) if gate else probe_headline(probe, verdicts)
-    remarks = [*gate_remarks(gate.judged, decision, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)
-    judged = [gate.judged] if gate else probe.releases
+    remarks = [*gate_remarks(gate.newer, decision, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)
+    releases = [gate.newer] if gate else probe.releases
     return ReleaseView(
         kind="gate" if gate else "probe",
         report=report,
@@ -378,7 +378,7 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         remarks=tuple(remarks),
         actions=gate.actions if gate else known_caveats(probe.releases),
         remaining=_remaining(gate) if gate else "",
-        suites=tuple(_suite(probe, gate, release, headline) for release in judged),
+        suites=tuple(_suite(probe, gate, release, headline) for release in releases),
         marks=MARKS if gate else MARKS[:-1],
         columns=tuple(_column(number, release) for number, release in enumerate(probe.releases)),
         families=_families(probe.releases, {excuse.reason.about: excuse.text for excuse in decision.excused}),
@@ -396,7 +396,7 @@ def _changes(gate: GateReport) -> Iterator[Remark]:
     if gate.changes_required:
         count = sum(action.new for action in gate.actions)
         reported = f"{count} change{'s' * (count != 1)} to your orchestrator before you upgrade from {gate.old.release}"
-        yield _remark(gate.judged, "note", "", f"{CHANGES_REQUIRED}: {reported}")
+        yield _remark(gate.newer, "note", "", f"{CHANGES_REQUIRED}: {reported}")
 
 
 def _remaining(gate: GateReport) -> str:
@@ -466,7 +466,7 @@ _MARKS: Final[tuple[tuple[Sign, str], ...]] = (
     ("not_run", "the clause could not be tested; the detail says why"),
     ("excused", "the release violated the clause, and the baseline excuses it"),
 )
-MARKS = tuple(Mark(sign, sign, label(sign), said) for sign, said in _MARKS)
+MARKS = tuple(Mark(sign, sign, label(sign), meaning) for sign, meaning in _MARKS)
 VERDICT_SIGNS: Final[Mapping[str, Sign]] = {
     "no verdict": "not_run",
     "compatible": "pass",
@@ -515,7 +515,7 @@ def _access(access: ModeToolAccess) -> Iterator[str]:
     yield f"tools offered: {', '.join(access.tools or ()) or 'none'}"
 
 
-def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> tuple[Family, ...]:
+def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> tuple[RowFamily, ...]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
     results = [{clause.id: clause for clause in release.clauses} for release in releases]
     shown = {name for by_id in results for name in by_id}
@@ -530,7 +530,7 @@ def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> 
         sentence, why, to_do = (entry.sentence, entry.why, " ".join(advice(entry))) if entry else ("", "", "")
         row = Row(number, clause_id, short, severity, sentence, why, tuple(cells), to_do)
         families.setdefault(family, []).append(row)
-    return tuple(Family(name, tuple(listed)) for name, listed in families.items())
+    return tuple(RowFamily(name, tuple(listed)) for name, listed in families.items())
 
 
 def _cell(clause: ClauseResult) -> Cell:

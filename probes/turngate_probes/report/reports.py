@@ -278,6 +278,6 @@ class GateReport(
     probe: ProbeReport
 
     @property
-    def judged(self) -> ReleaseReport:
+    def newer(self) -> ReleaseReport:
         """The newer release. Only this one is judged; the older one is the comparison."""
         return self.probe.releases[1]

@@ -40,34 +40,34 @@ GATE_RULES = {
 Json = dict[str, Any]
 
 
-def sarif(shown: ReleaseView, fallback: str = UNPLACED) -> str:
+def sarif(view: ReleaseView, fallback: str = UNPLACED) -> str:
     """Render a report; untested releases and excused failures are notifications, not results.
 
     Results without a known file in the user's repository point at the file `fallback`, and a notification says so.
     """
-    scope = "gate" if shown.gate else shown.probe.level
-    results = [remark for remark in shown.remarks if remark.rule]
-    notes = [_notification(remark) for remark in shown.remarks if not remark.rule]
+    scope = "gate" if view.gate else view.probe.level
+    results = [remark for remark in view.remarks if remark.rule]
+    notes = [_notification(remark) for remark in view.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
         notes.append(_note("error", f"{left_out} more failures are not shown"))
     results = results[:MOST_RESULTS]
     if any(remark.place is None for remark in results):
         notes.append(_note("warning", unplaced(fallback)))
     run = {
-        "tool": {"driver": _driver(shown, [remark.rule for remark in results if remark.rule])},
+        "tool": {"driver": _driver(view, [remark.rule for remark in results if remark.rule])},
         "automationDetails": {"id": f"turngate/{scope}/"},  # tells alerts apart from those of other runs
-        "invocations": [{"executionSuccessful": not shown.interrupted, "toolExecutionNotifications": notes}],
+        "invocations": [{"executionSuccessful": not view.interrupted, "toolExecutionNotifications": notes}],
         "results": [_result(remark, remark.place or (fallback, 1)) for remark in results],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 
-def _driver(shown: View, rules: Iterable[str]) -> Json:
+def _driver(view: View, rules: Iterable[str]) -> Json:
     ids = dict.fromkeys([*catalogue(), *rules])
     return {
         "name": "turngate",
-        "semanticVersion": visible(shown.turngate),
+        "semanticVersion": visible(view.turngate),
         "informationUri": INFORMATION,
         "rules": [_rule(name) for name in ids],
     }

@@ -99,11 +99,11 @@ def _requests(evidence: TurnEvidence) -> Iterator[Line]:
 
 def _request(request: RequestExcerpt) -> str:
     kind, model = request.protocol or "unknown path", request.model or "none"
-    said = request.last_user_text
+    last_text = request.last_user_text
     parts = [
         f"request: {request.method} {bounded(request.path, WORD)} ({kind}, model {model})",
         f"nonces {' '.join(request.nonces) or 'none'}",
-        f"last user text {'none' if said is None else repr(bounded(said, WORD))}",
+        f"last user text {'none' if last_text is None else repr(bounded(last_text, WORD))}",
         f"response: {request.reply}",
     ]
     return visible("; ".join(parts))
@@ -144,21 +144,21 @@ def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
 
 def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
     """Return the evidence of each failure, then a blank line; verbose text includes that of known caveats."""
-    shown = [
+    listed = [
         (release, case)
         for release in report.releases
         for case in _listed(report, release, detail)
         if case.clause and case.clause.evidence and case.clause.result in (Result.FAIL, Result.DEVIATES)
     ]
-    if not shown:
+    if not listed:
         return
     yield 0, Text("Evidence", "bold")
-    for release, case in shown[:MOST_EVIDENCE]:
+    for release, case in listed[:MOST_EVIDENCE]:
         yield 1, labelled(_word(case), f"{name_of(release)} {visible(case.name)}")
         for evidence in case.clause.evidence if case.clause else ():
             yield from evidence_lines(evidence)
-    if len(shown) > MOST_EVIDENCE:
-        yield 1, Text(f"and {len(shown) - MOST_EVIDENCE} more in the journal and the reports")
+    if len(listed) > MOST_EVIDENCE:
+        yield 1, Text(f"and {len(listed) - MOST_EVIDENCE} more in the journal and the reports")
     yield 0, Text()
 
 
@@ -242,51 +242,51 @@ def print_line(console: Console, depth: int, line: Text) -> None:
         console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
 
 
-def report_lines(shown: View, journal: Path | None = None, detail: Detail = Detail.NORMAL) -> Iterator[Line]:
+def report_lines(view: View, journal: Path | None = None, detail: Detail = Detail.NORMAL) -> Iterator[Line]:
     """Return the lines of a whole report with their depth; `journal` is the path of its events."""
     before = True
-    for line in _lines(shown, journal, detail):
+    for line in _lines(view, journal, detail):
         if before or line[1]:  # a missing part leaves no second blank line
             yield line
         before = bool(line[1])
 
 
-def _lines(shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
-    if not isinstance(shown, ReleaseView):
-        return _of_orchestrator(shown)
-    return _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail)
+def _lines(view: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
+    if not isinstance(view, ReleaseView):
+        return _of_orchestrator(view)
+    return _of_gate(view.gate, view, detail) if view.gate else _of_probe(view.probe, view, journal, detail)
 
 
-def _of_orchestrator(shown: View) -> Iterator[Line]:
+def _of_orchestrator(view: View) -> Iterator[Line]:
     """Return the lines after those of the scenarios: the verdict, and the broken rules with their scenarios."""
     yield 0, Text()
-    counts = ", ".join(f"{each.count} {each.word}" for each in shown.counts if each.count)
-    yield 0, Text.assemble((shown.outcome, style_of(shown.outcome)), f": {counts or 'nothing was tested'}")
-    broken = [remark for remark in shown.remarks if remark.rule]
+    counts = ", ".join(f"{each.count} {each.word}" for each in view.counts if each.count)
+    yield 0, Text.assemble((view.outcome, style_of(view.outcome)), f": {counts or 'nothing was tested'}")
+    broken = [remark for remark in view.remarks if remark.rule]
     for rule, promise in {remark.rule: remark.promise for remark in broken}.items():
         yield 1, Text(f"{rule}: {promise}")
         names = (name for each in broken if each.rule == rule for name in (each.about, *each.also))
         yield 2, Text(f"broken in {', '.join(dict.fromkeys(names))}")
-    for remark in shown.remarks:
+    for remark in view.remarks:
         if remark.level == "note":
             yield 1, Text(visible(remark.text))
-    yield 0, Text(duration(shown.seconds))
-    yield _exit_code(shown)
+    yield 0, Text(duration(view.seconds))
+    yield _exit_code(view)
 
 
-def _exit_code(shown: View) -> Line:
-    style = {0: "bold green", 1: "bold red"}.get(shown.exit_code, "bold yellow")
-    return 0, Text(f"exit code {shown.exit_code}: {visible(shown.meaning)}", style)
+def _exit_code(view: View) -> Line:
+    style = {0: "bold green", 1: "bold red"}.get(view.exit_code, "bold yellow")
+    return 0, Text(f"exit code {view.exit_code}: {visible(view.meaning)}", style)
 
 
-def _of_probe(report: ProbeReport, shown: ReleaseView, journal: Path | None, detail: Detail) -> Iterator[Line]:
+def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, detail: Detail) -> Iterator[Line]:
     yield from problem_lines(report, detail)
     if detail is Detail.QUIET:
         yield from _headlines(report.releases)
         return
-    yield from _actions(shown, len(report.releases))
+    yield from _actions(view, len(report.releases))
     yield from failure_evidence(report, detail)
-    yield from _tool_access(shown)
+    yield from _tool_access(view)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
         yield 0, Text(f"peak usage: {most} (sum of resident sets)")
@@ -298,19 +298,19 @@ def _of_probe(report: ProbeReport, shown: ReleaseView, journal: Path | None, det
         yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
     yield from _headlines(report.releases)
-    yield _exit_code(shown)
+    yield _exit_code(view)
 
 
-def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator[Line]:
+def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[Line]:
     """Return the lines of a gate; differences without consequences are only counted."""
-    outcome = [(0, Text(shown.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
+    outcome = [(0, Text(view.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
     if detail is Detail.QUIET:
         yield from outcome
         return
-    yield from _actions(shown, 1)
+    yield from _actions(view, 1)
     for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
-        yield from _differences(impact, *(_having(impact, rows) for rows in (shown.differences, shown.fallen)))
-    for clause in report.judged.clauses:
+        yield from _differences(impact, *(_having(impact, rows) for rows in (view.differences, view.fallen)))
+    for clause in report.newer.clauses:
         if clause.result is Result.FAIL:
             yield 0, Text()
             yield 0, labelled("fail", visible(f"{clause.id}: {clause.detail}"))
@@ -320,7 +320,7 @@ def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator
             for evidence in clause.evidence:
                 yield from evidence_lines(evidence)
     yield 0, Text()
-    yield from _tool_access(shown)
+    yield from _tool_access(view)
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
     if detail is Detail.VERBOSE:
@@ -328,9 +328,9 @@ def _of_gate(report: GateReport, shown: ReleaseView, detail: Detail) -> Iterator
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
     yield 0, Text(f"differences: {counts or 'none'}")
-    yield 0, Text(duration(shown.seconds))
+    yield 0, Text(duration(view.seconds))
     yield from outcome
-    yield _exit_code(shown)
+    yield _exit_code(view)
 
 
 def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
@@ -362,14 +362,14 @@ def _cpu(report: ProbeReport) -> Iterator[Line]:
     yield 0, Text(f"{cores}: {duration(per_core)} of CPU time per core{ratio}")
 
 
-def _actions(shown: View, releases: int) -> Iterator[Line]:
+def _actions(view: View, releases: int) -> Iterator[Line]:
     """Return what an orchestrator must do, with a blank line after it."""
-    if not shown.actions and not shown.remaining:
+    if not view.actions and not view.remaining:
         return
     yield 0, Text(ACTIONS, "bold")
-    if shown.remaining:
-        yield 1, Text(shown.remaining)
-    for action in shown.actions:
+    if view.remaining:
+        yield 1, Text(view.remaining)
+    for action in view.actions:
         where = f" ({named(action.releases)})" if releases > 1 else ""
         mark = "new: " if action.new else ""
         yield 1, Text(visible(f"{mark}{action.about}: {action.text}{where}"))
@@ -399,9 +399,9 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
 
 
-def _tool_access(shown: ReleaseView) -> Iterator[Line]:
+def _tool_access(view: ReleaseView) -> Iterator[Line]:
     """Return the tools offered in each mode and the outcome of a call, with a blank line after them."""
-    listed = shown.tool_access
+    listed = view.tool_access
     if not listed:
         return
     yield 0, Text("tools available per approval mode, and the outcome of a tool call:")

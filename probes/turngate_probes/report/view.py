@@ -148,7 +148,7 @@ class Row(Struct, frozen=True):
     advice: str = ""
 
 
-class Family(Struct, frozen=True):
+class RowFamily(Struct, frozen=True):
     """Rows that belong together."""
 
     name: str
@@ -206,7 +206,7 @@ class View(Struct, frozen=True, kw_only=True):
     suites: tuple[Suite, ...]
     marks: tuple[Mark, ...]
     columns: tuple[Column, ...]
-    families: tuple[Family, ...]
+    families: tuple[RowFamily, ...]
 
 
 def named(releases: Sequence[str]) -> str:

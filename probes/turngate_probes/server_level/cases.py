@@ -158,7 +158,7 @@ def _sticky_allowed(run: ServerRun) -> None:
 
 def _sticky_own_settings(driver: EngineDriver) -> None:
     """Decline what the model asks for, where the user's settings would allow it, if the engine asks at all."""
-    for name, settings in settings_cases.groups(driver.contract.widening_settings).items():
+    for name, settings in settings_cases.groups(driver.contract.approval_settings).items():
         inside = settings_cases.with_settings(driver, name, settings)
         # a run that is rejected for safety is what the clause wants
         with _serving(inside) as run, suppress(UnsafeRunError):
@@ -250,7 +250,7 @@ def _sticky_allowed_turns(contract: EngineContract) -> int:
 
 
 def _sticky_settings_turns(contract: EngineContract) -> int:
-    return len(settings_cases.calls(contract.hermetic)) * len(settings_cases.groups(contract.widening_settings))
+    return len(settings_cases.calls(contract.hermetic)) * len(settings_cases.groups(contract.approval_settings))
 
 
 def _sticky_workspace_turns(contract: EngineContract) -> int:

@@ -50,7 +50,7 @@ class CaseClient:
         if name:
             self._note(call)
         if call.status >= FAILED:
-            raise CaseStoppedError(f"the server itself failed: {call.said()}")
+            raise CaseStoppedError(f"the server itself failed: {call.summary()}")
         return call
 
 

@@ -23,7 +23,7 @@ SLOTS = 2
 _LONGEST_TOKEN = 4097
 _ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
 _CODE = re.compile(rb"(?<=code=)\S+")
-_TOLD = 500
+_EXCERPT = 500
 _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 # outlives the server, so that the server's end does not end the process tree of its engines
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
@@ -150,5 +150,5 @@ class ServerProcess:
             return str(self._failed)
         if self._outcome is None or self._outcome.ended is not Ended.EXIT:
             return f"it printed no address within {READY_WITHIN:.0f} s"
-        said = self._outcome.stderr.decode("utf-8", "replace").strip()
-        return f"exit code {self._outcome.exit_code}: {bounded(said, _TOLD)}"
+        stderr = self._outcome.stderr.decode("utf-8", "replace").strip()
+        return f"exit code {self._outcome.exit_code}: {bounded(stderr, _EXCERPT)}"

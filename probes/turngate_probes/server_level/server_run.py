@@ -118,7 +118,7 @@ class ServerRun:
         call = self._client.post("/v1/runs", body, f"{driver.case}/{step}")
         if "links" not in call.document:
             rejected = UnsafeRunError if call.document.get("code") == UNSAFE else CaseStoppedError
-            raise rejected(f"the run was rejected: {call.said()}", by_engine=True)
+            raise rejected(f"the run was rejected: {call.summary()}", by_engine=True)
         self.run = call.document
 
     def settle(self, step: str) -> None:
@@ -232,10 +232,10 @@ class ServerRun:
     def note_turn(self, step: str, seconds: float | None = None) -> None:
         """Record the next turn of a process that is kept, with its processes that run now."""
         turns, number = self._turns(), self._turns_noted + 1
-        said = turns[number - 1] if number <= len(turns) else {}
+        described = turns[number - 1] if number <= len(turns) else {}
         if seconds is not None:
-            said["seconds"] = seconds
-        self._note(step, number, self.process, self._asked[-1], said, self._new_requests())
+            described["seconds"] = seconds
+        self._note(step, number, self.process, self._asked[-1], described, self._new_requests())
         self._turns_noted = number
 
     def note_further_starts(self) -> None:
@@ -296,27 +296,27 @@ class ServerRun:
         number: int,
         start: EngineStart,
         asked: Ask,
-        said: dict[str, Any],
+        described: dict[str, Any],
         requests: tuple[Exchange, ...],
     ) -> None:
-        """Record a turn of the run, which the API describes by `said`."""
+        """Record a turn of the run, which the API describes by `described`."""
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
         session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
         stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
         kept = self._is_kept(number)
-        ended, code = how_ended(self.run, said, sticky=kept), said.get("exit_code")
+        ended, code = how_ended(self.run, described, sticky=kept), described.get("exit_code")
         reading = read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
         )
         if kept:  # its streams follow a protocol, whose result only the server knows
-            result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
+            result = AdapterTurnResult(Outcome(described.get("outcome") or Outcome.ERROR))
             reading = structs.replace(reading, result=result, session=None)
             stdout = printed(protocol(self._data, run_id, number))
         started, stranger = sandbox.started(), sandbox.stranger
         turn = Turn(
             name=f"{self.driver.case}/{step}",
             argv=(contract.executable, *start.arguments),
-            own_arguments=start.arguments if kept else tuple(said.get("argv") or ()),
+            own_arguments=start.arguments if kept else tuple(described.get("argv") or ()),
             cwd=start.cwd,
             mode=Mode.INTERACTIVE,
             prompt=asked.prompt,
@@ -326,7 +326,7 @@ class ServerRun:
             exit_code=code,
             ended=ended,
             finished_at=time.time(),
-            seconds=said.get("seconds") or 0.0,
+            seconds=described.get("seconds") or 0.0,
             cpu_seconds=0.0,
             stdout=stdout,
             stderr=stderr,

@@ -50,10 +50,10 @@ class Called(Struct, frozen=True):
     @property
     def text(self) -> str:
         """A short description of the call: its first argument."""
-        said = next(iter(self.arguments.values()), "")
-        if isinstance(said, list):
-            return shlex.join(map(str, said))
-        return said if isinstance(said, str) else json.dumps(said)
+        first = next(iter(self.arguments.values()), "")
+        if isinstance(first, list):
+            return shlex.join(map(str, first))
+        return first if isinstance(first, str) else json.dumps(first)
 
 
 class Failed(Struct, frozen=True):
@@ -108,8 +108,8 @@ def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None)
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
     """End with the colour that the user chose, from the first two paragraphs of their last message."""
     last = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
-    said = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
-    return json.dumps({"outcome": "final", "final_data": {"colour": said[0] if said else "blue", **more}})
+    colour = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
+    return json.dumps({"outcome": "final", "final_data": {"colour": colour[0] if colour else "blue", **more}})
 
 
 def call_of(tool: ToolUse) -> Called:
@@ -232,8 +232,8 @@ class Model(Struct, frozen=True):
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
         """Add the signs of the current approval mode that the contract knows to the request."""
-        widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
+        unasked = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
         prompts = simulation(self.contract).system_prompt
-        said = prompts.get("auto" if self.auto else "interactive")
-        system = [{"role": "system", "content": said}] if said else []
-        return ModelRequest(self.name, [*system, *messages], [*self.tools, *widened])
+        prompt = prompts.get("auto" if self.auto else "interactive")
+        system = [{"role": "system", "content": prompt}] if prompt else []
+        return ModelRequest(self.name, [*system, *messages], [*self.tools, *unasked])

@@ -289,8 +289,8 @@ class HeadlessCall:
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and return its exit code; UsageError if the contract does not describe it."""
     simulation = printing.simulation(contract)
-    if (said := about_itself(contract, argv, world.env, world.faults_in(0, ""))) is not None:
-        world.write(*said)
+    if (page := about_itself(contract, argv, world.env, world.faults_in(0, ""))) is not None:
+        world.write(*page)
         return 0
     try:
         if (start := read_start(contract, argv)) is not None:
@@ -315,8 +315,8 @@ def about_itself(
     spelled = [simulation.arguments.spellings.get(token, token) for token in takewhile(lambda t: t != "--", argv)]
     # a user may leave out what the contract adds to every call
     if {*contract.version_query.argv} - {*contract.launch.start} <= {*spelled} <= {*contract.version_query.argv}:
-        said = fill(simulation.version, {"version": contract.version or "0.0.0"})
-        return contract.version_query.stream, f"{said}\n".encode()
+        version = fill(simulation.version, {"version": contract.version or "0.0.0"})
+        return contract.version_query.stream, f"{version}\n".encode()
     for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
         if {*page.argv} <= {*spelled}:
             words = "".join(f"  {name}\n" for name in page.names)

@@ -54,7 +54,7 @@ class Halt(Struct, frozen=True):
 Step: TypeAlias = FaultyOutput | Halt
 
 
-def said_first(faults: Faults, decoy: str) -> str:
+def preamble(faults: Faults, decoy: str) -> str:
     """Return what the model says before its text."""
     return SAYS[faults.says].format(decoy=decoy) if faults.says else ""
 
@@ -68,8 +68,8 @@ def misled(backend: Backend, faults: Faults, decoy: str) -> Backend:
     """Return a backend with the faults of the model."""
 
     def answer(request: ModelRequest) -> Answer:
-        said = failed(faults) or backend(request)
-        return said_first(faults, decoy) + said if isinstance(said, str) else said
+        reply = failed(faults) or backend(request)
+        return preamble(faults, decoy) + reply if isinstance(reply, str) else reply
 
     return answer
 

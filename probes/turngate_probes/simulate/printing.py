@@ -22,7 +22,7 @@ from turngate.decoding import convert
 from turngate.files import simulation_files
 
 
-def covering(engine: str, version: str | None) -> Simulation | None:
+def simulation_of(engine: str, version: str | None) -> Simulation | None:
     """Return the simulation of a release; None if no file describes it."""
     file = simulation_files().get(engine)
     return _read(file, version) if file else None
@@ -45,7 +45,7 @@ _PROVIDED: dict[tuple[str, str | None], Simulation] = {}
 
 def simulation(contract: EngineContract) -> Simulation:
     """Return the simulation of the contract's release and output mode; NotFoundError if no file describes it."""
-    described = _PROVIDED.get((contract.engine, contract.version)) or covering(contract.engine, contract.version)
+    described = _PROVIDED.get((contract.engine, contract.version)) or simulation_of(contract.engine, contract.version)
     if described is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
         raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version}", hint)

@@ -54,7 +54,7 @@ def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, st
         return False
     return any(
         setting.env.items() <= env.items() and _found(setting.files, env, cwd) is not None
-        for setting in contract.widening_settings
+        for setting in contract.approval_settings
     )
 
 
@@ -95,10 +95,10 @@ def _redirected(redirect: Redirect, values: Mapping[str, str], world: EngineCont
             key = {"authorization": f"Bearer {values.get('planted')}"}
             _send("GET", f"{world.env.get(URL_VARIABLE, '')}/v1/models", key)
         case "system-prompt":
-            backend, said = world.backend, {"role": "system", "content": values.get("marker", "")}
+            backend, prompt = world.backend, {"role": "system", "content": values.get("marker", "")}
 
             def reconfigured(request: ModelRequest) -> Answer:
-                return backend(structs.replace(request, messages=[said, *request.messages]))
+                return backend(structs.replace(request, messages=[prompt, *request.messages]))
 
             return structs.replace(world, backend=reconfigured)
         case "container":

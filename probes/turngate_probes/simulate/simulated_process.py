@@ -58,7 +58,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faults: Faults = NON
     """Run the simulation on this process's own streams, directory and environment; return the exit code."""
     contract = in_chosen_output(contract, argv)
     tool, decoy = tool_here(contract), contract.handle.nonexistent_id
-    call = EngineProcess(contract, kind_of(contract, argv), faults, collects=faults != NONE)
+    call = SimulatedProcess(contract, kind_of(contract, argv), faults, collects=faults != NONE)
     return call.run(argv, misled(backend(os.environ, tool), faults, decoy), lambda *_: faults)
 
 
@@ -78,7 +78,7 @@ def kind_of(contract: EngineContract, argv: Sequence[str]) -> Kind:
     return "process" if starts_sticky(contract, argv) else "turn"
 
 
-class EngineProcess:
+class SimulatedProcess:
     """One call of a simulated engine: this process, with its streams, its signals and its faults.
 
     If it `collects`, a turn's output is printed when the turn has ended, as the faults want it; otherwise at once.

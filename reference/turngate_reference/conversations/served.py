@@ -62,7 +62,9 @@ class ServedRun(Struct, frozen=True):
         if not message.strip():
             raise UsageError("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
-        contract = safe(engine.contract, self.run.mode, message, self.run.workspace, self.run.cwd, self.run.locations)
+        contract = safe(
+            engine.contract, self.run.execution_mode, message, self.run.workspace, self.run.cwd, self.run.locations
+        )
         engine = structs.replace(engine, contract=contract)
         outbox, checker = Outbox(self.store), SchemaChecker(DATA_SECONDS)
         env = relocated(os.environ, self.run.locations)

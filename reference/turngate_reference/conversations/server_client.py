@@ -60,7 +60,7 @@ class ServerClient(Struct, frozen=True):
             following = page["next"]
         return sorted(runs, key=lambda run: (run["wait_deadline_at"] or "~", run["pending"]["asked_at"]))
 
-    def latest(self, limit: int) -> list[dict[str, Any]]:
+    def newest(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest runs."""
         listed: list[dict[str, Any]] = self._send("GET", f"/v1/runs?{urlencode({'limit': limit})}")["runs"]
         return listed

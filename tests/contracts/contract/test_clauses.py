@@ -9,7 +9,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Catalogue, Clause, Severity
 from turngate.contract.home_and_workspace import Redirect
 from turngate_probes.clauses import CHECKS, checks
-from turngate_probes.clauses.settings import WIDENED
+from turngate_probes.clauses.settings import EFFECTS
 from turngate_probes.harness.cases import FAILING
 
 HELP = Clause("help.surface", "It holds.", "It matters.", "Do it.", "static", Severity.DEGRADED)
@@ -184,7 +184,7 @@ def test_clauses_have_a_check() -> None:
 
 
 # the words for what a contract says of its own entries
-BY_CONTRACT = {*get_args(get_type_hints(Redirect)["kind"]), *WIDENED.values()}
+BY_CONTRACT = {*get_args(get_type_hints(Redirect)["kind"]), *EFFECTS.values()}
 SYMPTOMS = {clause.id: {*clause.symptoms} for clause in CLAUSES if clause.symptoms}
 
 

@@ -14,10 +14,10 @@ from turngate.contract.verdict import (
     Finding,
     Verdict,
     capability,
+    clause_result,
     exit_code,
     fallen,
     fallen_needs,
-    judged,
     profile,
     unexplained,
     verdict,
@@ -41,7 +41,7 @@ def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") ->
 
 def judge(finding: Finding, *declared: Deviation, baseline: bool = False) -> ClauseResult:
     """Judge a finding against declared deviations."""
-    return judged(clause(baseline=baseline), finding, structs.replace(NEWEST["codex"], deviations=declared))
+    return clause_result(clause(baseline=baseline), finding, structs.replace(NEWEST["codex"], deviations=declared))
 
 
 def fail(*symptoms: str) -> Finding:

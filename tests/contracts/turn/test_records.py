@@ -32,7 +32,7 @@ def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field
     kinds = [record["deep"] | record for record in records] if match and "deep.type" in match else records
     expected = [(i, records[i]) for i, record in enumerate(kinds) if wanted.items() <= record.items()]
     seen, made = looked(match, records[:3], [], records[3:], field=field, counted=counted)
-    assert (seen, made.seen) == (expected, len(records))
+    assert (seen, made.count) == (expected, len(records))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def look(place: HandlePlace, *seen: Seen) -> HandleReading:
         streams[stream] = RecordDispatch(looks, "type", counted=True, repeated=repeated)
     for stream, record in seen:
         streams[stream].see([record])
-    return finder.reading(streams[place.stream].seen)
+    return finder.reading(streams[place.stream].count)
 
 
 def _said(record: Record) -> Seen:

@@ -10,7 +10,7 @@ from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import Canary
 from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 
 CLAUSE = "interactive.nothing-started"
 CONTRACT = replace(t.CODEX, canaries=(Canary("a", "mcp", ("-a",)), Canary("b", "hook", ("-b",))))
@@ -55,7 +55,7 @@ def test_a_turn_that_fails_shows_nothing_by_its_silence() -> None:
 
 def test_silence_of_the_control_run_answers_nothing() -> None:
     """If the control run starts no canary, the clause is not run, and the canaries are named."""
-    with pytest.raises(NotSeenError, match="started none of a, b") as raised:
+    with pytest.raises(NotObservedError, match="started none of a, b") as raised:
         t.check(CLAUSE, *turns(), contract=CONTRACT)
     assert raised.value.obstacle.reason is Reason.CONTRACT
 

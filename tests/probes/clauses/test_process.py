@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from turngate.contract import load
 from turngate.process import EXIT_LIMIT, Ended
-from turngate_probes.harness.observations import NotSeenError
+from turngate_probes.harness.observations import NotObservedError
 
 LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.example",)))
 
@@ -25,13 +25,13 @@ def test_a_process_left_running_fails() -> None:
 
 def test_a_turn_without_a_terminal_event_shows_no_exit() -> None:
     """Without a terminal event in any turn, the time to the exit is unknown."""
-    with pytest.raises(NotSeenError, match="no turn had a terminal event"):
+    with pytest.raises(NotObservedError, match="no turn had a terminal event"):
         t.check("process.clean-exit", t.refused("main/first", exit_seconds=0.0))
 
 
 def test_turns_that_reached_nothing_show_nothing_of_the_network() -> None:
     """An engine that never reached the model backend has not shown what it contacts; a strange host still fails."""
-    with pytest.raises(NotSeenError, match="no turn reached the model backend"):
+    with pytest.raises(NotObservedError, match="no turn reached the model backend"):
         t.check("network.loopback-only", t.refused("main/first"), hosts=set())
     assert not t.check("network.loopback-only", t.refused("main/first"), hosts={"telemetry.example"}).ok
 
@@ -57,11 +57,11 @@ def test_a_process_without_argv_is_named_by_its_id() -> None:
 
 def test_recordings_say_little_of_processes() -> None:
     """The clause is not run if leftover processes or exit times were not observed."""
-    with pytest.raises(NotSeenError, match="how long"):
+    with pytest.raises(NotObservedError, match="how long"):
         t.check("process.clean-exit", t.turn("main/first", exit_seconds=None))
-    with pytest.raises(NotSeenError, match="recordings don't show"):
+    with pytest.raises(NotObservedError, match="recordings don't show"):
         t.check("process.clean-exit", t.turn("main/first", requests=None))
-    with pytest.raises(NotSeenError, match="main/first was not observed"):
+    with pytest.raises(NotObservedError, match="main/first was not observed"):
         t.check("process.clean-exit")
 
 
@@ -70,7 +70,7 @@ def test_an_executable_that_changed_fails() -> None:
     assert t.check("executable.unchanged", changed="").ok
     finding = t.check("executable.unchanged", changed="1 files changed, including /opt/codex")
     assert (finding.ok, finding.detail) == (False, "1 files changed, including /opt/codex")
-    with pytest.raises(NotSeenError):
+    with pytest.raises(NotObservedError):
         t.check("executable.unchanged")
 
 
@@ -125,5 +125,5 @@ def test_a_tunnel_to_a_backend_that_is_away_is_no_news() -> None:
 
 def test_a_network_that_nobody_watched_is_unknown() -> None:
     """Without network observations, as in recordings, the clause is not run."""
-    with pytest.raises(NotSeenError):
+    with pytest.raises(NotObservedError):
         t.check("network.loopback-only", t.turn("main/first"))

@@ -12,7 +12,7 @@ from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.prompt import acts_unasked
 from turngate_probes.harness.cases import FORGED, IMITATION
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 from turngate_probes.harness.questions import QUESTION
 from turngate_probes.stub_model import Exchange
 
@@ -198,7 +198,7 @@ def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
 def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
     """Without recorded requests the clause is not run."""
     turn = t.turn("flag-prompts/first" if "flag" in clause else "large-prompt/first", requests=None)
-    with pytest.raises(NotSeenError):
+    with pytest.raises(NotObservedError):
         t.check(clause, turn)
 
 

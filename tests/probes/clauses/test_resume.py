@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 
 FIRST = t.turn("main/first")
 AGAIN = t.resumed("main/again", "main/first")
@@ -91,7 +91,7 @@ def test_another_id_is_not_the_same(says: str | None, symptoms: tuple[str, ...])
 
 def test_a_model_that_was_never_asked_for_is_not_lost() -> None:
     """If the first turn sent no prompt, nothing shows that the resume has lost its model."""
-    with pytest.raises(NotSeenError, match="its model is unknown"):
+    with pytest.raises(NotObservedError, match="its model is unknown"):
         t.check("resume.accepted", t.turn("main/first", requests=()), AGAIN)
 
 
@@ -112,7 +112,7 @@ def test_context_that_is_not_sent_is_not_carried(requests: tuple[Any, ...]) -> N
 
 def test_context_of_a_recording_is_unknown() -> None:
     """Without recorded requests the clause is not run."""
-    with pytest.raises(NotSeenError, match="has no requests"):
+    with pytest.raises(NotObservedError, match="has no requests"):
         main("resume.context-carried", t.resumed("main/again", requests=None))
 
 
@@ -198,7 +198,7 @@ def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
 
 def test_a_turn_that_sent_nothing_shows_no_isolation() -> None:
     """If the second session was not resumed, the clause is not run; another silent turn is named."""
-    with pytest.raises(NotSeenError, match=r"was not resumed.*exit code 1: Error: no such thing"):
+    with pytest.raises(NotObservedError, match=r"was not resumed.*exit code 1: Error: no such thing"):
         t.check("resume.isolation", *with_(t.refused(B_AGAIN.name)))
     finding = t.check("resume.isolation", *with_(t.refused(A_THIRD.name)))
     assert (finding.ok, A_THIRD.name in finding.evidence) == (True, False)

@@ -11,7 +11,7 @@ from turngate_probes.clauses import CHECKS
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import NotSeenError, Observation
+from turngate_probes.harness.observations import NotObservedError, Observation
 from turngate_probes.harness.questions import ANSWER
 from turngate_probes.server_level.cases import RACERS, RESUMED_CASES, WARM_CASE
 
@@ -133,7 +133,7 @@ def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
 )
 def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observation, why: str) -> None:
     """The clause is not run if the case did not cause the situation that it tests."""
-    with pytest.raises(NotSeenError, match=why):
+    with pytest.raises(NotObservedError, match=why):
         t.check(f"server.{clause}", *v.good(sight))
 
 
@@ -168,5 +168,5 @@ def test_no_step_of_a_case_is_missed_in_silence() -> None:
         for clause in asking:
             if clause == "server.no-auto-flags" and case.name == "one-reply":
                 continue
-            with pytest.raises(NotSeenError, match="it broke"):
+            with pytest.raises(NotObservedError, match="it broke"):
                 t.check(clause, *observed, stopped={case.name: Obstacle("it broke")})

@@ -9,18 +9,18 @@ from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.hermetic import ToolUse
-from turngate.contract.home_and_workspace import Redirect, SetupFile, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
 from turngate.contract.launch import FileMark
 from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 
 FILES = (SetupFile("{work}/x", "y"),)
 HERMETIC = replace(t.CODEX.hermetic, command_call=ToolUse("run", {}))
 CONTRACT: EngineContract = replace(
     t.CODEX,
     hermetic=HERMETIC,
-    widening_settings=(WideningSetting("trust", FILES), WideningSetting("mode", FILES, alone=True)),
+    approval_settings=(ApprovalSetting("trust", FILES), ApprovalSetting("mode", FILES, alone=True)),
     redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
     file_marks=(FileMark("@(?P<path>.+)"),),
 )
@@ -78,9 +78,9 @@ def test_a_call_that_takes_effect_fails(step: str, symptom: str) -> None:
 def test_nothing_is_shown_by_a_model_that_calls_nothing_or_settings_that_never_work() -> None:
     """Silence without a call, or without an effect in any control run, is no pass."""
     silent = [t.turn("own-settings/all-tool_call", acted=False), *widened(without="all-tool_call")]
-    with pytest.raises(NotSeenError, match="could call nothing"):
+    with pytest.raises(NotObservedError, match="could call nothing"):
         t.check(WIDEN, *silent, contract=CONTRACT)
-    with pytest.raises(NotSeenError, match="no control run") as raised:
+    with pytest.raises(NotObservedError, match="no control run") as raised:
         t.check(WIDEN, *widened(controls=()), contract=CONTRACT)
     assert raised.value.obstacle.reason is Reason.CONTRACT
 
@@ -120,7 +120,7 @@ def test_marks_that_the_control_run_does_not_show_are_unproven() -> None:
     assert "unproven" not in t.check(READ, *turns[:2], contract=replace(CONTRACT, file_marks=())).detail
 
 
-@pytest.mark.parametrize("clause, lacks", [(WIDEN, {"widening_settings": ()}), (REDIRECT, {"redirects": ()})])
+@pytest.mark.parametrize("clause, lacks", [(WIDEN, {"approval_settings": ()}), (REDIRECT, {"redirects": ()})])
 def test_a_contract_that_names_nothing_asks_nothing(clause: str, lacks: dict[str, Any]) -> None:
     """Without entries the clause is skipped."""
     with pytest.raises(SkippedError, match="names no"):

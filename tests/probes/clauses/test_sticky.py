@@ -10,11 +10,11 @@ from tests.probes.server_level import server_runs as v
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import MachineNeed, ToolUse
-from turngate.contract.home_and_workspace import Redirect, SetupFile, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
 from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.checks import SkippedError
-from turngate_probes.harness.observations import NotSeenError, Observation, Turn
+from turngate_probes.harness.observations import NotObservedError, Observation, Turn
 from turngate_probes.harness.questions import ANSWER, QUESTION
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
@@ -22,7 +22,7 @@ FILES = (SetupFile("{work}/x", "y"),)
 SURROUNDED = replace(
     t.CODEX,
     hermetic=replace(t.CODEX.hermetic, tool_call=ToolUse("write", {}), command_call=ToolUse("run", {})),
-    widening_settings=(WideningSetting("trust", FILES),),
+    approval_settings=(ApprovalSetting("trust", FILES),),
     redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
 )
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
@@ -142,7 +142,7 @@ def test_what_the_machine_lacks_is_no_fault_of_the_engine() -> None:
     finding = t.check("sticky.permission-allowed", *good(turn), contract=SURROUNDED)
     assert finding.detail.startswith("write was allowed, but has no effect: bwrap: no namespace")
     needs = replace(SURROUNDED.hermetic, needs=(MachineNeed("user namespaces", "bwrap: no"),))
-    with pytest.raises(NotSeenError, match=r"lacks .*user namespaces: bwrap: no namespace") as refused:
+    with pytest.raises(NotObservedError, match=r"lacks .*user namespaces: bwrap: no namespace") as refused:
         t.check("sticky.permission-allowed", *good(turn), contract=replace(SURROUNDED, hermetic=needs))
     assert refused.value.obstacle.reason is Reason.MACHINE
 
@@ -162,27 +162,27 @@ def test_without_a_tool_call_asking_is_left_open() -> None:
 
 def test_a_process_that_prints_nothing_shows_no_framing() -> None:
     """Without any output of the process, the clause about its messages is not run."""
-    with pytest.raises(NotSeenError, match="printed nothing"):
+    with pytest.raises(NotObservedError, match="printed nothing"):
         t.check("sticky.framing", *good(turn("turn-3", "turn-1", "turn-2", runs=False, stdout=b"")))
 
 
 def test_a_tool_call_that_never_arrived_needs_no_permission() -> None:
     """If no request could be answered with the tool call, the engine was never asked to act."""
-    with pytest.raises(NotSeenError, match="no request that the model could answer"):
+    with pytest.raises(NotObservedError, match="no request that the model could answer"):
         t.check("sticky.permission-asked", *good(turn("turn-2", "turn-1")))
 
 
 def test_settings_show_nothing_to_a_model_that_is_not_asked() -> None:
     """If no request could be answered with a call, nothing could take effect."""
     silent = acting("sticky-own-settings/all-tool_call", called=False)
-    with pytest.raises(NotSeenError, match="could call nothing"):
+    with pytest.raises(NotObservedError, match="could call nothing"):
         t.check("sticky.settings-cannot-widen", *good(silent), contract=SURROUNDED)
 
 
 def test_a_run_that_the_server_rejects_as_unsafe_is_safe() -> None:
     """It is named in the finding, and settings of other runs are judged all the same."""
     contract = replace(
-        SURROUNDED, widening_settings=(*SURROUNDED.widening_settings, WideningSetting("rules", FILES, alone=True))
+        SURROUNDED, approval_settings=(*SURROUNDED.approval_settings, ApprovalSetting("rules", FILES, alone=True))
     )
     rejected = v.call("sticky-own-settings/rules-tool_call-create", {"code": "ENGINE_UNSAFE"}, 422)
     clause = "sticky.settings-cannot-widen"
@@ -192,5 +192,5 @@ def test_a_run_that_the_server_rejects_as_unsafe_is_safe() -> None:
     spoilt = acting("sticky-own-settings/all-command_call", acted=True)
     assert t.check(clause, *good(rejected, spoilt), contract=contract).symptoms == ("runs",)
     other = v.call("sticky-own-settings/rules-tool_call-create", {"code": "INVALID_REQUEST"}, 422)
-    with pytest.raises(NotSeenError):
+    with pytest.raises(NotObservedError):
         t.check(clause, *good(other), contract=contract)

@@ -8,7 +8,7 @@ from turngate.contract import load
 from turngate.model import Mode
 from turngate.process import Ended
 from turngate.turn.read import read_turn
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 
 GOOD = (t.turn("main/first"), t.resumed("main/again"), t.resumed("main/third"))
 CLAUSES = [
@@ -30,9 +30,9 @@ def test_a_turn_that_did_not_end_shows_no_framing() -> None:
     """Only turns that ended properly are judged; without one, the clause is not run."""
     banner = t.refused("main/again", stdout=b"Welcome!\n")
     assert t.check("stream.framing", GOOD[0], banner).ok
-    with pytest.raises(NotSeenError, match=r"no turn ended properly .exit code 1"):
+    with pytest.raises(NotObservedError, match=r"no turn ended properly .exit code 1"):
         t.check("stream.framing", t.refused("main/first"))
-    with pytest.raises(NotSeenError, match=r"no turn ended properly .exit code 0"):
+    with pytest.raises(NotObservedError, match=r"no turn ended properly .exit code 0"):
         t.check("stream.framing", t.refused("main/first", exit_code=0))
 
 
@@ -191,12 +191,12 @@ def test_ids_of_different_homes_differ() -> None:
     assert t.check("handle.unique", *firsts, other).ok
     finding = t.check("handle.unique", firsts[0], other, replace(firsts[1], reading=firsts[0].reading))
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("only-in-home",), ("main/first", "auto/first"))
-    with pytest.raises(NotSeenError, match="only one home"):
+    with pytest.raises(NotObservedError, match="only one home"):
         t.check("handle.unique", firsts[0], t.refused("bad-handles/first"), t.refused("auto/first"))
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_without_turns_nothing_is_said(clause: str) -> None:
     """Without observed turns the clauses are not run."""
-    with pytest.raises(NotSeenError):
+    with pytest.raises(NotObservedError):
         t.check(clause)

@@ -42,4 +42,4 @@ def test_rules_and_scenarios_are_explained(capsys: pytest.CaptureFixture[str]) -
     assert cli.run(["conform", "--list"]) == 0
     assert "orchestrator.no-auto-approval" in capsys.readouterr().out
     assert cli.run(["conform", "--scenario", "fresh-session", "--show"]) == 0
-    assert "seen: codex before 0.117.0" in capsys.readouterr().out
+    assert "observed: codex before 0.117.0" in capsys.readouterr().out

@@ -23,7 +23,7 @@ def test_each_scenario_tests_a_rule() -> None:
 
 def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
     """A scenario whose engine does something names the release that did it; others are about encodings or timing."""
-    unnamed = [one.id for one in scenarios().values() if one.plays and not one.seen]
+    unnamed = [one.id for one in scenarios().values() if one.plays and not one.observed]
     assert unnamed == [
         "two-conversations",
         "slow-answer",
@@ -32,13 +32,14 @@ def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
         "byte-order-mark",
         "crlf",
     ]
-    vague = [one.id for one in scenarios().values() for source in one.seen if not re.search(r"\d\.\d", source.release)]
+    sources = [(one.id, source) for one in scenarios().values() for source in one.observed]
+    vague = [name for name, source in sources if not re.search(r"\d\.\d", source.release)]
     assert vague == ["exit-1-after-answer"]
 
 
 def test_each_recording_that_is_named_exists() -> None:
     """A source is a report, or a recording of a release."""
-    named = [source for one in scenarios().values() for source in one.seen if source.see.startswith("recording ")]
+    named = [source for one in scenarios().values() for source in one.observed if source.see.startswith("recording ")]
     assert len(named) >= 5
     for source in named:
         folder = RECORDINGS / source.see.removeprefix("recording ")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
 from turngate import TurngateError
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
-from turngate_probes.conform.conform_view import Progress, row_lines, view
+from turngate_probes.conform.conform_view import ConformProgress, row_lines, view
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
@@ -27,13 +27,13 @@ def summary(report: ConformReport) -> str:
 
 def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str]) -> None:
     """--quiet leaves out what passes."""
-    progress = Progress(Printer(), 2)
+    progress = ConformProgress(Printer(), 2)
     progress(ROWS[0])
     progress(ROWS[1])
     out = capsys.readouterr().out
     assert "two-turns  1.5 s  [1/2]" in out
     assert "hang-before-answer  1.5 s  [2/2]\n  what happens: The second turn" in out
-    quiet = Progress(Printer(detail=Detail.QUIET), 2)
+    quiet = ConformProgress(Printer(detail=Detail.QUIET), 2)
     quiet(ROWS[0])
     quiet(ROWS[1])
     assert capsys.readouterr().out.startswith("fail")
@@ -41,10 +41,10 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
 
 def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
     """With several jobs the longest scenarios come first, so results take a while."""
-    progress = Progress(Printer(), 40)
+    progress = ConformProgress(Printer(), 40)
     progress.begin(40, ["codex 0.169.0"], jobs=1)
     progress.begin(40, ["codex 0.169.0", "gemini 0.61.0"], jobs=4)
-    Progress(Printer(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
+    ConformProgress(Printer(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
     assert capsys.readouterr().out.splitlines() == [
         "40 scenarios with codex 0.169.0",
         "40 scenarios with codex 0.169.0, gemini 0.61.0, 4 at a time, the longest first",
@@ -66,7 +66,7 @@ def test_a_row_says_what_is_broken_and_why_it_matters() -> None:
 def test_one_breach_in_many_scenarios_is_one_finding(capsys: pytest.CaptureFixture[str]) -> None:
     """It is explained where it is first seen; after that, and in the list of problems, only the scenarios are named."""
     rows = tuple(row(name, ScenarioResult.FAIL, FAILED) for name in ("two-turns", "crash", "no-id"))
-    progress = Progress(Printer(), 3)
+    progress = ConformProgress(Printer(), 3)
     for each in rows:
         progress(each)
     out = capsys.readouterr().out

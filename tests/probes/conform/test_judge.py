@@ -76,11 +76,11 @@ def test_the_result_is_compared_with_what_the_scenario_expects(name: str, did: R
 @pytest.mark.parametrize(
     "changed, broken",
     [
-        (call(2, A.prompts[1], resumed="s1", widening=("--yolo",)), ["no-auto-approval"]),
+        (call(2, A.prompts[1], resumed="s1", auto_approving=("--yolo",)), ["no-auto-approval"]),
         (call(2, A.prompts[1], resumed="s1", cwd="/tmp"), ["same-directory"]),
         (call(2, A.prompts[1], resumed="s1", stdin_closed=False), ["stdin"]),
         (call(2, A.prompts[1], resumed="s2"), ["resumes-the-id"]),
-        (call(2, A.prompts[1], resumed="s1", latest="--last"), ["resumes-the-id"]),
+        (call(2, A.prompts[1], resumed="s1", newest_session="--last"), ["resumes-the-id"]),
         (call(2, A.prompts[1], handle="s2"), ["resumes-the-id"]),
         (call(2, "reply", resumed="s1"), ["text-whole"]),
         (call(2, "", kind="refused", problem="no"), ["arguments"]),
@@ -137,7 +137,7 @@ def test_conversations_keep_to_themselves() -> None:
 
 def test_only_some_rules_hold_for_every_command() -> None:
     """Approval counts only with a user in the loop."""
-    wide = call(1, "anything", widening=("--yolo",), stdin_closed=False)
+    wide = call(1, "anything", auto_approving=("--yolo",), stdin_closed=False)
     evidence = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
     assert [row.rule for row in in_calls(evidence)] == ["orchestrator.stdin"]
     evidence = Evidence(TWO_TURNS, "", (), (wide,))

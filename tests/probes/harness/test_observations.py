@@ -5,7 +5,7 @@ import pytest
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import CaseEnd, NotSeenError, Observations, ServerCall, unknown_requests
+from turngate_probes.harness.observations import CaseEnd, NotObservedError, Observations, ServerCall, unknown_requests
 
 FIRST = t.turn("main/first")
 PAGE = t.page("static/version", "codex-cli 0.169.0")
@@ -39,7 +39,7 @@ def test_what_was_not_seen_has_its_reason(end: CaseEnd | None, absent: Obstacle 
     observed = Observations(t.CODEX, absent=absent)
     if end:
         observed.ended(end)
-    with pytest.raises(NotSeenError, match=f"main/first was not observed.*{obstacle.text}") as unseen:
+    with pytest.raises(NotObservedError, match=f"main/first was not observed.*{obstacle.text}") as unseen:
         observed.turn("main/first")
     assert (unseen.value.obstacle.reason, unseen.value.obstacle.by_engine) == (obstacle.reason, obstacle.by_engine)
 
@@ -57,13 +57,13 @@ def test_a_turn_carries_the_turns_before_it() -> None:
     again = t.resumed("main/again", "main/first")
     assert again.carries(FIRST)
     assert not again.carries(FIRST, t.turn("main/third"))
-    with pytest.raises(NotSeenError, match="has no requests"):
+    with pytest.raises(NotObservedError, match="has no requests"):
         t.turn("main/first", requests=None).sent()
 
 
 def test_a_call_says_what_was_answered() -> None:
     """A call is described by its status, code and detail; a response that is no object counts as empty."""
-    assert (CALL.said(), CALL.state) == ("POST /v1/runs: 409: BUSY: no slot", "queued")
+    assert (CALL.summary(), CALL.state) == ("POST /v1/runs: 409: BUSY: no slot", "queued")
     assert ServerCall("loop/x", "GET", "/", 200, None, "text").document == {}
 
 

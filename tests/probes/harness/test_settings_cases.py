@@ -4,11 +4,11 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.hermetic import ToolUse
-from turngate.contract.home_and_workspace import Redirect, SetupFile, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
 from turngate_probes.harness import settings_cases
 
 FILES = (SetupFile("{work}/x", "y"),)
-SETTINGS = (WideningSetting("a", FILES), WideningSetting("b", FILES, alone=True), WideningSetting("c", FILES))
+SETTINGS = (ApprovalSetting("a", FILES), ApprovalSetting("b", FILES, alone=True), ApprovalSetting("c", FILES))
 REDIRECTS = (
     Redirect("d", "address", FILES, unset=("URL",)),
     Redirect("e", "program", FILES),
@@ -16,7 +16,7 @@ REDIRECTS = (
     Redirect("g", "program", FILES, alone=True),
 )
 HERMETIC = replace(t.CODEX.hermetic, tool_call=ToolUse("write", {}), command_call=None)
-CONTRACT = replace(t.CODEX, hermetic=HERMETIC, widening_settings=SETTINGS, redirects=REDIRECTS)
+CONTRACT = replace(t.CODEX, hermetic=HERMETIC, approval_settings=SETTINGS, redirects=REDIRECTS)
 
 
 def test_entries_are_grouped_by_what_hides_them() -> None:

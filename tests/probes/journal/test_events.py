@@ -17,7 +17,7 @@ RESULT = ClauseResult.of(CLAUSE, Result.FAIL, "it was not", ["main/first"], stal
 def test_the_event_of_a_clause_holds_its_result() -> None:
     """A clause event returns the same result that it was made from."""
     event = ClauseEvent.about("codex@1", RESULT)
-    assert (event.release, event.judged()) == ("codex@1", RESULT)
+    assert (event.release, event.clause_result()) == ("codex@1", RESULT)
 
 
 def test_each_event_is_read_as_its_kind() -> None:

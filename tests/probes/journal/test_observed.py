@@ -103,7 +103,7 @@ def test_a_result_is_told() -> None:
     """The event of a clause contains its complete result."""
     result = ClauseResult.of(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
     event = ClauseEvent.about("codex@1", result)
-    assert event.judged() == result
+    assert event.clause_result() == result
     assert msgspec.to_builtins(event) == {
         "event": "clause",
         "release": "codex@1",

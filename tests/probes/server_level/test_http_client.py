@@ -67,7 +67,7 @@ def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
     """A problem response is returned like any other, with its description."""
     call = CaseClient(url, "secret", lambda _: None).post("/problem", {}, "one")
     assert (call.status, call.document["code"]) == (409, "NOT_WAITING")
-    assert call.said() == "POST /problem: 409: NOT_WAITING: it does not wait"
+    assert call.summary() == "POST /problem: 409: NOT_WAITING: it does not wait"
 
 
 @pytest.mark.parametrize("path, answer", [("/list", [1]), ("/text", "nothing here"), ("/empty", None)])

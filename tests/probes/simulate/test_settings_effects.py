@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, EngineContract
-from turngate.contract.home_and_workspace import Canary, Control, Redirect, SetupFile, WideningSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Control, Redirect, SetupFile
 from turngate.contract.launch import FileMark, Guards
 from turngate_probes.simulate import settings_effects
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
@@ -82,10 +82,10 @@ def test_a_missing_file_offers_nothing(tmp_path: Path) -> None:
 
 
 SETTINGS = SetupFile("{home}/settings.json", '{"may": {"write": true}, "trusts": ["{work}"]}')
-ALLOWS = WideningSetting("allows", (SETTINGS,))
+ALLOWS = ApprovalSetting("allows", (SETTINGS,))
 OPEN = Guards()
 GUARDS = Guards(env={"PROMPT": ""})
-ASKING = replace(FREE, widening_settings=(ALLOWS,), launch=replace(FREE.launch, interactive=("--ask",)))
+ASKING = replace(FREE, approval_settings=(ALLOWS,), launch=replace(FREE.launch, interactive=("--ask",)))
 
 
 @pytest.mark.parametrize("argv, acts", [((), True), (("--ask",), False)])

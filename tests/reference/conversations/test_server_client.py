@@ -49,7 +49,7 @@ def test_what_is_no_address_is_refused(server_env: ServerEnv, url: str) -> None:
 def test_what_is_not_there_is_said(server_env: ServerEnv) -> None:
     """An address where no server answers is an error with a hint."""
     with pytest.raises(MachineError, match="did not answer as turngate serve does"):
-        find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).latest(1)
+        find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).newest(1)
 
 
 def test_no_answer_of_a_server_forges_a_line(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:

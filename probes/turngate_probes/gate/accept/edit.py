@@ -54,8 +54,10 @@ def close(claim: Claim, version: str, observed: str) -> None:
 
 def change(contract: Claim, entry: Claim, version: str, values: Mapping[str, Any], observed: str) -> Claim:
     """Return the contract with an entry that changes from a version on, with the observation as evidence."""
-    before, said = written(contract), stretches(entry)[-1].data
-    changed = deepcopy(CommentedMap(since=version, set=CommentedMap(values), evidence=CommentedSeq(said["evidence"])))
+    before, stretch = written(contract), stretches(entry)[-1].data
+    changed = deepcopy(
+        CommentedMap(since=version, set=CommentedMap(values), evidence=CommentedSeq(stretch["evidence"]))
+    )
     _forget_anchors(changed)
     _observe(changed, observed)
     keys = list(entry)

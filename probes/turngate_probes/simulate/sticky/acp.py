@@ -235,7 +235,7 @@ class SimulatedAcp(Rpc):
         return {"sessionId": session.handle, **self.modes.described()}
 
     def _load(self, params: Message) -> Message:
-        """Continue a session, and send what was said in it."""
+        """Continue a session, and send what was written in it."""
         handle = str(params.get("sessionId"))
         session = self.load(handle, params.get("cwd")) if self.records.loads else None
         if session is None:
@@ -246,7 +246,7 @@ class SimulatedAcp(Rpc):
         return self.modes.described()
 
     def _recall(self, session: SimulatedSession) -> None:
-        """Send what was said and done in a session."""
+        """Send what was written and done in a session."""
         records, slots = self.records, self._slots()
         self._update_all(records.loaded, slots)
         for message in session.messages:
@@ -263,7 +263,7 @@ class SimulatedAcp(Rpc):
                 self._update_all(records.recalled, slots)
             elif text:
                 self._say("agent_message_chunk", text)
-                self._update_all(records.said, {})
+                self._update_all(records.after_text, {})
 
     def _set_mode(self, params: Message) -> Message:
         if not self.modes.set(params.get("modeId")):
@@ -305,7 +305,7 @@ class SimulatedAcp(Rpc):
         middle = len(end) // 2
         for piece in filter(None, (end[:middle], end[middle:])):
             self._say("agent_message_chunk", piece)
-        self._update_all(self.records.said if end else (), {})
+        self._update_all(self.records.after_text if end else (), {})
         return {"stopReason": "end_turn", **fill_all(self.records.prompted, self._slots())}
 
     def _leave_mode(self) -> None:

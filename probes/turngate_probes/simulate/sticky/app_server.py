@@ -40,8 +40,8 @@ class SimulatedAppServer(Rpc):
         match method:
             case "initialize":
                 client = dict_at(params, "clientInfo").get("name", self.contract.engine)
-                said = f"{client}/{self.contract.version} (simulated)"
-                about = {"userAgent": said, "platformFamily": "unix", "platformOs": "linux"}
+                agent = f"{client}/{self.contract.version} (simulated)"
+                about = {"userAgent": agent, "platformFamily": "unix", "platformOs": "linux"}
                 self.reply(message, {**self._more(self._records.initialized), **about})
             case "thread/start":
                 self._open_thread(self.open(params.get("cwd")), params, message, {})
@@ -90,7 +90,7 @@ class SimulatedAppServer(Rpc):
     def _thread(self) -> Message:
         """Describe the session as a thread."""
         session = self.session
-        said = next((str(m["content"]) for m in session.messages if m["role"] == "user"), "")
+        preview = next((str(m["content"]) for m in session.messages if m["role"] == "user"), "")
         began = int(session.began_at)
         return {
             **self._more(self._records.thread),
@@ -105,7 +105,7 @@ class SimulatedAppServer(Rpc):
             "ephemeral": False,
             "modelProvider": _PROVIDER,
             "path": None,
-            "preview": said,
+            "preview": preview,
             "source": "appServer",
             "turns": [],
         }
@@ -176,8 +176,8 @@ class SimulatedAppServer(Rpc):
         return {**more, "id": self._turn, "items": [], "status": status, "error": error}
 
     def _content(self, params: Message) -> list[Message]:
-        more, said = self._more(self._records.text), params.get("input")
-        parts = [part for part in said if isinstance(part, dict)] if isinstance(said, list) else []
+        more, sent = self._more(self._records.text), params.get("input")
+        parts = [part for part in sent if isinstance(part, dict)] if isinstance(sent, list) else []
         return [{**more, **part} if part.get("type") == "text" else part for part in parts]
 
     def _item(self, kind: str, **fields: Any) -> Message:

@@ -230,7 +230,7 @@ class StickyEngine(ABC):
         """What it does before it acts."""
         if self.faults.asks_anyway:
             return "ask"
-        needed, guards = self.simulation.sticky.asking_env, self.contract.guards.options
+        needed, guards = self.simulation.sticky.approval_env, self.contract.guards.options
         options, env = self.start.options, self.world.env
         return approval(self.contract.sticky, options, env, self.mode, self.fields, needed, guards)
 

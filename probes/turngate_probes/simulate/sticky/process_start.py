@@ -24,12 +24,12 @@ def approval(
     env: Mapping[str, str],
     mode: str | None,
     fields: Mapping[str, Any],
-    asking_env: Collection[str] | None = None,
+    approval_env: Collection[str] | None = None,
     guards: Collection[str] = (),
 ) -> Approval:
     """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
-    Of its variables, only those in `asking_env` count if that is given. Without the options that name who approves,
+    Of its variables, only those in `approval_env` count if that is given. Without the options that name who approves,
     which are those of mode auto without the guards, it refuses.
     """
     interactive, auto = sticky.interactive, sticky.auto
@@ -41,7 +41,7 @@ def approval(
     named = (*options, *env.values())
     if not all(any(word.endswith(f"/{name}") for word in named) for name in interactive.files):
         return "act"
-    needed = {name: value for name, value in interactive.env.items() if asking_env is None or name in asking_env}
+    needed = {name: value for name, value in interactive.env.items() if approval_env is None or name in approval_env}
     by_env = all(_holds(env.get(name, ""), value) for name, value in needed.items())
     asks = in_force(sticky, fields) is not sticky.auto
     return "ask" if by_env and mode == interactive.mode and asks else "act"

@@ -41,8 +41,8 @@ class Hooks:
         """Run the hooks of an event that match a tool, and return the first decision."""
         verdict = HookDecision()
         for callback in self._matching(name, tool):
-            said = _verdict(self._call(callback, event))
-            verdict = verdict if verdict.decision else said
+            decided = _verdict(self._call(callback, event))
+            verdict = verdict if verdict.decision else decided
         return verdict
 
     def _matching(self, name: str, tool: str) -> Iterator[str]:
@@ -52,13 +52,13 @@ class Hooks:
                 yield from matcher.get("hookCallbackIds") or ()
 
 
-def _verdict(said: Message) -> HookDecision:
+def _verdict(reply: Message) -> HookDecision:
     """Read a decision about a tool, or the older form that blocks."""
-    specific = said.get("hookSpecificOutput")
+    specific = reply.get("hookSpecificOutput")
     if isinstance(specific, dict) and specific.get("permissionDecision"):
         return HookDecision(specific["permissionDecision"], specific.get("permissionDecisionReason") or "")
-    if said.get("decision") == "block":
-        return HookDecision(DENY, said.get("reason") or "")
+    if reply.get("decision") == "block":
+        return HookDecision(DENY, reply.get("reason") or "")
     return HookDecision()
 
 
@@ -148,9 +148,9 @@ class SimulatedStreamJson(StickyEngine):
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the protocol has its own words
         """Whether the client allows the action."""
-        said = dict_at(dict_at(answer, "response"), "response")
-        self._changed, self._reason = dict_at(said, "updatedInput"), str(said.get("message", DECLINED))
-        return bool(said.get("behavior") == "allow")
+        response = dict_at(dict_at(answer, "response"), "response")
+        self._changed, self._reason = dict_at(response, "updatedInput"), str(response.get("message", DECLINED))
+        return bool(response.get("behavior") == "allow")
 
     def _control(self, message: Message) -> None:
         request = dict_at(message, "request")

@@ -102,8 +102,8 @@ def diagnostics(done: Attempted) -> None:
     for failure in reading.failures[-1:]:
         _note_quoted(failure, f"{record.engine} failed: ")
     is_unexplained = not done.attempt.lingered and (not done.attempt.went_well or done.other_session)
-    if is_unexplained and not done.attempt.interrupted and (said := last_lines(reading.result.stderr, _STDERR_LINES)):
-        _note_quoted("\n".join(said), "  | ")
+    if is_unexplained and not done.attempt.interrupted and (lines := last_lines(reading.result.stderr, _STDERR_LINES)):
+        _note_quoted("\n".join(lines), "  | ")
     if done.attempt.interrupted:
         _note("interrupted")
     elif code != 0:

@@ -30,7 +30,7 @@ def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_
     server = find_server(url, data)
     approval = server.waiting()
     known = {run["run_id"] for run in approval}
-    others = [] if waiting else [run | {"pending": None} for run in server.latest(limit) if run["run_id"] not in known]
+    others = [] if waiting else [run | {"pending": None} for run in server.newest(limit) if run["run_id"] not in known]
     if as_json:
         click.echo(json.dumps(approval + others, indent=2))
         return

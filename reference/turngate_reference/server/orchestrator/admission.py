@@ -103,7 +103,7 @@ class Admission(Struct, frozen=True):
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
         if engine is not None:
-            self._check_safety(contract, run.mode, run.workspace, run.locations)
+            self._check_safety(contract, run.execution_mode, run.workspace, run.locations)
 
     def _check_safety(
         self,

@@ -102,11 +102,11 @@ def decide_kept(
 
     Some engines end a turn without a text when the user has declined an action.
     """
-    result = read_answer(final_text or "", run.mode)
+    result = read_answer(final_text or "", run.execution_mode)
     if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
     schema = run.launch.output_schema
-    decision = decide(result, run.mode, can_wait=True, output_schema=schema, data_flaw=data_flaw)
+    decision = decide(result, run.execution_mode, can_wait=True, output_schema=schema, data_flaw=data_flaw)
     return decision, TurnResult(None, result.outcome, None, result.repair_level)
 
 

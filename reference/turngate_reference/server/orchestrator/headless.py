@@ -115,7 +115,7 @@ class HeadlessTurn(Struct, frozen=True):
                 return first_turn(
                     contract,
                     prompt,
-                    run.mode,
+                    run.execution_mode,
                     options=options,
                     model=model,
                     workspace=run.cwd,
@@ -128,7 +128,7 @@ class HeadlessTurn(Struct, frozen=True):
             return resumed_turn(
                 contract,
                 prompt,
-                run.mode,
+                run.execution_mode,
                 session,
                 options=options,
                 model=model,
@@ -158,7 +158,7 @@ class HeadlessTurn(Struct, frozen=True):
         """Run the engine to its end and record its process in the store; TurnFailed if it could not be run."""
         run = self.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
-        needs_handle = run.mode is Mode.INTERACTIVE and run.is_resumable
+        needs_handle = run.execution_mode is Mode.INTERACTIVE and run.is_resumable
         reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=self.on_text)
 
         def note_process(pid: int) -> None:
@@ -172,7 +172,7 @@ class HeadlessTurn(Struct, frozen=True):
             run.cwd,
             self.env,
             stop,
-            timeout=float(run.timeout),
+            timeout=float(run.session_timeout_sec),
             tag=run.process.tag if run.process else "",
             on_start=note_process,
         )
@@ -189,7 +189,7 @@ class HeadlessTurn(Struct, frozen=True):
         run, result = self.run, done.reading.result
         decision = decide(
             result,
-            run.mode,
+            run.execution_mode,
             can_wait=run.is_resumable,
             output_schema=run.launch.output_schema,
             data_flaw=self.data_flaw,

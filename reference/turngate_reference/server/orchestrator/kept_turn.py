@@ -103,7 +103,7 @@ class KeptTurn:
             engine.contract,
             run.cwd,
             {**env, "PWD": str(run.cwd)},
-            run.mode,
+            run.execution_mode,
             run.process.tag if run.process else "",
             traces(run.run_directory, run.turn_index),
             run.model,
@@ -158,7 +158,7 @@ class KeptTurn:
         match event:
             case Replied():
                 self.is_asking = False
-                self.processes.limit(process, run.timeout)
+                self.processes.limit(process, run.session_timeout_sec)
                 self.processes.host.decide(run.run_id, event.request_id, event.option)
             case events.Opened():
                 note = structs.replace(process.note, kept=run.process.kept if run.process else None)
@@ -175,7 +175,7 @@ class KeptTurn:
 
     def _limit(self) -> None:
         """Set the deadline of the turn, or an earlier one for a process that has yet to show that it is alive."""
-        left = self.began + self.turn.run.timeout - self.processes.clock()
+        left = self.began + self.turn.run.session_timeout_sec - self.processes.clock()
         self.processes.limit(self.process, min(left, CHECK_SECONDS) if self._is_unchecked else left)
 
     @property
@@ -184,7 +184,7 @@ class KeptTurn:
 
     def _too_late(self) -> Ending | None:
         if self.is_asking:
-            detail = f"no reply came within {self.turn.run.timeout} seconds"
+            detail = f"no reply came within {self.turn.run.session_timeout_sec} seconds"
             self._fail_asking(failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail))
             return None  # a reply has come in time
         if self._is_unchecked:
@@ -198,7 +198,7 @@ class KeptTurn:
 
         def ask() -> bool:
             self.turn.outbox.flush()
-            columns: dict[str, Any] = {"wait_deadline_at": after(run.timeout), "process": process.note}
+            columns: dict[str, Any] = {"wait_deadline_at": after(run.session_timeout_sec), "process": process.note}
             if session := self._new_session(process.session_id):  # the run may end while it waits
                 columns["session"] = session
             return transitions.ask_permission(self.turn.outbox.store, run, question, asked.request_id, **columns)
@@ -206,7 +206,7 @@ class KeptTurn:
         if not self._eventually(ask):
             return self._end_early(INTERRUPTED)
         self.is_asking = self.has_asked = True
-        self.processes.limit(process, run.timeout)
+        self.processes.limit(process, run.session_timeout_sec)
         return None
 
     def _fail_asking(self, decision: Decision) -> None:

@@ -71,15 +71,15 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
     reasons: list[str] = []
     holds = float("inf")
     for page in engine.contract.help.pages:
-        said, trouble = _printed(engine, page, env, stop)
-        page_text = said.on(page.stream)
+        output, trouble = _printed(engine, page, env, stop)
+        page_text = output.on(page.stream)
         names = page.missing(page_text)
         # a page that wasn't printed doesn't show whether the other names exist
         absent += () if trouble and not page_text else names
         needed = engine.contract.launch.resume_names(page)
         if lacking := [name for name in names if name in needed]:
             line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
-            misplaced = said.misplaced(page.stream, page.is_complete)
+            misplaced = output.misplaced(page.stream, page.is_complete)
             reasons.append(f"{line}{trouble} does not list {', '.join(lacking)}{misplaced and f': {misplaced}'}")
         if trouble:
             holds = FAILURES_KEPT
@@ -89,11 +89,11 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
 def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[PrintedText, str]:
     """Return what a help page printed, and what went wrong as words that continue with "and", or are empty."""
     try:
-        said = printed(engine.executable, page, env, stop)
+        output = printed(engine.executable, page, env, stop)
     except (MachineError, UsageError, OSError) as failed:
         return PrintedText(None, "", ""), f" was not run ({failed}) and"
-    code = said.exit_code
-    return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
+    code = output.exit_code
+    return output, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
 
 
 STICKY = "sticky_process"

@@ -143,7 +143,7 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
         if decision.state in ENDED:
             columns["ended_at"] = now()
         if decision.state is State.WAITING_USER and current.is_sticky:
-            columns["wait_deadline_at"] = after(current.timeout)
+            columns["wait_deadline_at"] = after(current.session_timeout_sec)
         columns |= {
             "error": decision.error,
             "final_data": decision.final_data,

@@ -84,7 +84,11 @@ class TurnRunner(Struct, frozen=True):
         reply = None
         if run.turn_index == 1:
             run = self._prepared(run, engine)
-            if run.is_sticky and run.mode is Mode.INTERACTIVE and (lack := no_sticky_process(engine.contract)):
+            if (
+                run.is_sticky
+                and run.execution_mode is Mode.INTERACTIVE
+                and (lack := no_sticky_process(engine.contract))
+            ):
                 reason = (run.profile or {})["reason"]
                 raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{lack}, which the run would need: {reason}")
         else:
@@ -110,14 +114,18 @@ class TurnRunner(Struct, frozen=True):
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
         locations = session_locations(engine.contract, self.server_env)
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
-        if run.mode is Mode.INTERACTIVE or run.launch.interactive_profile:
+        if run.execution_mode is Mode.INTERACTIVE or run.launch.interactive_profile:
             profile, capability = self.profiles.choose(
                 engine,
                 self._env(engine, locations),
                 asked=run.launch.interactive_profile,
-                session_timeout_sec=run.timeout,
+                session_timeout_sec=run.session_timeout_sec,
             )
-            kept = self._warm_wait(run, engine) if profile.kind == "resumable" and run.mode is Mode.INTERACTIVE else {}
+            kept = (
+                self._warm_wait(run, engine)
+                if profile.kind == "resumable" and run.execution_mode is Mode.INTERACTIVE
+                else {}
+            )
             settled |= {"profile": structs.asdict(profile) | kept, "capability": structs.asdict(capability)}
 
         def settle() -> Run:
@@ -142,7 +150,7 @@ class TurnRunner(Struct, frozen=True):
         with suppress(sqlite3.Error):
             run = runs.find(self.store, run_id)
         if run is not None and run.state not in ENDED:
-            seconds = run.warm_wait_sec if process.policy.resumes else run.timeout
+            seconds = run.warm_wait_sec if process.policy.resumes else run.session_timeout_sec
             if self.kept.keep(process, seconds):
                 return process.policy.resumes
         if not process.is_gone:  # else the next turn may have another one already
@@ -164,7 +172,7 @@ class TurnRunner(Struct, frozen=True):
     def _unsafe(self, run: Run, engine: InstalledEngine, env: Mapping[str, str | None], *, kept: bool) -> str | None:
         """Return why the engine must not run a turn, or must not be kept after it; None if it may."""
         try:
-            self.trust.check(engine.contract, run.mode, run.workspace, env, kept=kept)
+            self.trust.check(engine.contract, run.execution_mode, run.workspace, env, kept=kept)
         except RefusedError as unsafe:
             return str(unsafe)
         return None

@@ -39,7 +39,7 @@ MEMORY = 512 * 2**20
 STUCK_SECONDS = 60.0  # of the clock: a process that is stopped or swapped out uses no CPU time
 # variables that an interpreter may need, and the tag by which an outer run finds its processes; no secrets
 _PASSED = (TAG, "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
-_SAID = 4096
+_MAX_STDERR = 4096
 _TRIES = 2
 _STOPPING = "the server is stopping"
 
@@ -138,12 +138,12 @@ class SchemaChecker:
                     raise self._impatient() from None
                 raise _too_costly(f"more than {STUCK_SECONDS:g} s") from None
             except EOFError:
-                code, said = self._end_process()
+                code, stderr = self._end_process()
             if self._closed:
                 raise ChecksBusyError(_STOPPING)
             if code == -signal.SIGPROF:
                 raise _too_costly(f"more than {self._cpu_seconds:g} s of CPU time")
-            log.warning("the process that checks output schemas ended with %d: %s", code, visible(said))
+            log.warning("the process that checks output schemas ended with %d: %s", code, visible(stderr))
         if code == worker.OUT_OF_MEMORY:
             raise _too_costly(f"more than {self._memory // 2**20} MiB of memory")
         if code < 0 and code != -signal.SIGKILL:
@@ -208,8 +208,8 @@ class _Process:
         self.kill()
         code = self._process.wait()
         stderr = cast(IO[bytes], self._process.stderr)
-        said = stderr.read(_SAID).decode("utf-8", "replace")
+        text = stderr.read(_MAX_STDERR).decode("utf-8", "replace")
         for stream in (self._stdin, self._stdout, stderr):
             with suppress(OSError):
                 stream.close()
-        return code, said
+        return code, text

@@ -20,10 +20,10 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
 
 
-class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": "session_timeout_sec"}):
+class Summary(Struct, frozen=True):
     """The columns of a run that lists show; JSON in the store is data here (`None`: not known yet).
 
-    `timeout` is in seconds: the limit of each turn, and of each wait of a sticky process.
+    `session_timeout_sec` is the limit of each turn, and of each wait of a sticky process.
     """
 
     seq: int
@@ -31,7 +31,7 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
     handle: str
     engine: str
     engine_version: str | None
-    mode: Mode
+    execution_mode: Mode
     model: str | None
     state: State
     turn_index: int
@@ -43,7 +43,7 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
     wait_deadline_at: str | None
     cancel_requested: bool
     workspace: Path | None
-    timeout: int
+    session_timeout_sec: int
     created_at: str
     updated_at: str
     started_at: str | None
@@ -187,9 +187,9 @@ def insert(
             "run_directory": directory,
             "launch": launch,
             "engine": launch.engine,
-            "mode": launch.execution_mode,
+            "execution_mode": launch.execution_mode,
             "model": launch.model,
-            "timeout": launch.session_timeout_sec,
+            "session_timeout_sec": launch.session_timeout_sec,
             "workspace": workspace,
             "state": State.QUEUED,
             "created_at": at,

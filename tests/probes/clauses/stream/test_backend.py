@@ -3,7 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.harness.observations import NotObservedError, Turn
 
 TOLD = tuple(
     t.turn(f"backend-{kind}/first", t.printed(text=None, failure=f"it was {kind}"), exit_code=1)
@@ -50,9 +50,9 @@ def test_every_symptom_is_told() -> None:
 
 def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
     """The clause is not run unless all four backend failures were observed."""
-    with pytest.raises(NotSeenError, match="backend-cut/first was not observed"):
+    with pytest.raises(NotObservedError, match="backend-cut/first was not observed"):
         t.check("backend.failure-told", *TOLD[:3])
-    with pytest.raises(NotSeenError, match="backend-401/first was not observed"):
+    with pytest.raises(NotObservedError, match="backend-401/first was not observed"):
         t.check("backend.failure-told", t.turn("main/first"))
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import NotSeenError
+from turngate_probes.harness.observations import NotObservedError
 
 LATE = b'{"type":"turn.started"}\n' + t.printed()
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
@@ -90,5 +90,5 @@ def test_an_unfamiliar_id_fails_its_shape_alone() -> None:
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
 def test_without_a_first_turn_nothing_is_said(clause: str) -> None:
     """Without an observed first turn the clause is not run, and the reason is reported."""
-    with pytest.raises(NotSeenError, match="main/first was not observed: no disk"):
+    with pytest.raises(NotObservedError, match="main/first was not observed: no disk"):
         t.check(clause, stopped={"main": Obstacle("no disk", Reason.MACHINE)})

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.process import Ended
-from turngate_probes.harness.observations import CommandOutput, NotSeenError
+from turngate_probes.harness.observations import CommandOutput, NotObservedError
 
 HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, page in enumerate(t.CODEX.help.pages)]
 
@@ -96,5 +96,5 @@ def test_help_that_was_cut_off_misses_nothing_yet() -> None:
 @pytest.mark.parametrize("clause", ["version.readable", "help.surface"])
 def test_pages_that_were_not_seen_leave_the_clause_open(clause: str) -> None:
     """If a command was not run, its clause is not run either."""
-    with pytest.raises(NotSeenError, match="it did not run"):
+    with pytest.raises(NotObservedError, match="it did not run"):
         t.check(clause)

@@ -15,7 +15,7 @@ START = ("exec", "--json", "--skip-git-repo-check")
 
 
 @pytest.mark.parametrize(
-    "argv, kind, resumed, prompt, widening",
+    "argv, kind, resumed, prompt, auto_approving",
     [
         (("--version",), "query", None, None, ()),
         ((*START, "--", "hi"), "turn", None, "hi", ()),
@@ -26,11 +26,16 @@ START = ("exec", "--json", "--skip-git-repo-check")
     ],
 )
 def test_a_call_is_described(
-    argv: tuple[str, ...], kind: str, resumed: str | None, prompt: str | None, widening: tuple[str, ...]
+    argv: tuple[str, ...], kind: str, resumed: str | None, prompt: str | None, auto_approving: tuple[str, ...]
 ) -> None:
     """By its kind, the session it resumes, its prompt, and the arguments that skip approval."""
     started = described(CODEX, argv, {"B": "secret", "A": ""}, None)
-    assert (started.kind, started.resumed, started.prompt, started.widening) == (kind, resumed, prompt, widening)
+    assert (started.kind, started.resumed, started.prompt, started.auto_approving) == (
+        kind,
+        resumed,
+        prompt,
+        auto_approving,
+    )
     assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind == "refused")
 
 
@@ -39,15 +44,15 @@ def test_a_supplied_file_widens_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     request = process_request(first_turn(GEMINI, "hi", "interactive"), Path("/gemini"), tmp_path, env={})
     assert f"{tmp_path}" in " ".join(request.argv)
-    assert described(GEMINI, request.argv[1:], {}, None).widening == ()
+    assert described(GEMINI, request.argv[1:], {}, None).auto_approving == ()
     other = (*request.argv[1:], "--admin-policy", "/elsewhere/ask.toml")
-    assert described(GEMINI, other, {}, None).widening == ("--admin-policy /elsewhere/ask.toml",)
+    assert described(GEMINI, other, {}, None).auto_approving == ("--admin-policy /elsewhere/ask.toml",)
 
 
 def test_the_latest_session_gets_a_name() -> None:
     """The option that asks for it is noted, and is not read behind `--`."""
     started = described(CODEX, (*START, "resume", "--last", "-"), {}, ID)
-    assert (started.kind, started.resumed, started.latest) == ("turn", ID, "--last")
+    assert (started.kind, started.resumed, started.newest_session) == ("turn", ID, "--last")
     assert named(CODEX, (*START, "--", "--last"), ID) == (*START, "--", "--last")
 
 

@@ -22,7 +22,7 @@ from turngate_probes.report.build import code_of
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
-from turngate_probes.report.release_view import judged, view
+from turngate_probes.report.release_view import judged_case, view
 from turngate_probes.report.reports import ProbeReport, ReleaseReport
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines
@@ -54,9 +54,9 @@ def test_each_clause_is_judged_by_its_result() -> None:
 
 def test_a_stale_deviation_fails_under_strict() -> None:
     """The judgement of a stale deviation agrees with the exit code."""
-    stale = j.clause("stdin.open", detail="ended", stale=True).judged()
-    assert judged(stale).text == "stale: ended"
-    assert judged(stale, FailOn.DEGRADED) == JudgedCase("stdin.open", "failed", "stale: ended", "stale", stale)
+    stale = j.clause("stdin.open", detail="ended", stale=True).clause_result()
+    assert judged_case(stale).text == "stale: ended"
+    assert judged_case(stale, FailOn.DEGRADED) == JudgedCase("stdin.open", "failed", "stale: ended", "stale", stale)
 
 
 def test_a_gate_judges_by_its_ruling() -> None:

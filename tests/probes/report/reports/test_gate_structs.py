@@ -3,7 +3,7 @@ from tests.probes.gate import views
 
 def test_the_newer_release_is_judged() -> None:
     """The gate's verdict is about the newer release; the older one is only the comparison."""
-    assert views.red_by_a_tool().judged.release == views.NEW
+    assert views.red_by_a_tool().newer.release == views.NEW
 
 
 def test_an_excuse_says_why_the_baseline_expects_it() -> None:

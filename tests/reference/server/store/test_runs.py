@@ -40,7 +40,7 @@ def test_a_summary_tells_of_a_run_what_the_run_tells(server_env: ServerEnv) -> N
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask(model="o9", session_timeout_sec=77)
     run, (summary,) = server_env.run(run_id), runs.summaries(server_env.server.store)
-    assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
+    assert (run.model, run.session_timeout_sec, run.execution_mode) == ("o9", 77, Mode.INTERACTIVE)
     for name in summary.__struct_fields__:
         assert getattr(summary, name) == getattr(run, name)
 

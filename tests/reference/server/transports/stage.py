@@ -36,7 +36,7 @@ def contract(transport: str, approval: PermissionMode | None = None) -> EngineCo
 
 
 @dataclass
-class Heard:
+class ReceivedEvents:
     """The events that a run's listener received, in order, with their times."""
 
     events: "queue.SimpleQueue[tuple[float, ProcessEvent]]" = field(default_factory=queue.SimpleQueue)
@@ -74,18 +74,18 @@ class Stage:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "FAULTS": faults}
         return OpenRequest(self.executable(known), known, self.folder, env, mode, uuid.uuid4().hex, self.folder / run)
 
-    def open(self, known: EngineContract, mode: Mode = ASKING, faults: str = "", run: str = "run") -> Heard:
+    def open(self, known: EngineContract, mode: Mode = ASKING, faults: str = "", run: str = "run") -> ReceivedEvents:
         """Open a process and record its events."""
-        received = Heard()
+        received = ReceivedEvents()
         self.host.open(run, self.request(known, run, mode, faults), received)
         return received
 
-    def opened(self, known: EngineContract, mode: Mode = ASKING, faults: str = "") -> tuple[Heard, Opened]:
+    def opened(self, known: EngineContract, mode: Mode = ASKING, faults: str = "") -> tuple[ReceivedEvents, Opened]:
         """Open a process and wait until it is ready."""
         received = self.open(known, mode, faults)
         return received, received.until(Opened)
 
-    def turn(self, received: Heard, prompt: str) -> TurnEnded:
+    def turn(self, received: ReceivedEvents, prompt: str) -> TurnEnded:
         """Run a turn to its end."""
         self.host.prompt("run", prompt)
         return received.until(TurnEnded)

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server.transports.stage import Heard, Stage, contract
+from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.contract.launch import PermissionMode
 from turngate_reference.server.transports.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
@@ -25,9 +25,9 @@ def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
     assert stage.turn(received, "go on").failure is None
 
 
-def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Heard:
+def _with_session_model(stage: Stage, engine: str, faults: str = "") -> ReceivedEvents:
     """Open a process, and request a model from its session."""
-    received, known = Heard(), at_known_release(engine)
+    received, known = ReceivedEvents(), at_known_release(engine)
     known = replace(known, sticky=replace(known.sticky, model="session"))
     request = stage.request(known, faults=faults)
     stage.host.open("run", replace(request, model="m-1"), received)

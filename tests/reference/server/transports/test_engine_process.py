@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server.transports.stage import Heard, Stage, all_of_them, contract
+from tests.reference.server.transports.stage import ReceivedEvents, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
 from turngate.process import is_alive
 from turngate_reference.server.transports.events import Gone, Lost, Opened
@@ -141,6 +141,6 @@ def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> No
     """If the contract doesn't say how to switch asking on, nothing is started in mode interactive."""
     known = contract("acp")
     mute = replace(known, sticky=replace(known.sticky, interactive=None))
-    received: Heard = stage.open(mute)
+    received: ReceivedEvents = stage.open(mute)
     assert "the contract doesn't define how" in received.until(Lost).detail
     assert received.until(Gone).exit_code is None

@@ -4,7 +4,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.reference.server.transports.stage import Heard, Stage, contract
+from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.model import Mode
 from turngate.process import is_alive
 from turngate_reference.server.transports.events import Gone, Lost, Opened, TurnEnded
@@ -30,7 +30,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     stage = Stage(ProcessHost(), tmp_path)
     known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]
     stage.executable(known).write_text(ANSWER)
-    received: dict[str, Heard] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}
+    received: dict[str, ReceivedEvents] = {run: stage.open(known, Mode.AUTO, run=run) for run in runs}
     pids = {run: received[run].until(Opened).pid for run in runs}
     for _ in range(2):
         for run in runs:
@@ -82,7 +82,7 @@ def test_closing_ends_every_process(stage: Stage) -> None:
 
 def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The listener's error is logged, and the run continues."""
-    received = Heard()
+    received = ReceivedEvents()
 
     def listen(event: object) -> None:
         received(event)  # type: ignore[arg-type]

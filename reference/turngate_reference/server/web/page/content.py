@@ -15,7 +15,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 from turngate_reference.server.web.page.conversation import Conversation, conversation
-from turngate_reference.server.web.page.display_text import OutputExcerpt, outputs
+from turngate_reference.server.web.page.display_text import OutputTail, outputs
 from turngate_reference.states import ENDED, State
 
 PAGE = 25
@@ -27,7 +27,7 @@ _PROMPT = 160
 _OUTCOMES: dict[str, str] = {Outcome.FINAL: "finished", Outcome.ASK_USER: "asked you", Outcome.ERROR: "failed"}
 
 
-class Row(Struct, frozen=True):
+class RunRow(Struct, frozen=True):
     """A run in a list; `prompt` is how its first prompt begins."""
 
     run: Summary
@@ -37,14 +37,14 @@ class Row(Struct, frozen=True):
 class RunList(Struct, frozen=True):
     """One page of runs, newest first; `older` is where the next page goes on (None: this is the last)."""
 
-    rows: list[Row]
+    rows: list[RunRow]
     older: int | None
 
 
 class Question(Struct, frozen=True):
     """An open question; `is_permission` says that only its options are accepted."""
 
-    row: Row
+    row: RunRow
     stored: StoredQuestion
 
     @property
@@ -97,7 +97,7 @@ class TurnView(Struct, frozen=True):
 
     turn: StoredTurn
     command: str
-    outputs: list[OutputExcerpt]
+    outputs: list[OutputTail]
 
     @property
     def is_canceled(self) -> bool:
@@ -171,7 +171,7 @@ def run_view(store: Store, run: Run, up_to: int | None, before: int | None) -> R
     events = runs.latest_events(store, run.run_id, before, MAX_EVENTS + 1)
     return RunView(
         run,
-        Question(Row(run, run.launch.prompt), stored) if stored else None,
+        Question(RunRow(run, run.launch.prompt), stored) if stored else None,
         said,
         [_turn(run, shown.turn) for shown in said.turns],
         events[-MAX_EVENTS:],
@@ -197,9 +197,9 @@ def details(event: StoredEvent) -> dict[str, Any]:
     return {name: value for name, value in event.data.items() if name not in ("text", "prompt", "state", "turn_index")}
 
 
-def _rows(store: Store, page: Sequence[Summary]) -> list[Row]:
+def _rows(store: Store, page: Sequence[Summary]) -> list[RunRow]:
     prompts = runs.prompts(store, [run.run_id for run in page], _PROMPT)
-    return [Row(run, prompts.get(run.run_id, "")) for run in page]
+    return [RunRow(run, prompts.get(run.run_id, "")) for run in page]
 
 
 def _turn(run: Run, turn: StoredTurn) -> TurnView:

@@ -16,7 +16,7 @@ MAX_OUTPUT = 16 * 2**10
 MAX_ITEMS = 100
 
 
-class OutputExcerpt(Struct, frozen=True):
+class OutputTail(Struct, frozen=True):
     """The end of what an engine printed on one stream; `size` is in bytes, of all that was kept."""
 
     name: str
@@ -25,18 +25,18 @@ class OutputExcerpt(Struct, frozen=True):
 
     @property
     def left_out(self) -> int:
-        """How many bytes before it are not shown."""
+        """How many bytes before it are not displayed."""
         return max(0, self.size - MAX_OUTPUT)
 
 
-def shown(text: Any, limit: int = 4000) -> str:
+def displayed(text: Any, limit: int = 4000) -> str:
     """Return a text with invisible characters escaped, `limit` characters long at most."""
     return bounded(visible(bounded(str(text), limit), _KEPT), limit)
 
 
 def as_json(value: Any, limit: int = 16_000) -> str:
     """Return data as indented JSON, with invisible characters escaped."""
-    return shown(json.dumps(value, indent=2, ensure_ascii=False), limit)
+    return displayed(json.dumps(value, indent=2, ensure_ascii=False), limit)
 
 
 def is_simple_list(value: Any) -> bool:
@@ -50,13 +50,13 @@ def moment(time: str) -> str:
     return f"{time[:16].replace('T', ' ')} UTC"
 
 
-def outputs(folder: Path) -> list[OutputExcerpt]:
+def outputs(folder: Path) -> list[OutputTail]:
     """Return the end of both streams of an attempt, without empty streams."""
     read = (_output(folder / name) for name in ("stdout", "stderr"))
     return [output for output in read if output is not None and output.size]
 
 
-def _output(path: Path) -> OutputExcerpt | None:
+def _output(path: Path) -> OutputTail | None:
     """Read the end of a stream; None if the file doesn't exist or isn't turngate's."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -67,4 +67,4 @@ def _output(path: Path) -> OutputExcerpt | None:
             text = file.read(MAX_OUTPUT).decode("utf-8", "replace")
     except OSError:
         return None
-    return OutputExcerpt(path.name, shown(text, MAX_OUTPUT), state.st_size)
+    return OutputTail(path.name, displayed(text, MAX_OUTPUT), state.st_size)

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from turngate_reference.server.web.page.display_text import shown
+from turngate_reference.server.web.page.display_text import displayed
 
 MAX_MARKDOWN = 32_000
 MAX_BRACKETS = 1000  # the parser looks for the end of each
@@ -25,9 +25,9 @@ def as_html(text: str) -> Markup:
     formatted.
     """
     if text.count("[") > MAX_BRACKETS:
-        return Markup('<p class="plain">{}</p>').format(shown(text, MAX_MARKDOWN))
+        return Markup('<p class="plain">{}</p>').format(displayed(text, MAX_MARKDOWN))
     parser = _parser()
-    tokens = parser.parse(shown(text, MAX_MARKDOWN))
+    tokens = parser.parse(displayed(text, MAX_MARKDOWN))
     for token in _all(tokens):
         _make_inert(token)
     html: str = parser.renderer.render(tokens, parser.options, {})

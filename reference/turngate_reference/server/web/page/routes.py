@@ -113,7 +113,7 @@ _VOID = "This address was used before, or is too old. The command below prints a
 _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
 _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {
-    "shown": display_text.shown,
+    "shown": display_text.displayed,
     "as_json": display_text.as_json,
     "moment": display_text.moment,
     "details": content.details,

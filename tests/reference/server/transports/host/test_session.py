@@ -1,7 +1,7 @@
 import psutil
 from msgspec.structs import replace
 
-from tests.reference.server.transports.stage import Heard, Stage, all_of_them, contract
+from tests.reference.server.transports.stage import ReceivedEvents, Stage, all_of_them, contract
 from turngate.contract.launch import PermissionMode
 from turngate_reference.server.transports.events import AgentText, Gone, Lost, Opened
 
@@ -39,14 +39,14 @@ def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str)
 
 def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     """The model is passed where the contract says; an unknown option is rejected with a reason."""
-    received = Heard()
+    received = ReceivedEvents()
     known = contract("acp", approval=PermissionMode(mode="default"))
     request = stage.request(known)
     stage.host.open("run", replace(request, model="m-1"), received)
     opened = received.until(Opened)
     assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
     assert opened.argv == ("--acp", "--model", "m-1")
-    refused = Heard()
+    refused = ReceivedEvents()
     stage.host.open("other", replace(request, options=("--debug",)), refused)
     lost = refused.until(Lost)
     assert "--debug" in lost.detail

@@ -13,7 +13,7 @@ from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredTurn
 from turngate_reference.server.web.page import content
-from turngate_reference.server.web.page.content import Question, Row, TurnView
+from turngate_reference.server.web.page.content import Question, RunRow, TurnView
 from turngate_reference.states import State
 
 
@@ -80,7 +80,7 @@ def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
     asked["interaction"] |= {"options": [str(n) for n in range(60)], "required_fields": [str(n) for n in range(70)]}
     server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
     run_id, stored = server_env.ask()
-    question = Question(Row(server_env.run(run_id), ""), stored)
+    question = Question(RunRow(server_env.run(run_id), ""), stored)
     assert (len(question.options), len(question.fields), question.left_out) == (50, 50, 30)
     assert not question.is_permission
 
@@ -97,7 +97,7 @@ def test_a_question_for_a_yes_or_a_no_has_buttons(server_env: ServerEnv) -> None
         asked["interaction"] |= {"kind": kind, "options": options}
         server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
         run_id, stored = server_env.ask()
-        question = Question(Row(server_env.run(run_id), ""), stored)
+        question = Question(RunRow(server_env.run(run_id), ""), stored)
         assert (question.options, question.left_out) == (shown, 0)
 
 
@@ -109,7 +109,7 @@ def test_few_short_options_are_buttons(server_env: ServerEnv, options: list[str]
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, stored = server_env.ask()
     asked = replace(stored, question=stored.question | {"options": options})
-    assert Question(Row(server_env.run(run_id), ""), asked).has_buttons is has_buttons
+    assert Question(RunRow(server_env.run(run_id), ""), asked).has_buttons is has_buttons
 
 
 def test_a_missing_run_is_refused(caller: Caller) -> None:

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from turngate_reference.server.web.page.display_text import MAX_OUTPUT, OutputExcerpt, as_json, moment, outputs, shown
+from turngate_reference.server.web.page.display_text import MAX_OUTPUT, OutputTail, as_json, displayed, moment, outputs
 
 
 def test_a_text_is_bounded_and_visible() -> None:
     """Line breaks and tabs stay, invisible characters are named, and cut text is counted."""
-    assert shown("a\n\tb\x1b\u202e\u200d") == "a\n\tb\\x1b\\u202e\u200d"
-    assert len(shown("\x00" * 10_000, 400)) < 460
-    assert "characters left out" in shown("a" * 5000)
+    assert displayed("a\n\tb\x1b\u202e\u200d") == "a\n\tb\\x1b\\u202e\u200d"
+    assert len(displayed("\x00" * 10_000, 400)) < 460
+    assert "characters left out" in displayed("a" * 5000)
 
 
 def test_data_are_indented() -> None:
@@ -19,7 +19,7 @@ def test_data_are_indented() -> None:
 
 
 def test_a_time_is_said_to_the_minute() -> None:
-    """Times are shown in UTC to the minute; the page's script converts them to local time."""
+    """Times are displayed in UTC to the minute; the page's script converts them to local time."""
     assert moment("2026-11-22T20:35:01.123+00:00") == "2026-11-22 20:35 UTC"
 
 
@@ -39,5 +39,5 @@ def test_the_end_of_each_stream_is_shown(tmp_path: Path) -> None:
 
 
 def test_little_output_is_shown_whole() -> None:
-    """Short output is shown completely."""
-    assert OutputExcerpt("stdout", "x", 1).left_out == 0
+    """Short output is displayed completely."""
+    assert OutputTail("stdout", "x", 1).left_out == 0
