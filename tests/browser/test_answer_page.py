@@ -156,3 +156,29 @@ def test_a_hidden_page_notifies(tab: Browser, tmp_path: Path) -> None:
         assert tab.ask("[told[0][0], told[0][1].body]") == ["codex 0.169.0 is waiting for you", "Paint the door."]
         ask(server, tmp_path, QUESTIONS["confirm"])
         tab.until("told.length === 2")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_changed_files_are_looked_at(tab: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
+    """The page lists them; a patch has colours, and a file that looks like a page is downloaded, not opened."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        files = [["write", "door.txt", "red\n"], ["write", "evil.html", "<script>document.title = 'evil'</script>"]]
+        env = scripted_codex(tmp_path, d.codex(DONE, more=files))
+        assert env
+        run_id = server.create(engine="codex", prompt="Paint the door.", execution_mode="interactive")
+        server.follow(run_id, "succeeded")
+        tab.open(f"{server.url}/runs/{run_id}", size)
+        assert tab.ask("document.querySelectorAll('.files li').length") == 2
+        assert violations(tab) == []
+        tab.follow(".files li > a")
+        assert tab.ask("document.querySelector('h1').innerText") == "door.txt"
+        colours = "[...document.querySelectorAll('.patch span')].map(line => getComputedStyle(line).backgroundColor)"
+        place, added = tab.ask(colours)
+        assert place != added
+        assert violations(tab) == []
+        assert tab.ask("document.documentElement.scrollWidth") == size[0]
+        tab.open(f"{server.url}/runs/{run_id}", size)
+        tab.send("Browser.setDownloadBehavior", behavior="deny")
+        tab.click(".files li:last-child .size a")
+        tab.until("document.title.startsWith('Paint')")
+        assert tab.ask("location.pathname") == f"/runs/{run_id}"

@@ -7,6 +7,7 @@ of steps:
 - `["stdout", text]`, `["stderr", text]`: print
 - `["meet"]`: write the pid to the fifo `meeting`, then wait for input on the fifo `go`
 - `["env", name]`: print that environment variable's value on stderr
+- `["write", path, text]`, `["remove", path]`, `["link", target, path]`: change a file
 - `["hang"]`: wait for a signal
 - `["signal", number]`, `["exit", code]`: end this way (without either: exit code 0)
 
@@ -59,6 +60,8 @@ def play(steps: "list[Any]", folder: str) -> int:
                     meeting.write(f"{os.getpid()}\n")
                 with open(f"{folder}/go") as go:
                     go.read()
+            case "write" | "remove" | "link":
+                change_file(step, *what)
             case "hang":
                 import signal
 
@@ -68,6 +71,19 @@ def play(steps: "list[Any]", folder: str) -> int:
             case "exit":
                 return int(what[0])
     return 0
+
+
+def change_file(step: str, first: str, second: str = "") -> None:
+    """Change a file in the working directory."""
+    from pathlib import Path
+
+    if step == "write":
+        Path(first).parent.mkdir(parents=True, exist_ok=True)
+        Path(first).write_text(second)
+    elif step == "remove":
+        Path(first).unlink()
+    else:
+        Path(second).symlink_to(first)
 
 
 def literal_in(file: str) -> "Any":

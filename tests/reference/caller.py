@@ -171,7 +171,13 @@ def documented() -> set[Occurrence]:
 
 def concrete(operation: Operation, run_id: str = "20261122T014200Z-codex-k3n9x2ab") -> tuple[str, str]:
     """Return the method and the path of a request for an operation."""
-    return operation.method.upper(), operation.path.replace("{run_id}", run_id)
+    needed = [
+        parameter["name"]
+        for parameter in operation.parameters
+        if parameter["in"] == "query" and parameter.get("required")
+    ]
+    query = f"?{'&'.join(f'{name}=x' for name in needed)}" if needed else ""
+    return operation.method.upper(), operation.path.replace("{run_id}", run_id) + query
 
 
 def all_but(*left_out: str) -> Iterable[Operation]:

@@ -10,6 +10,7 @@ from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
+from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run
 from turngate_reference.states import TARGETS, Cause, RunErrorCode, State
 
@@ -39,7 +40,7 @@ class TurnResult(Struct, frozen=True):
     """The result of a turn, apart from the state of its run (`exit_code` None: the engine has none).
 
     `session_seen` says whether the engine's session store held the session right after the turn that made it. `process`
-    is the note of the process that still exists.
+    is the note of the process that still exists, and `files` what the turn changed (None: not known).
     """
 
     seconds: float | None = None
@@ -49,6 +50,7 @@ class TurnResult(Struct, frozen=True):
     session: dict[str, Any] | None = None
     session_seen: bool | None = None
     process: ProcessNote | None = None
+    files: TurnChanges | None = None
 
 
 def decide(

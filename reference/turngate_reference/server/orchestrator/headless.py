@@ -5,6 +5,7 @@ Adds two texts to every prompt: where artifacts go, then how to end a turn and w
 
 import logging
 import shlex
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,7 +36,7 @@ from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
 from turngate_reference.engine.attempt import Attempt, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator import transitions, workspace_files
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.requests import RunRequest
@@ -231,10 +232,13 @@ def complete(
     be written, and returns whether to give up. `left` returns the note of the process that the turn has left, and
     `end_left` ends it.
     """
+    before = workspace_files.snapshot(run, with_texts=True)
     start = time.monotonic()
     try:
         decision, result = turn()
     except RunHasEnded:
+        with suppress(sqlite3.Error):
+            transitions.record_files(outbox.store, run, workspace_files.changes(run, before))
         outbox.close()
         return TurnResult(time.monotonic() - start)
     except TurnFailed as early:
@@ -242,7 +246,8 @@ def complete(
     except Exception as error:
         log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
-    result = replace(result, seconds=time.monotonic() - start, process=left())
+    seconds = time.monotonic() - start
+    result = replace(result, seconds=seconds, process=left(), files=workspace_files.changes(run, before))
     transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
     outbox.close()
     return result

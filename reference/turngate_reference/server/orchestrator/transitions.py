@@ -18,8 +18,9 @@ from turngate import Interaction, Mode
 from turngate_reference.handle_record import after, now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, add_event
 from turngate_reference.states import ENDED, Cause, Delivery, State
 
@@ -254,6 +255,12 @@ def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | No
     connection.execute(change, (exit_code, run_id, run_id))
 
 
+def record_files(store: Store, run: Run, changes: TurnChanges) -> None:
+    """Record what a turn changed that has already ended, together with its run."""
+    with store.writing() as connection:
+        files.record(connection, run.run_id, run.turn_index, changes)
+
+
 def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) -> None:
     """Record to which process the prompt of a turn went."""
     add_event(connection, run.run_id, "turn.delivered", {"turn_index": run.turn_index, "delivery": delivery})
@@ -302,6 +309,8 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
             run.turn_index,
         ),
     )
+    if result.files is not None:
+        files.record(connection, run.run_id, run.turn_index, result.files)
     add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": result.outcome})
 
 

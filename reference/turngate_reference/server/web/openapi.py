@@ -128,6 +128,8 @@ def _parameters(operation: Operation) -> dict[str, Any]:
                 value = number(texts[0]) if schema.get("type") == "integer" else texts[0]
                 errors += _errors(Draft202012Validator(schema, registry=Registry()), value, f"{place}.{name}")
                 given[name.lower().replace("-", "_")] = value
+            elif parameter.get("required"):
+                errors.append((f"{place}.{name}", "is missing"))
     _refuse(errors)
     return given
 

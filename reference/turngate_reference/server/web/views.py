@@ -8,12 +8,14 @@ import msgspec
 from flask import Response, request
 from msgspec import Struct
 
+from turngate.sanitize import visible
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
+from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.runs import Run, Summary
-from turngate_reference.server.web import openapi
+from turngate_reference.server.web import openapi, run_files
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes
 from turngate_reference.server.web.streams import EventStreams
@@ -59,6 +61,25 @@ class Views(Struct, frozen=True):
     def list_turns(self, run_id: str) -> dict[str, Any]:
         """List the turns of a run."""
         return {"turns": runs.turns(self.core.store, self._run(run_id).run_id)}
+
+    def list_files(self, run_id: str) -> dict[str, Any]:
+        """List the files that a run changed."""
+        run = self._run(run_id)
+        listed = [
+            {**msgspec.to_builtins(file), "is_artifact": workspace_files.is_artifact(run, file.path)}
+            for file in files.changed(self.core.store, run_id)
+        ]
+        return {"files": listed, "gaps": files.gaps(self.core.store, run_id)}
+
+    def get_file(self, run_id: str, path: str) -> Response:
+        """Download a file that a run changed."""
+        return run_files.download(self.core.store, self._run(run_id), path)
+
+    def get_patch(self, run_id: str, path: str) -> Response:
+        """Show what changed in a text file."""
+        shown = run_files.patch(self.core.store, self._run(run_id), path)
+        lines = "".join(f"{line.kind.replace('@', '')}{line.text}\n" for line in shown.patch)
+        return Response(f"--- {visible(path)}\n+++ {visible(path)}\n{lines}", content_type="text/plain; charset=utf-8")
 
     def get_interaction(self, run_id: str) -> dict[str, Any]:
         """Show the open question."""

@@ -14,7 +14,7 @@ from tests.reference.wire import exchange, served
 from turngate.errors import MachineError
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.web import openapi
+from turngate_reference.server.web import openapi, run_files
 from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
@@ -29,7 +29,8 @@ def _open_house(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     root = closed_server_env.cli_env.root / "projects"
     (root / "door").mkdir(parents=True)
     closed_server_env.keep_session()
-    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")), d.codex(ASK))
+    written = [["write", "note.txt", "red\n"], ["write", "data", "\0"]]
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red"), more=written), d.codex(ASK))
     closed_server_env.open(workspace_root=root)
     yield closed_server_env
     closed_server_env.server.close()
@@ -40,6 +41,7 @@ def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monk
     """Each status and code of each operation occurs, and each answer is valid by the document."""
     caller = Caller(open_house.server)
     ended = a_run_to_its_end(caller, open_house)
+    what_a_run_changed(caller, ended, monkeypatch)
     waiting = what_a_create_refuses(caller, open_house)
     what_a_reply_refuses(caller, ended, waiting)
     caller.post(f"/v1/runs/{waiting}/cancel")
@@ -74,6 +76,36 @@ def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
     assert b"event: interaction" in caller.get(shown["links"]["events"]).body
     assert caller.get(shown["links"]["events"], Last_Event_ID="100000").status == 204
     return run_id
+
+
+def what_a_run_changed(caller: Caller, ended: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the files that a run changed, and trigger every error of that."""
+    files = f"/v1/runs/{ended}/files"
+    listed = caller.get(files).json
+    assert [(file["path"], file["change"], file["turn_index"]) for file in listed["files"]] == [
+        ("data", "added", 2),
+        ("note.txt", "added", 2),
+    ]
+    assert listed["gaps"] == []
+    answer = caller.get(f"{files}/content?path=note.txt")
+    assert (answer.body, answer.headers["Content-Type"]) == (b"red\n", "text/plain; charset=utf-8")
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''note.txt"
+    assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert caller.get(f"{files}/content?path=data").headers["Content-Type"] == "application/octet-stream"
+    assert caller.get(f"{files}/patch?path=note.txt").body.decode().endswith("@@ -1,0 +1,1 @@\n+red\n")
+    refused = {"content": "FILE_NOT_FOUND", "patch": "FILE_NOT_FOUND", "content?path=../record": "FILE_NOT_FOUND"}
+    refused |= {
+        "patch?path=data": "FILE_NOT_TEXT",
+        "content?path=": "INVALID_REQUEST",
+        "patch?path=": "INVALID_REQUEST",
+    }
+    for path, code in refused.items():
+        assert caller.get(f"{files}/{path}{'' if '?' in path else '?path=x'}").json["code"] == code
+    assert caller.get(f"{files}/content").json["errors"] == [{"path": "query.path", "message": "is missing"}]
+    with monkeypatch.context() as small:
+        small.setattr(run_files, "MAX_DOWNLOAD", 3)
+        assert caller.get(f"{files}/content?path=note.txt").json["code"] == "FILE_TOO_LARGE"
 
 
 def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:

@@ -11,8 +11,10 @@ from turngate.sanitize import command_line
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.store import runs
+from turngate_reference.server.orchestrator.workspace_files import is_artifact
+from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.files import ChangedFile
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 from turngate_reference.server.web.page.conversation import Conversation, conversation
 from turngate_reference.server.web.page.display_text import OutputTail, outputs
@@ -123,6 +125,13 @@ class TurnView(Struct, frozen=True):
         return f"ended by {known.get(-code, f'signal {-code}')}"
 
 
+class FileRow(Struct, frozen=True):
+    """A file that the run changed."""
+
+    file: ChangedFile
+    is_artifact: bool
+
+
 class RunView(Struct, frozen=True):
     """A run with all that its page shows; `earlier` is where earlier events go on (None: there are none)."""
 
@@ -132,6 +141,8 @@ class RunView(Struct, frozen=True):
     turns: list[TurnView]
     events: list[StoredEvent]
     earlier: int | None
+    files: list[FileRow]
+    gaps: list[str]
 
     @property
     def is_over(self) -> bool:
@@ -176,6 +187,8 @@ def run_view(store: Store, run: Run, up_to: int | None, before: int | None) -> R
         [_turn(run, shown.turn) for shown in said.turns],
         events[-MAX_EVENTS:],
         events[1].id if events[MAX_EVENTS:] else None,
+        [FileRow(file, is_artifact(run, file.path)) for file in files.changed(store, run.run_id)],
+        files.gaps(store, run.run_id),
     )
 
 

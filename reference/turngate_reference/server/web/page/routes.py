@@ -29,7 +29,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
-from turngate_reference.server.web import openapi, problems
+from turngate_reference.server.web import openapi, problems, run_files
 from turngate_reference.server.web.openapi import event_id
 from turngate_reference.server.web.page import content, conversation, display_text, markdown
 from turngate_reference.server.web.security import PAGE, RequestCheck
@@ -171,6 +171,16 @@ class Pages(Struct, frozen=True):
         live = None if shown.is_over else url_for(".live", after=after, run=run_id)
         return self._render("run.html", view=shown, live=live)
 
+    def file(self, run_id: str) -> str:
+        """Show a file that a run changed."""
+        run, path = content.existing(self.core.store, run_id), request.args.get("path", "")
+        return self._render("file.html", run=run, view=run_files.view(self.core.store, run, path), live=None)
+
+    def download(self, run_id: str) -> Response:
+        """Download a file that a run changed."""
+        run = content.existing(self.core.store, run_id)
+        return run_files.download(self.core.store, run, request.args.get("path", ""))
+
     def reply(self, run_id: str) -> AnyResponse:
         """Reply to a question."""
         run = content.existing(self.core.store, run_id)
@@ -279,6 +289,8 @@ def blueprint(core: Server, streams: EventStreams, guard: RequestCheck) -> Bluep
     web.add_url_rule("/runs", "start", pages.start, methods=["POST"])
     web.add_url_rule("/new", "new", pages.new)
     web.add_url_rule("/runs/<run_id>", "run", pages.run)
+    web.add_url_rule("/runs/<run_id>/file", "file", pages.file)
+    web.add_url_rule("/runs/<run_id>/download", "download", pages.download)
     web.add_url_rule("/runs/<run_id>/reply", "reply", pages.reply, methods=["POST"])
     web.add_url_rule("/runs/<run_id>/cancel", "cancel", pages.cancel, methods=["POST"])
     web.add_url_rule("/live", "live", pages.live)

@@ -237,6 +237,32 @@ def test_a_canceled_run_is_no_error(env: ServerEnv, surfer: Surfer) -> None:
     assert not any(said in page for said in ("error", "failed", "exit code", "-15"))
 
 
+def test_what_a_run_changed_can_be_looked_at(env: ServerEnv, surfer: Surfer) -> None:
+    """Files are listed by path with what happened to them, a patch is coloured, and a download is never a page."""
+    first = [["write", "door.txt", "green\n"], ["write", "<b>.html", "<script>alert(1)</script>"]]
+    second = [["write", "door.txt", "red\n"], ["remove", "<b>.html"], ["link", "/etc/passwd", "link"]]
+    env.cli_env.engine("codex", d.codex(ASK, more=first), d.codex(final(colour="red"), more=second))
+    run_id, question = env.ask()
+    page = surfer.open(f"/runs/{run_id}").text
+    assert "added" in words(page.partition('class="files"')[2].partition("</ul>")[0])
+    shown = surfer.open(f"/runs/{run_id}/file?path=%3Cb%3E.html").text
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script>alert" not in shown
+    answer = surfer.open(f"/runs/{run_id}/download?path=%3Cb%3E.html")
+    assert (answer.mimetype, answer.headers["Content-Disposition"][:10]) == ("text/plain", "attachment")
+    assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    env.reply(run_id, question)
+    env.wait(run_id, State.SUCCEEDED)
+    listed = surfer.open(f"/runs/{run_id}").text.partition('class="files"')[2].partition("</ul>")[0]
+    assert words(listed).startswith("> added door.txt 4 Bytes")
+    assert "link" not in listed
+    assert ".html" not in listed  # added and deleted again
+    assert '<span class="plus">+red' in surfer.open(f"/runs/{run_id}/file?path=door.txt").text
+    for path in ("link", "../../../etc/passwd", "/etc/passwd", ""):
+        assert surfer.open(f"/runs/{run_id}/file?path={quote(path)}").status_code == 404
+        assert surfer.open(f"/runs/{run_id}/download?path={quote(path)}").status_code == 404
+
+
 def test_every_page_is_locked_down(surfer: Surfer) -> None:
     """Pages have no inline or external scripts and styles, can't be framed, and aren't cached."""
     for path in (*PAGES, "/runs/x", "/static/page.js"):
