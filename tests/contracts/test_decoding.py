@@ -5,6 +5,7 @@ import sys
 import msgspec
 import pytest
 
+from tests.longer import first_quick
 from turngate.decoding import convert, decode
 from turngate.model import Repair
 
@@ -42,7 +43,7 @@ USES = (
 
 
 @pytest.mark.parametrize("first", USES)
-@pytest.mark.parametrize("second", USES)
+@pytest.mark.parametrize("second", first_quick(USES))
 def test_two_threads_may_be_the_first_to_use_a_type(first: str, second: str) -> None:
     """A thread that uses a type while another one learns it neither crashes nor gets another result."""
     program = FIRST_USES.replace("FIRST", first).replace("SECOND", second)

@@ -20,7 +20,7 @@ from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from tests.contracts.test_process import NEWEST, RELEASES
-from tests.longer import only_quick
+from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
@@ -322,7 +322,7 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
     os.kill(engine, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", first_quick([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv, number: signal.Signals) -> None:
     """An interrupted start exits with 130 and leaves no process; the record holds the new session."""
     cli_env.fifos()

@@ -117,6 +117,7 @@ def test_a_release_that_no_range_covers_is_found(
     )
 
 
+@pytest.mark.long
 def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
 
 
+@pytest.mark.long
 def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A vendor prompt or a request body in a recording is reported with its file and line."""
     file = recorded / "codex/0.169.0/main-first/requests.ndjson"

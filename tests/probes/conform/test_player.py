@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.longer import first_quick
 from turngate import load_contract, read_turn
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls
@@ -61,14 +62,17 @@ def test_a_conversation_is_played_and_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "play, code, has_answer",
-    [
-        (Play(turn=2, exit_code=1), 1, True),
-        (Play(turn=2, session="lost"), 1, False),
-        (Play(turn=2, backend=500), 1, False),
-        (Play(turn=2, session="fresh"), 0, False),
-        (Play(turn=2, omits_answer=True), 0, False),
-        (Play(turn=2, crash=True), -6, False),
-    ],
+    first_quick(
+        [
+            (Play(turn=2, exit_code=1), 1, True),
+            (Play(turn=2, session="lost"), 1, False),
+            (Play(turn=2, backend=500), 1, False),
+            (Play(turn=2, session="fresh"), 0, False),
+            (Play(turn=2, omits_answer=True), 0, False),
+            (Play(turn=2, crash=True), -6, False),
+        ],
+        3,
+    ),
 )
 def test_the_second_turn_misbehaves(*, tmp_path: Path, play: Play, code: int, has_answer: bool) -> None:
     """As the play says, and only that turn."""

@@ -38,6 +38,7 @@ def test_openai(backend: StubBackend) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
 def test_gemini(backend: StubBackend, version: str) -> None:
     """The Gemini SDK lists a model and retrieves one by name."""

@@ -122,7 +122,7 @@ def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerE
     assert [d.SESSION in call["argv"] for call in server_env.cli_env.calls()] == [False, True, True]
 
 
-@pytest.mark.parametrize("end", ["succeeded", "failed", "canceled"])
+@pytest.mark.parametrize("end", first_quick(["succeeded", "failed", "canceled"]))
 def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerEnv, end: str) -> None:
     """The message reaches the run's session and directory unchanged; the API keeps showing how the run ended."""
     bad = [*d.codex(), ["exit", 1]]
@@ -323,6 +323,7 @@ def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -
     assert (terminal.returncode, f"{run_id} was canceled" in err) == (130, True)
 
 
+@pytest.mark.long
 def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerEnv) -> None:
     """The terminal prints the answer, fails, and names the session that the engine has."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
@@ -351,6 +352,7 @@ def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
     assert resumed(server_env.cli_env, run_id, "go on").out == "b\n"
 
 
+@pytest.mark.long
 def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: ServerEnv) -> None:
     """The server ends the engine that was left and fails the run with the reason."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
@@ -372,7 +374,7 @@ def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
     return engine
 
 
-@pytest.mark.parametrize("canceled", [False, True])
+@pytest.mark.parametrize("canceled", first_quick([True, False]))
 def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv, *, canceled: bool) -> None:
     """Without a server, the next resume ends the leftover engine and continues the ended run."""
     server_env = closed_server_env
@@ -391,6 +393,7 @@ def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv
         assert server_env.run(run_id).turn_index == 2
 
 
+@pytest.mark.long
 def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(closed_server_env: ServerEnv) -> None:
     """The turn continues while one server stops and the next starts; the new server sees it end."""
     server_env = closed_server_env
@@ -408,6 +411,7 @@ def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(clos
         assert (terminal.returncode, server_env.run(run_id).state) == (0, State.SUCCEEDED)
 
 
+@pytest.mark.long
 def test_two_terminals_give_one_reply(server_env: ServerEnv) -> None:
     """The second terminal is rejected, and the error names the first one's process."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))

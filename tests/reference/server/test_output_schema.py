@@ -11,6 +11,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.caller import Answer, Caller
@@ -111,7 +112,7 @@ def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.M
         caller.hold("POST", "/v1/runs", answer)
 
 
-@pytest.mark.parametrize("mode", ["auto", "interactive"])
+@pytest.mark.parametrize("mode", first_quick(["auto", "interactive"]))
 def test_a_pattern_that_backtracks_fails_its_run_alone(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.longer import first_quick
 from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
@@ -221,7 +222,7 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
 
 @pytest.mark.parametrize(
     "engine, supported, again",
-    [("codex", True, True), ("gemini", True, False), ("opencode", True, True), ("qwen", False, False)],
+    first_quick([("gemini", True, False), ("qwen", False, False), ("codex", True, True), ("opencode", True, True)], 2),
 )
 def test_whether_a_release_supports_a_warm_wait_is_listed(
     cli_env: CliEnv,
@@ -245,7 +246,7 @@ def test_an_older_release_is_listed_without_a_warm_wait(cli_env: CliEnv, engines
     assert "codex 0.160.0" in listed["detail"]
 
 
-@pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
+@pytest.mark.parametrize("engine", first_quick(["codex", "gemini", "opencode", "claude", "qwen"]))
 def test_a_simulated_engine_is_never_verified(cli_env: CliEnv, engines: Engines, engine: str) -> None:
     """A simulated engine is listed as simulated and proves nothing, even if its contract is verified."""
     install(at_known_release(engine), cli_env.path)

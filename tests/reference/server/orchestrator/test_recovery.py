@@ -59,6 +59,7 @@ def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> Non
         assert server_env.cli_env.record(run.handle)["state"] == "failed"
 
 
+@pytest.mark.long
 def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_server_env: ServerEnv) -> None:
     """A process that the server started but didn't record before it died is still ended."""
     server_env = closed_server_env

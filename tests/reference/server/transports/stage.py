@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.executables import simulated
+from tests.longer import first_quick
 from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
 from turngate.contract.engine_contract import EngineContract
@@ -23,6 +24,7 @@ from turngate_reference.server.transports.host import ProcessHost
 
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "json_commands": "pi"}
 all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
+one_of_them = pytest.mark.parametrize("transport", first_quick(ENGINES))  # for what the transports share
 ASKING = Mode.INTERACTIVE
 _KIND = {"method", "request"}
 _ANSWERS = ("control_response", "extension_ui_response")

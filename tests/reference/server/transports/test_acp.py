@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from tests.longer import first_quick
 from tests.probes.simulate.played import at_known_release
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.contract.launch import PermissionMode
@@ -36,14 +37,17 @@ def _with_session_model(stage: Stage, engine: str, faults: str = "") -> Received
 
 @pytest.mark.parametrize(
     "engine, faults, reported",
-    [
-        ("qwen", "wrong-mode", PASSED_OVER),
-        ("qwen", "session-id=absent", "without an id"),
-        ("qwen", "leaves-mode", PASSED_OVER),
-        ("gemini", "hides-mode leaves-mode", PASSED_OVER),
-        ("gemini", "hides-mode", "mode {} was requested, but can't be confirmed"),
-        ("iflow", "wrong-mode", PASSED_OVER),
-    ],
+    first_quick(
+        [
+            ("qwen", "wrong-mode", PASSED_OVER),
+            ("qwen", "session-id=absent", "without an id"),
+            ("gemini", "hides-mode", "mode {} was requested, but can't be confirmed"),
+            ("qwen", "leaves-mode", PASSED_OVER),
+            ("gemini", "hides-mode leaves-mode", PASSED_OVER),
+            ("iflow", "wrong-mode", PASSED_OVER),
+        ],
+        3,
+    ),
 )
 def test_asking_that_does_not_hold_is_a_loss(stage: Stage, engine: str, faults: str, reported: str) -> None:
     """An engine that would act without asking is ended before the first prompt, however it tells its mode."""

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
-from tests.reference.server.transports.stage import ReceivedEvents, Stage, all_of_them, contract
+from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract, one_of_them
 from turngate.contract.launch import PermissionMode
 from turngate.process import is_alive
 from turngate_reference.server.transports.events import Gone, Lost, Opened
@@ -17,7 +17,7 @@ from turngate_reference.server.transports.events import Gone, Lost, Opened
 AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
 
 
-@all_of_them
+@one_of_them
 def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -> None:
     """A process killed between turns is reported as lost long before any deadline, then as gone."""
     received, opened = stage.opened(contract(transport))
@@ -29,7 +29,7 @@ def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -
     assert received.until(Gone).exit_code == -signal.SIGKILL
 
 
-@all_of_them
+@one_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
     """The detail holds the last line on stderr, with control characters escaped; no end of turn is reported."""
     received, _ = stage.opened(
@@ -42,7 +42,7 @@ def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
     assert received.until(Gone).exit_code == 3
 
 
-@all_of_them
+@one_of_them
 def test_a_dead_launcher_takes_its_engine_along(stage: Stage, transport: str) -> None:
     """The engine still holds the pipes, but its launcher's death is noticed, and both are ended."""
     received, opened = stage.opened(contract(transport), faults="child=works")
@@ -91,7 +91,7 @@ def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeyp
     assert received.at - before < AT_ONCE
 
 
-@all_of_them
+@one_of_them
 def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
     """A line over 8 MiB is dropped, and the next line is read normally."""
     received, opened = stage.opened(contract(transport))

@@ -238,7 +238,7 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
     return runs.turns(server_env.server.store, run_id)
 
 
-@pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
+@pytest.mark.parametrize("how", first_quick(["cancel", "kill", "wait"]))
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn gets an end, an outcome, an event and a metric, like any other."""
     server_env.server.close()

@@ -62,6 +62,7 @@ def test_after_the_wait_a_new_process_resumes_the_session(closed_server_env: Ser
 
 
 @pytest.mark.parametrize("engine", first_quick(ENGINES))
+@pytest.mark.long
 def test_a_run_is_warm_again_if_its_engine_can_load_headless_sessions(
     closed_server_env: ServerEnv, engine: str
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_terminal_may_continue_a_run_that_keeps_its_process(
         assert "paint the door" in env.last_request()
 
 
+@pytest.mark.long
 def test_two_runs_have_their_own_processes(closed_server_env: ServerEnv) -> None:
     """Each reply goes to the run's own conversation."""
     with warm_env(closed_server_env, slots=2) as env:
