@@ -24,6 +24,9 @@ Each transition is one transaction with all that belongs to it. What may be lost
   run goes to the end of the queue. A run that has kept the only process that can continue goes on at once: the reply
   begins the next turn, or, if it gives or refuses a permission, continues the turn that asked. `turngate resume` claims
   the turn for itself, so that no server runs it too.
+- *Continued.* A failed run whose session can be resumed goes to the end of the queue, with a message of its user. One
+  transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle, so that
+  no terminal continues the session meanwhile.
 - *Canceled.* A run without a running turn is canceled at once. Otherwise only a mark is set, and the process is ended.
   The transaction that ends the turn, whatever its result, finds the mark and cancels the run, but not before the
   process is gone.
@@ -77,6 +80,7 @@ class Cause(StrEnum):
     SERVER_STOPPED = "server stopped"  # in order, or by a crash
     TERMINAL_STOPPED = "terminal stopped"
     SERVER_ERROR = "server error"
+    CONTINUED = "continued"  # the next turn resumes the session of a failed run
     CANCELED = "canceled"
 
 
@@ -107,11 +111,14 @@ TRANSITIONS: Mapping[State, Mapping[Cause, State]] = {
         Cause.CANCELED: State.CANCELED,
     },
     State.SUCCEEDED: {},
-    State.FAILED: {},
+    State.FAILED: {
+        Cause.CONTINUED: State.QUEUED,
+    },
     State.CANCELED: {},
 }
 TARGETS: Mapping[Cause, State] = {cause: to for causes in TRANSITIONS.values() for cause, to in causes.items()}
-ENDED = frozenset(state for state, causes in TRANSITIONS.items() if not causes)
+# nothing happens to such a run by itself
+ENDED = frozenset((State.SUCCEEDED, State.FAILED, State.CANCELED))
 
 
 class Delivery(StrEnum):

@@ -182,3 +182,30 @@ def test_changed_files_are_looked_at(tab: Browser, tmp_path: Path, size: tuple[i
         tab.click(".files li:last-child .size a")
         tab.until("document.title.startsWith('Paint')")
         assert tab.ask("location.pathname") == f"/runs/{run_id}"
+
+
+def test_a_failed_run_is_continued_and_tried_again(tab: Browser, tmp_path: Path) -> None:
+    """The page says why it failed and what the agent said last, and both buttons work."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        scripted_codex(tmp_path, d.codex("All painted!"), d.codex(QUESTIONS["confirm"]))
+        sessions = tmp_path / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
+        sessions.mkdir(parents=True)
+        (sessions / f"rollout-2026-01-01T00-00-00-{d.SESSION}.jsonl").touch()
+        run_id = server.create(engine="codex", prompt="Paint the door.", execution_mode="interactive")
+        server.follow(run_id, "failed")
+        tab.open(f"{server.url}/runs/{run_id}", PHONE)
+        said = tab.ask("document.querySelector('#talk').innerText")
+        assert said.index("All painted!") < said.index("The run failed.") < said.index("ENVELOPE_INVALID")
+        assert violations(tab) == []
+        tab.click(".next textarea")
+        tab.type("Ask me first.")
+        tab.follow(".next button.main")
+        tab.until("document.querySelector('.options.confirm')")
+        assert tab.ask("document.querySelector('.said.you .plain').innerText") == "Ask me first."
+        scripted_codex(tmp_path, d.codex("All painted!"))
+        other = server.create(engine="codex", prompt="Paint it all.", execution_mode="interactive")
+        server.follow(other, "failed")
+        tab.open(f"{server.url}/runs/{other}", PHONE)
+        tab.follow(".again button")
+        assert tab.ask("location.pathname") not in (f"/runs/{other}", f"/runs/{run_id}")
+        assert tab.ask("document.querySelector('h1').innerText") == "Paint it all."

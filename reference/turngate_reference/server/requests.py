@@ -63,6 +63,11 @@ class RunLaunch(RunRequest, frozen=True, kw_only=True, omit_defaults=True):
     trusted_workspace: bool = False
     unsafe_allowed: bool = False
 
+    @property
+    def request(self) -> RunRequest:
+        """The request that it was made from."""
+        return RunRequest(**{name: getattr(self, name) for name in RunRequest.__struct_fields__})
+
 
 class ReplyRequest(Struct, frozen=True):
     """A caller's reply to a question."""
@@ -74,4 +79,16 @@ class ReplyRequest(Struct, frozen=True):
     @classmethod
     def of(cls, body: dict[str, Any]) -> "ReplyRequest":
         """Return the reply in a valid body."""
+        return convert(body, cls)
+
+
+class ContinueRequest(Struct, frozen=True):
+    """What a failed run is told to go on with."""
+
+    message: str
+    allow_file_marks: bool = False
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> "ContinueRequest":
+        """Return the request in a valid body."""
         return convert(body, cls)

@@ -93,13 +93,17 @@ class Admission(Struct, frozen=True):
                 hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
                 raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
             return
+        self.check_message(run, response, engine, allow_file_marks=reply.allow_file_marks)
+
+    def check_message(self, run: Run, message: str, engine: InstalledEngine | None, *, allow_file_marks: bool) -> None:
+        """Reject a text for the next turn of a run that the engine can't take; None: a missing engine."""
         # a sticky process has its contract even if its engine was uninstalled
         contract = engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
         try:
-            if not reply.allow_file_marks:
-                check_file_marks(contract, response, run.cwd)
+            if not allow_file_marks:
+                check_file_marks(contract, message, run.cwd)
             if engine is not None:
-                build.prompt_channel(contract, reply_prompt(response, run.launch, run.artifacts))
+                build.prompt_channel(contract, reply_prompt(message, run.launch, run.artifacts))
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
         if engine is not None:

@@ -5,8 +5,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from turngate import MachineError
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate import MachineError, Mode
+from turngate.contract.session_ids import unsafe
+from turngate.process.session_store import session_exists
+from turngate_reference import handle_record
+from turngate_reference.data_dir import locked
+from turngate_reference.engine.lookup import InstalledEngine, contract_for
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.admission import Admission
@@ -14,8 +18,8 @@ from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
-from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
@@ -90,6 +94,57 @@ class Commands(Struct, frozen=True):
             self.dispatcher.proceed(run)
         return answer
 
+    def continue_run(self, run_id: str, request: ContinueRequest, key: IdempotencyKey | None) -> dict[str, Any]:
+        """Queue a failed run for another turn in its session; ApiError: nothing has changed."""
+        once = IdempotentRequest(f"POST /v1/runs/{run_id}/continue", key)
+        with self.store.writing() as connection:
+            if (before := once.answer(connection)) is not None:
+                return before
+            run = _existing(connection, run_id)
+        try:
+            with locked(self.records.data.lock(run.handle), run.handle):
+                if why := self.no_continue(run):
+                    raise ApiError("NOT_CONTINUABLE", f"the run can't be continued: {why}", "start a new run")
+                engine = self._found(run)
+                self.admission.check_message(run, request.message, engine, allow_file_marks=request.allow_file_marks)
+                with self.store.writing() as connection:
+                    if (before := once.answer(connection)) is not None:
+                        return before
+                    if runs.get(connection, run_id) != run:
+                        raise ApiError("NOT_CONTINUABLE", "the run has changed meanwhile", "look at it again")
+                    transitions.continue_failed(connection, run, request.message)
+                    run = runs.get(connection, run_id)
+                    answer = _accepted(run)
+                    once.keep(connection, run_id, answer)
+        except MachineError as held:
+            raise ApiError("NOT_CONTINUABLE", f"the run can't be continued: {held.what}", held.hint) from held
+        except sqlite3.IntegrityError as error:
+            if "runs.workspace" not in str(error):
+                raise
+            hint = "wait until it ends, or cancel it"
+            raise ApiError("WORKSPACE_BUSY", f"another unfinished run is using {run.workspace}", hint) from error
+        self.dispatcher.kick()
+        return answer
+
+    def no_continue(self, run: Run) -> str | None:
+        """Return why a run can't be continued in its session; None if it seems possible."""
+        if run.state is not State.FAILED:
+            return f"it is {run.state}"
+        if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
+            return "only interactive runs with the profile `resumable` can"
+        session = run.session["handle_value"] if run.session else ""
+        if not session or unsafe(session):
+            return "its session id isn't known"
+        record = self.records.data.record(run.handle)
+        if record.exists() and handle_record.read(record).turns > run.turn_index:
+            return "a terminal has continued it since"
+        if why := lost_workspace(run):
+            return why
+        store = contract_for(run.engine, run.engine_version).store
+        if session_exists(store, session, run.locations, run.cwd) is False:
+            return f"the engine's session store does not hold {session}"
+        return None
+
     def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone.
 
@@ -127,6 +182,9 @@ class Commands(Struct, frozen=True):
         run = runs.find(self.store, run_id)
         if run is None or run.state is not State.WAITING_USER or run.needs_process:
             return None
+        return self._found(run)
+
+    def _found(self, run: Run) -> InstalledEngine | None:
         try:
             return self.engines.find(run.engine)
         except MachineError:

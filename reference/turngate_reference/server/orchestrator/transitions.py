@@ -15,6 +15,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from turngate import Interaction, Mode
+from turngate.model import MAX_PROMPT
 from turngate_reference.handle_record import after, now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
@@ -111,6 +112,16 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
             " WHERE run_id = ? AND turn_index = ?",
             (run.run_id, run.turn_index, run.run_id, run.turn_index + 1),
         )
+
+
+def continue_failed(connection: sqlite3.Connection, run: Run, message: str) -> None:
+    """Queue a failed run again, with a message as the answer to why it failed."""
+    error = run.error or {"code": "", "detail": ""}
+    prompt = f"The run failed: {error['detail']} ({error['code']}). How should it go on?"[:MAX_PROMPT]
+    pending = _ask(connection, run, Interaction("open_text", prompt))
+    _close_question(connection, replace(run, pending_interaction_id=pending), message)
+    columns = {"error": None, "ended_at": None, "pending_interaction_id": None}
+    runs.transition(connection, run.run_id, State.FAILED, Cause.CONTINUED, **columns)
 
 
 def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> None:

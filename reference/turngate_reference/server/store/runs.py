@@ -334,9 +334,10 @@ def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQu
 
 
 def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
-    """Return the reply to the question that a run's turn before `before_turn` ended with."""
+    """Return the last reply to a question of a run's turn before `before_turn`, which is what that turn is about."""
     rows = store.read(
-        "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL",
+        "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL"
+        " AND response IS NOT NULL ORDER BY answered_at DESC LIMIT 1",
         run_id,
         before_turn - 1,
     )

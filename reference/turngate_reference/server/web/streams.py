@@ -88,7 +88,8 @@ class EventStreams:
                 events = runs.events(store, run_id, after, PAGE)
                 for event in events:
                     yield as_lines(event)
-                    ended = ended or (event.type == "state" and event.data["state"] in ENDED)
+                    if event.type == "state":  # a failed run may have been continued since
+                        ended = event.data["state"] in ENDED
                     after, silent = event.id, 0.0
                 if not events and (ended or gone()):
                     return

@@ -12,7 +12,7 @@ from turngate.sanitize import visible
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import workspace_files
-from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.runs import Run, Summary
 from turngate_reference.server.web import openapi, run_files
@@ -53,6 +53,11 @@ class Views(Struct, frozen=True):
     def get_run(self, run_id: str) -> dict[str, Any]:
         """Show a run."""
         return _document(self._run(run_id))
+
+    def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> dict[str, Any]:
+        """Continue a failed run in its session."""
+        key = IdempotencyKey.of(idempotency_key, body)
+        return self.core.commands.continue_run(run_id, ContinueRequest.of(body), key)
 
     def cancel_run(self, run_id: str) -> dict[str, Any]:
         """Cancel a run."""

@@ -4,6 +4,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,7 +13,9 @@ from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.server.warm_env import HeldEnd, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final, replied
+from turngate_reference.data_dir import locked
 from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey
 from turngate_reference.server.store import runs
 from turngate_reference.states import State
 
@@ -117,6 +120,75 @@ def test_cancel_does_not_undo_an_end(server_env: ServerEnv) -> None:
     server_env.wait(run_id, State.SUCCEEDED)
     with pytest.raises(ApiError, match="RUN_ENDED"):
         server_env.server.commands.cancel(run_id)
+
+
+def failed_run(server_env: ServerEnv, **more: Any) -> str:
+    """Fail an interactive run whose session the engine keeps; its Codex then succeeds."""
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex("no envelope"), d.codex(final(colour="red")))
+    run_id = server_env.create(execution_mode="interactive", **more)
+    assert server_env.failed(run_id)["code"] == "ENVELOPE_INVALID"
+    return run_id
+
+
+def go_on(
+    server_env: ServerEnv, run_id: str, message: str = "use an envelope", key: str | None = None
+) -> dict[str, Any]:
+    """Continue a run."""
+    return server_env.server.commands.continue_run(
+        run_id, ContinueRequest(message), IdempotencyKey.of(key, {"message": message})
+    )
+
+
+def test_a_failed_run_is_continued_in_its_session(server_env: ServerEnv) -> None:
+    """The next turn resumes the session with the message, only once, and the error is gone."""
+    run_id = failed_run(server_env)
+    answer = go_on(server_env, run_id, key="once")
+    assert answer["state"] == "queued"
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    assert go_on(server_env, run_id, key="once") == answer
+    assert (run.turn_index, run.error, run.final_data) == (2, None, {"colour": "red"})
+    _, second = server_env.cli_env.calls()
+    assert d.SESSION in second["argv"]
+    assert "use an envelope" in second["stdin"]
+    assert "paint it" not in second["stdin"]
+    assert server_env.states(run_id) == ["queued", "running", "failed", "queued", "running", "succeeded"]
+    with pytest.raises(ApiError, match="NOT_CONTINUABLE: the run can't be continued: it is succeeded"):
+        go_on(server_env, run_id)
+
+
+def test_a_run_without_its_session_is_not_continued(server_env: ServerEnv) -> None:
+    """Neither in mode auto, nor if the session is gone, nor if a terminal has it or had it since."""
+    run_id = failed_run(server_env)
+    run = server_env.run(run_id)
+    data = server_env.settings.data
+    with locked(data.lock(run.handle), run.handle), pytest.raises(ApiError, match=r"NOT_CONTINUABLE.*is in use"):
+        go_on(server_env, run_id)
+    server_env.cli_env.change(run.handle, {"turns": 2})
+    with pytest.raises(ApiError, match="a terminal has continued it since"):
+        go_on(server_env, run_id)
+    server_env.cli_env.change(run.handle, {"turns": 1})
+    server_env.keep_session().unlink()
+    with pytest.raises(ApiError, match="session store does not hold"):
+        go_on(server_env, run_id)
+    server_env.cli_env.engine("codex", [["exit", 3]])
+    auto = server_env.create()
+    server_env.failed(auto)
+    with pytest.raises(ApiError, match="only interactive runs"):
+        go_on(server_env, auto)
+    assert server_env.states(run_id)[-1] == "failed"
+
+
+def test_a_run_is_not_continued_in_a_workspace_in_use(closed_server_env: ServerEnv) -> None:
+    """Another run works there meanwhile."""
+    (root := closed_server_env.cli_env.root / "projects" / "door").mkdir(parents=True)
+    with closed_server_env.opened(workspace_root=root.parent):
+        run_id = failed_run(closed_server_env, workspace="door")
+        closed_server_env.cli_env.engine("codex", d.codex(ASK))
+        closed_server_env.ask(workspace="door")
+        with pytest.raises(ApiError, match="WORKSPACE_BUSY"):
+            go_on(closed_server_env, run_id)
+        assert closed_server_env.run(run_id).state is State.FAILED
 
 
 def test_slots_bound_what_runs_and_the_queue_is_fair(server_env: ServerEnv) -> None:

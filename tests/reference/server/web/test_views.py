@@ -21,7 +21,11 @@ from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
 ASKS = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
-BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "response": "red"}}
+BODIES = {
+    "createRun": ASKS,
+    "continueRun": {"message": "go on"},
+    "replyToInteraction": {"interaction_id": "x", "response": "red"},
+}
 
 
 @pytest.fixture(name="open_house")
@@ -45,6 +49,7 @@ def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monk
     what_a_run_changed(caller, ended, monkeypatch)
     waiting = what_a_create_refuses(caller, open_house)
     what_a_reply_refuses(caller, ended, waiting)
+    what_a_continue_refuses(caller, open_house, ended)
     caller.post(f"/v1/runs/{waiting}/cancel")
     caller.post(f"/v1/runs/{ended}/cancel")
     what_is_wrong_with_any_request(caller)
@@ -145,6 +150,25 @@ def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
     caller.post(f"/v1/runs/{ended}/interaction/reply", reply, Idempotency_Key="reply")
 
 
+def what_a_continue_refuses(caller: Caller, server_env: ServerEnv, ended: str) -> None:
+    """Continue a failed run, and trigger every error of that which the state of the run can cause."""
+    assert caller.post(f"/v1/runs/{ended}/continue", {"message": "x"}).json["code"] == "NOT_CONTINUABLE"
+    (server_env.cli_env.path / "codex.calls").unlink()
+    server_env.cli_env.engine("codex", d.codex("no envelope"), d.codex("no envelope"), d.codex(ASK))
+    (server_env.cli_env.root / "projects" / "house").mkdir()
+    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "house"}).json["run_id"]
+    server_env.failed(run_id)
+    path = f"/v1/runs/{run_id}/continue"
+    assert caller.post(path, {"message": " "}).json["code"] == "INVALID_REQUEST"
+    taken = caller.post(path, {"message": "go on"}, Idempotency_Key="continue")
+    assert caller.post(path, {"message": "go on"}, Idempotency_Key="continue").json == taken.json
+    assert caller.post(path, {"message": "x"}, Idempotency_Key="continue").json["code"] == "IDEMPOTENCY_KEY_REUSED"
+    server_env.failed(run_id)
+    busy: str = caller.post("/v1/runs", ASKS | {"workspace": "house"}).json["run_id"]
+    server_env.question(busy)
+    assert caller.post(path, {"message": "go on"}).json["code"] == "WORKSPACE_BUSY"
+
+
 @pytest.mark.parametrize("text", first_quick(["", "\u00a0\u2003", " ", "\n\t"], 2))
 def test_a_reply_without_words_changes_nothing(open_house: ServerEnv, text: str) -> None:
     """A reply that is empty or only white space is rejected, and the question stays open."""
@@ -209,7 +233,7 @@ class Refusing:
     def _refuse(self, *_: object) -> dict[str, Any]:
         raise ApiError(self._code, "because", "do something else")
 
-    create = reply = cancel = _refuse
+    create = reply = cancel = continue_run = _refuse
 
 
 def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +244,7 @@ def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.Monke
             caller.post(f"/v1/runs/{run_id}/interaction/reply", BODIES["replyToInteraction"])
             if code != "REPLY_NOT_AN_OPTION":
                 caller.post("/v1/runs", ASKS)
+                caller.post(f"/v1/runs/{run_id}/continue", BODIES["continueRun"])
     with monkeypatch.context() as patch:
         patch.setattr(Server, "ready", False)
         caller.get("/readyz")

@@ -26,7 +26,7 @@ from turngate_reference.access import LoginCodes
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems, run_files
@@ -169,7 +169,8 @@ class Pages(Struct, frozen=True):
         turn, before = event_id("query", "turn"), event_id("query", "before")
         shown = content.run_view(self.core.store, run, turn, before)
         live = None if shown.is_over else url_for(".live", after=after, run=run_id)
-        return self._render("run.html", view=shown, live=live)
+        no_continue = self.core.commands.no_continue(run)
+        return self._render("run.html", view=shown, can_continue=no_continue is None, live=live)
 
     def file(self, run_id: str) -> str:
         """Show a file that a run changed."""
@@ -189,6 +190,20 @@ class Pages(Struct, frozen=True):
         self.core.commands.reply(run_id, ReplyRequest.of(body), idempotency_key(request.form, body))
         if request.form.get("back") == "inbox":
             return redirect(url_for(".inbox", sent=run.handle), 303)
+        return redirect(url_for(".run", run_id=run_id), 303)
+
+    def again(self, run_id: str) -> AnyResponse:
+        """Start a new run with the same input as another one."""
+        wanted = content.existing(self.core.store, run_id).launch.request
+        key = idempotency_key(request.form, {"again": run_id})
+        return redirect(url_for(".run", run_id=self.core.commands.create(wanted, key)["run_id"]), 303)
+
+    def go_on(self, run_id: str) -> AnyResponse:
+        """Continue a failed run in its session."""
+        content.existing(self.core.store, run_id)
+        body = {"message": dict(_texts(request.form)).get("text", "")}
+        openapi.check("#/components/schemas/ContinueRun", body)
+        self.core.commands.continue_run(run_id, ContinueRequest.of(body), idempotency_key(request.form, body))
         return redirect(url_for(".run", run_id=run_id), 303)
 
     def cancel(self, run_id: str) -> AnyResponse:
@@ -292,6 +307,8 @@ def blueprint(core: Server, streams: EventStreams, guard: RequestCheck) -> Bluep
     web.add_url_rule("/runs/<run_id>/file", "file", pages.file)
     web.add_url_rule("/runs/<run_id>/download", "download", pages.download)
     web.add_url_rule("/runs/<run_id>/reply", "reply", pages.reply, methods=["POST"])
+    web.add_url_rule("/runs/<run_id>/again", "again", pages.again, methods=["POST"])
+    web.add_url_rule("/runs/<run_id>/continue", "go_on", pages.go_on, methods=["POST"])
     web.add_url_rule("/runs/<run_id>/cancel", "cancel", pages.cancel, methods=["POST"])
     web.add_url_rule("/live", "live", pages.live)
     web.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"])

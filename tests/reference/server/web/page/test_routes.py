@@ -224,6 +224,28 @@ def test_a_failed_run_says_why(env: ServerEnv, surfer: Surfer) -> None:
     assert "out of paint" in surfer.text(f"/runs/{second}").partition("Details")[0]
 
 
+def test_a_failed_run_is_continued_or_tried_again(env: ServerEnv, surfer: Surfer) -> None:
+    """Its page offers both; a second click on "Try again" starts no second run."""
+    env.keep_session()
+    env.cli_env.engine("codex", d.codex("no envelope"), d.codex(ASK))
+    run_id = env.create(execution_mode="interactive", model="o9")
+    env.failed(run_id)
+    form = surfer.hidden(f"/runs/{run_id}")
+    again = [surfer.send(f"/runs/{run_id}/again", form=form).headers["Location"] for _ in range(2)]
+    assert again[0] == again[1] != f"/runs/{run_id}"
+    env.question(again[0].removeprefix("/runs/"))
+    assert env.run(again[0].removeprefix("/runs/")).launch == env.run(run_id).launch
+    answer = surfer.send(f"/runs/{run_id}/continue", form=form, text=" ")
+    assert answer.status_code == 422
+    assert surfer.send(f"/runs/{run_id}/continue", form=form, text="ask me").status_code == 303
+    env.question(run_id)
+    shown = surfer.text(f"/runs/{run_id}").partition("Details")[0]
+    order = ["no envelope", "The run failed:", "ENVELOPE_INVALID", "ask me", "Which colour?"]
+    places = [shown.index(said) for said in order]
+    assert places == sorted(places)
+    assert "Try again" not in shown
+
+
 def test_a_canceled_run_is_no_error(env: ServerEnv, surfer: Surfer) -> None:
     """Neither its turn nor its page speaks of an error or an exit code."""
     env.cli_env.engine("codex", [["hang"]])
