@@ -120,6 +120,102 @@ class AppServerSimulation(Struct, frozen=True):
     text: Record = field(default_factory=dict)
 
 
+class ServiceRequest(Struct, frozen=True):
+    """A request to a service, and its answer.
+
+    name: Its method; over HTTP also its path, in which {handle} is a session's id and {request} that of a request for
+        permission.
+    does: What it does. `starts` is answered at once and `prompts` when the turn has ended.
+    handle, prompt, request, decision: Dotted paths into its parameters: the id of the session, the prompt, the id of a
+        request for permission, and the decision about it.
+    allows: The decisions that allow the action.
+    answer: The answer.
+    status: The HTTP status.
+    """
+
+    name: Text
+    does: Literal["answers", "opens", "loads", "prompts", "starts", "decides", "cancels", "drops", "ends"] = "answers"
+    handle: str = ""
+    prompt: str = ""
+    request: str = ""
+    decision: str = ""
+    allows: Texts = ()
+    answer: Any = None
+    status: int = 200
+
+
+class ServiceFailure(Struct, frozen=True):
+    """How a request is refused.
+
+    status: The HTTP status, or the code of the error.
+    answer: The body, or the message of the error.
+    """
+
+    status: int
+    answer: Any = None
+
+
+class ServiceSimulation(Struct, frozen=True):
+    """The messages of an engine that serves the sessions of a client with requests and events.
+
+    Slots are {handle}, {cwd}, {model}, {version}, {prompt}, {text}, {error}, {status}, {uuid}, {hex:N}, {alnum:N},
+    {millis}, those of a tool call, {request} (for permission), {decision}, `ids`, {session}, {sessions} and {history}.
+
+    argv: Words that start it.
+    wire: Requests over HTTP and server-sent events, or JSON-RPC on the standard streams with a header for each message.
+    host, port: The options with the address.
+    listening: Printed when it listens: {url}.
+    events: The path of the stream of events over HTTP.
+    event: What surrounds an event: {event}.
+    connected: Events for each client of the stream of events.
+    requests: The requests that it knows.
+    unknown: How it refuses others.
+    lost: How it refuses a session that doesn't exist.
+    ids: Slot -> the form of an id that is generated once per turn.
+    session: {session}.
+    history: Role -> the entry of a message of the session in {history}.
+    opened: Events when a session was opened.
+    started: Events when a turn starts.
+    called: Events when the model calls a tool.
+    asked: The event that asks for permission.
+    decided: Events after the decision: {decision}.
+    done: Events when a call succeeded.
+    refused: Events when it was refused or failed: {error}.
+    answered: Events about the answer.
+    failed: Events about a failure.
+    cancelled: Events about a turn that the client cancelled, or that ended with a refused call.
+    ended: Events at the end of each turn.
+    failure: The answer of `prompts` if the turn failed or was cancelled. Absent: that of a turn that ended well.
+    """
+
+    argv: Annotated[Strings, Meta(min_length=1)]
+    wire: Literal["http", "stdio"]
+    requests: tuple[ServiceRequest, ...]
+    unknown: ServiceFailure
+    lost: ServiceFailure
+    asked: Record
+    host: Flag | None = None
+    port: Flag | None = None
+    listening: str = ""
+    events: str = ""
+    event: Any = "{event}"
+    connected: Records = ()
+    ids: Mapping[str, Text] = field(default_factory=dict)
+    session: Record = field(default_factory=dict)
+    history: Annotated[Mapping[str, Record], keys("assistant", "user")] = field(default_factory=dict)
+    opened: Records = ()
+    started: Records = ()
+    called: Records = ()
+    decided: Records = ()
+    done: Records = ()
+    refused: Records = ()
+    answered: Records = ()
+    failed: Records = ()
+    cancelled: Records = ()
+    ended: Records = ()
+    failure: Any = None
+
+
 class LoadFailure(Struct, frozen=True):
     """The error with which an agent refuses to load a session: {handle}."""
 

@@ -5,7 +5,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
-from turngate.contract.simulated_protocols import AcpSimulation, AppServerSimulation, StreamJsonSimulation
+from turngate.contract.simulated_protocols import (
+    AcpSimulation,
+    AppServerSimulation,
+    ServiceSimulation,
+    StreamJsonSimulation,
+)
 from turngate.contract.values import (
     NOT_EMPTY,
     Flag,
@@ -159,6 +164,7 @@ class StickySimulation(Struct, frozen=True):
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
     app_server: Its messages as an app server. Absent: only what every release sends.
     stream_json: Its messages as JSON lines, if it can be started for them.
+    service: Its messages as a service for many sessions, if it can be started as one.
     refused: Dotted path into the reply to a refused command -> its value (json_commands).
     """
 
@@ -169,6 +175,7 @@ class StickySimulation(Struct, frozen=True):
     acp: AcpSimulation = AcpSimulation()
     app_server: AppServerSimulation = AppServerSimulation()
     stream_json: StreamJsonSimulation | None = None
+    service: ServiceSimulation | None = None
     refused: Match = field(default_factory=dict)
 
 

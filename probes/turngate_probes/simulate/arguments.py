@@ -344,6 +344,11 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandL
     return line, _model(contract, line)
 
 
+def spread(argv: Sequence[str]) -> list[str]:
+    """Return the arguments with the values of long options as words of their own."""
+    return [word for token in argv for word in (token.split("=", 1) if token.startswith("--") else [token])]
+
+
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
     """Return why its channel can't carry a prompt, if the contract says so."""
     return next((refusal.why for refusal in channel.refuses if re.search(refusal.pattern, prompt)), None)

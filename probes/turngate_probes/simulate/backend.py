@@ -164,7 +164,8 @@ class EngineContext(Struct, frozen=True):
     `faults_in` returns the faults of a turn, by its number from 1 (0: before the first) and its prompt; `has_input`
     waits some milliseconds for data on standard input, or its end; `in_session` gets the session id of a turn when the
     turn starts; `close` closes a stream; `on_signal` calls a function for each SIGUSR1;
-    `leave` leaves a process with these variables, `stay` one that holds the streams; `crash` ends this one by a signal.
+    `leave` leaves a process with these variables, `stay` one that holds the streams; `crash` ends this one by a signal;
+    `note` gets what a client sends otherwise than on standard input.
     """
 
     env: Mapping[str, str]
@@ -181,6 +182,7 @@ class EngineContext(Struct, frozen=True):
     leave: Callable[[Mapping[str, str]], None] = lambda _: None
     stay: Callable[[], None] = lambda: None
     crash: Callable[[], object] = lambda: None
+    note: Callable[[bytes], None] = lambda _: None
     close: Callable[[Literal["stdin", "stdout"]], None] = lambda _: None
 
 

@@ -49,6 +49,10 @@ await agent(async (connection) => {
   allow = true;
   await prompt("Please write apple.");
 });
+const minute = () => Math.floor(Date.now() / 60_000);
+for (const began = minute(); process.env.IN_LATER_MINUTE && minute() === began; ) {
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+}
 for (const loaded of [sessionId, process.env.LOST]) {
   await agent(async (connection) => {
     await connection.loadSession({ sessionId: loaded, cwd, mcpServers: [] });

@@ -83,13 +83,15 @@ class ProcessStart(Struct, frozen=True):
 
 def starts_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Whether the arguments start a sticky process."""
-    return _takes_messages(contract, argv) or arguments.is_sticky(contract, argv)
+    return _is_service(contract, argv) or _takes_messages(contract, argv) or arguments.is_sticky(contract, argv)
 
 
 def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     """Return how a sticky process is started; None if the arguments start none, UsageProblem if they are refused."""
     if not starts_sticky(contract, argv):
         return None
+    if _is_service(contract, argv):
+        return ProcessStart("service", arguments.spread(argv), contract.hermetic.model)
     line, model = arguments.read_sticky(contract, argv)
     messages = simulation(contract).sticky.stream_json
     if messages is None or not _takes_messages(contract, argv):
@@ -100,8 +102,13 @@ def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     )
 
 
+def _is_service(contract: EngineContract, argv: Sequence[str]) -> bool:
+    """Whether the arguments start a service for many sessions, which accepts any options."""
+    service = simulation(contract).sticky.service
+    return service is not None and contains(argv, service.argv)
+
+
 def _takes_messages(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Whether the arguments have the options that start a process for messages as JSON lines."""
     messages = simulation(contract).sticky.stream_json
-    words = [word for token in argv for word in (token.split("=", 1) if token.startswith("--") else [token])]
-    return messages is not None and contains(words, messages.argv)
+    return messages is not None and contains(arguments.spread(argv), messages.argv)

@@ -1,0 +1,219 @@
+"""A service for many sessions: requests of a client, and events to it, as the simulation describes them.
+
+The wire turns each request into a message with an `id`, a `method` and `params`, and gets messages with the same `id`
+and a `result` or an `error`, or with an `event`.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Never
+
+from msgspec.structs import replace
+
+from turngate import NotFoundError
+from turngate.contract.launch import OneTime
+from turngate.contract.simulated_protocols import Record, ServiceFailure, ServiceRequest
+from turngate.turn.records import value_at
+from turngate_probes.simulate.backend import Called, Failed
+from turngate_probes.simulate.printing import Slots, fill, fill_all
+from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at, text_of
+from turngate_probes.simulate.sticky.message_queue import Message
+from turngate_probes.simulate.sticky.tool_calls import slots_of
+from turngate_probes.simulate.sticky.wires import over_http, with_headers
+from turngate_probes.simulate.store import SimulatedSession, store
+
+_PATH_SLOT = re.compile(r"\\\{(\w+)\\\}")
+
+
+class Refused(Exception):  # noqa: N818 - an answer to the client
+    """A request is refused."""
+
+    def __init__(self, failure: ServiceFailure, slots: Slots) -> None:
+        super().__init__()
+        self.error: Message = {"code": failure.status, "message": fill_all(failure.answer, slots)}
+
+
+class SimulatedService(StickyEngine):
+    """A service, which runs one turn at a time; other requests wait until that has ended."""
+
+    def __init__(self, *engine: Any) -> None:
+        contract, simulation, world, start = engine
+        described = simulation.sticky.service
+        if described is None:
+            raise NotFoundError(f"there is no simulation of {contract.engine} as a service")
+        self.records = described
+        wired = over_http(world, described, start.options) if described.wire == "http" else with_headers(world)
+        super().__init__(contract, simulation, wired, start)
+        self._sessions: dict[str, SimulatedSession] = {}
+        self._ids: dict[str, Any] = {}
+        self._about: dict[str, Any] = {}
+
+    @property
+    def mode(self) -> str | None:
+        """The approval mode, which clients of a service don't change."""
+        interactive = self.contract.sticky.interactive
+        return interactive.mode if interactive else None
+
+    def hear(self, message: Message) -> None:
+        """Answer a request."""
+        try:
+            self._handle(*self._known(message), message)
+        except Refused as refused:
+            self.client.write({"id": message.get("id"), "error": refused.error})
+
+    def stops(self, message: Message) -> bool:
+        """Whether a message cancels the turn, which is confirmed."""
+        found = self._found(message)
+        if found is None or found[0].does != "cancels":
+            return False
+        self._reply(found[0], message)
+        return True
+
+    def tell_action(self, call: Called, *, done: bool | None, result: str = "") -> None:
+        """Send events about a tool call, or how it ended."""
+        tool = self.contract.hermetic.tool_call
+        self._about |= {**(slots_of(call, tool, self.session.cwd) if tool else {}), "error": result}
+        events = {None: self.records.called, True: self.records.done, False: self.records.refused}
+        self._tell(events[done])
+
+    def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
+        """Return the event that asks, and a new id."""
+        self._about["request"] = number = str(fill(self.records.ids.get("request", "{uuid}"), {}))
+        return number, self._event(self.records.asked)
+
+    def unknown_request(self) -> tuple[object, Message]:
+        """Return an event of an unknown kind, with a new id."""
+        number = str(fill("{uuid}", {}))
+        return number, self._event({"type": "turngate.unknown", "id": number})
+
+    def unknown_message(self, about: Message) -> Message:
+        """Return an event of an unknown kind."""
+        return self._event(about)
+
+    def answered(self, message: Message) -> object:
+        """Return the id of the request for permission that a message decides."""
+        found = self._found(message)
+        return found[1].get("request") if found and found[0].does == "decides" else None
+
+    def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the simulation has the words
+        """Whether the client allows the action; the decision is confirmed."""
+        found = self._found(answer)
+        if found is None:
+            return False
+        entry, slots = found
+        self._about["decision"] = slots["decision"]
+        self._tell(self.records.decided)
+        self._reply(entry, answer)
+        return slots["decision"] in entry.allows
+
+    def _found(self, message: Message) -> tuple[ServiceRequest, dict[str, Any]] | None:
+        """Return the request that a message makes, and what it says."""
+        for entry in self.records.requests:
+            pattern = _PATH_SLOT.sub(r"(?P<\1>[^/ ]+)", re.escape(entry.name))
+            if match := re.fullmatch(pattern, str(message.get("method"))):
+                params = dict_at(message, "params")
+                paths = {"handle": entry.handle, "request": entry.request, "decision": entry.decision}
+                said = {name: value_at(params, path) for name, path in paths.items() if path}
+                prompt = text_of(value_at(params, entry.prompt)) if entry.prompt else ""
+                return entry, {**match.groupdict(), **said, "prompt": prompt}
+        return None
+
+    def _known(self, message: Message) -> tuple[ServiceRequest, dict[str, Any]]:
+        """Return the request that a message makes; Refused if there is none of that name."""
+        if (found := self._found(message)) is None:
+            raise Refused(self.records.unknown, self._slots())
+        return found
+
+    def _handle(self, entry: ServiceRequest, said: dict[str, Any], message: Message) -> None:
+        handle = said.get("handle")
+        if entry.does == "opens":
+            self._session = self.open(dict_at(message, "params").get("directory"), handle)
+            self._sessions[self.session.handle] = self.session
+            self._keep(self.session)
+            self._tell(self.records.opened)
+        elif handle is not None:
+            self._session = self._existing(str(handle))
+        if entry.does in ("prompts", "starts"):
+            self._run(entry, str(said["prompt"]), message)
+            return
+        if entry.does == "drops":
+            store(self.contract, self.world.env, self.session.cwd).drop(self.session)
+            self._sessions.pop(self.session.handle, None)
+        self._reply(entry, message)
+        if entry.does == "ends":
+            self._end()
+
+    def _end(self) -> Never:
+        raise SystemExit(0)
+
+    def _existing(self, handle: str) -> SimulatedSession:
+        """Return an open session, or one from the store; Refused if there is none."""
+        session = self._sessions.get(handle) or self.load(handle)
+        if session is None:
+            raise Refused(self.records.lost, {**self._slots(), "handle": handle})
+        self._sessions[handle] = session
+        return session
+
+    def _run(self, entry: ServiceRequest, prompt: str, message: Message) -> None:
+        """Run a turn, and answer the request at its start or its end."""
+        self._about = {"prompt": prompt}
+        self._ids = {name: fill(form, {}) for name, form in self.records.ids.items()}
+        self.begin(prompt)
+        if entry.does == "starts":
+            self._reply(entry, message)
+        self._tell(self.records.started)
+        end = self.turn(prompt, self.session)
+        good = isinstance(end, str) and not self.refused
+        if isinstance(end, Failed):
+            self._about |= {"error": end.error, "status": end.status}
+            self._tell(self.records.failed)
+        else:
+            self._about["text"] = end or ""
+            self._tell(self.records.answered if good else self.records.cancelled)
+        self._tell(self.records.ended)
+        if entry.does == "prompts":
+            failure = self.records.failure if isinstance(end, Failed) else None
+            self._reply(entry if failure is None else replace(entry, answer=failure), message)
+        self.turn_told()
+
+    def _reply(self, entry: ServiceRequest, message: Message) -> None:
+        result = fill_all(entry.answer, self._slots())
+        self.client.write({"id": message.get("id"), "status": entry.status, "result": result})
+
+    def _tell(self, events: Iterable[Record]) -> None:
+        for event in events:
+            self.client.write(self._event(event))
+
+    def _event(self, event: Record) -> Message:
+        slots = self._slots()
+        return {"event": fill_all(self.records.event, {**slots, "event": fill_all(event, slots)})}
+
+    def _slots(self) -> Slots:
+        """Return what is known of the session and the turn."""
+        session = self._session
+        about: dict[str, Any] = {
+            "handle": session.handle if session else "",
+            "cwd": session.cwd if session else self.world.cwd,
+            "home": self.world.env.get("HOME", ""),
+            "model": self.model,
+            "version": self.contract.version or "0.0.0",
+            "text": "",
+            "error": "",
+            "status": 1,
+            "prompt": "",
+            **self._ids,
+            **self._about,
+        }
+        kept = store(self.contract, self.world.env, about["cwd"]).sessions() if self.records.session else []
+        listed = [fill_all(self.records.session, {**about, "handle": one.handle, "cwd": one.cwd}) for one in kept]
+        return {**about, "session": fill_all(self.records.session, about), "sessions": listed} | self._history(about)
+
+    def _history(self, about: Slots) -> dict[str, Any]:
+        """Return what was said in the session."""
+        said = self._session.messages if self._session else ()
+        entries = [
+            fill_all(self.records.history[message["role"]], {**about, "text": message["content"]})
+            for message in said
+            if message["role"] in self.records.history and message["content"]
+        ]
+        return {"history": entries}

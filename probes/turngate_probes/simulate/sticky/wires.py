@@ -1,0 +1,194 @@
+"""How the messages of a service travel: over HTTP, or on the standard streams with a header for each message.
+
+Either way the engine reads a line of JSON for each request, and writes a line for each response and each event.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count, pairwise
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, BinaryIO
+
+from msgspec.structs import replace
+
+from turngate.contract.launch import Stream
+from turngate.contract.simulated_protocols import ServiceSimulation
+from turngate_probes.simulate.backend import EngineContext
+from turngate_probes.simulate.printing import fill, fill_all
+from turngate_probes.simulate.sticky.message_queue import Message
+
+MOST = 64 * 2**20  # bytes of a request
+
+
+class _HeaderLines:
+    """Reads messages that a header with their length precedes, as lines."""
+
+    def __init__(self, stdin: BinaryIO) -> None:
+        self._stdin = stdin
+
+    def readline(self) -> bytes:
+        """Return the next message; empty at the end of the input."""
+        length = 0
+        for line in iter(self._stdin.readline, b""):
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"content-length" and value.strip().isdigit():
+                length = int(value)
+            elif not line.strip() and length:
+                return self._stdin.read(min(length, MOST)) + b"\n"
+        return b""
+
+
+def _by_message(world: EngineContext, put: Callable[[Message], None]) -> Callable[[Stream, bytes], None]:
+    """Return a function that writes to stderr, and passes on each message for stdout when its line is complete."""
+    rest = bytearray()
+
+    def write(stream: Stream, data: bytes) -> None:
+        if stream == "stderr":
+            world.write(stream, data)
+            return
+        rest.extend(data)
+        while (end := rest.find(b"\n")) >= 0:
+            with suppress(ValueError):  # noise
+                put(json.loads(rest[:end]))
+            del rest[: end + 1]
+
+    return write
+
+
+def with_headers(world: EngineContext) -> EngineContext:
+    """Return a context whose messages are JSON-RPC, with a header for each."""
+
+    def put(message: Message) -> None:
+        said = {"id": message["id"]} if "id" in message else {}
+        said |= {key: message[key] for key in ("result", "error") if key in message}
+        body = json.dumps({"jsonrpc": "2.0", **said, **message.get("event", {})}, ensure_ascii=False).encode()
+        world.write("stdout", b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    return replace(world, stdin=_HeaderLines(world.stdin), write=_by_message(world, put))
+
+
+def over_http(world: EngineContext, service: ServiceSimulation, options: Sequence[str]) -> EngineContext:
+    """Return a context whose messages travel over HTTP, and announce the address; OSError if it is in use."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415 - slow to import
+
+    exchange = _Exchange()
+    given = dict(pairwise(options))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            with suppress(ConnectionError, TimeoutError):
+                super().handle_one_request()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing, as the engine does."""
+
+        def respond(self) -> None:
+            path, _, query = self.path.partition("?")
+            length = min(int(self.headers.get("Content-Length") or 0), MOST)
+            body = self.rfile.read(length)
+            if service.events and (self.command, path) == ("GET", service.events):
+                self.stream()
+                return
+            world.note(body + b"\n")
+            status, answer = exchange.ask(f"{self.command} {path}", body, query)
+            data = b"" if answer is None else json.dumps(answer, ensure_ascii=False).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def stream(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Cache-Control", "no-cache, no-transform")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.close_connection = True
+            with exchange.subscribed() as events:
+                for first in service.connected:
+                    events.put(json.dumps(fill_all(first, {})).encode())
+                while True:
+                    self.wfile.write(b"data: " + events.get() + b"\n\n")
+                    self.wfile.flush()
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = respond  # noqa: N815 - the names that the base class calls
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+    host = given.get(service.host or "", "127.0.0.1")
+    server = Server((host, int(given.get(service.port or "", "0"))), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://{host}:{server.server_port}"
+    world.write("stdout", str(fill(service.listening, {"url": url})).encode())
+
+    return replace(world, stdin=exchange, write=_by_message(world, exchange.told))
+
+
+class _Subscription:
+    """The events for one client, from when it asks for them until it leaves."""
+
+    def __init__(self, all_of_them: list[SimpleQueue[bytes]], lock: Lock) -> None:
+        self._all, self._lock, self._queue = all_of_them, lock, SimpleQueue[bytes]()
+
+    def __enter__(self) -> SimpleQueue[bytes]:
+        with self._lock:
+            self._all.append(self._queue)
+        return self._queue
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._all.remove(self._queue)
+
+
+class _Exchange:
+    """Requests of all connections, which the engine reads as lines, and what it says to each."""
+
+    def __init__(self) -> None:
+        self._requests = SimpleQueue[bytes]()
+        self._waiting: dict[int, SimpleQueue[tuple[int, Any]]] = {}
+        self._subscribers: list[SimpleQueue[bytes]] = []
+        self._numbers, self._lock = count(1), Lock()
+
+    def readline(self) -> bytes:
+        """Return the next request."""
+        return self._requests.get()
+
+    def ask(self, method: str, body: bytes, query: str) -> tuple[int, Any]:
+        """Pass a request on, and return the status and the body of its response."""
+        from urllib.parse import parse_qs  # noqa: PLC0415 - slow to import
+
+        params = {name: values[-1] for name, values in parse_qs(query).items()}
+        try:
+            given = json.loads(body) if body.strip() else {}
+        except ValueError:
+            return 400, {"error": "the body is not JSON"}
+        with self._lock:
+            number = next(self._numbers)
+            answer = self._waiting[number] = SimpleQueue()
+        given = given if isinstance(given, dict) else {}
+        self._requests.put(json.dumps({"id": number, "method": method, "params": {**params, **given}}).encode() + b"\n")
+        try:
+            return answer.get()
+        finally:
+            del self._waiting[number]
+
+    def subscribed(self) -> _Subscription:
+        """Return the events from now on."""
+        return _Subscription(self._subscribers, self._lock)
+
+    def told(self, message: Message) -> None:
+        """Pass on a response or an event."""
+        if "event" in message:
+            event = json.dumps(message["event"], ensure_ascii=False).encode()
+            with self._lock:
+                for queue in self._subscribers:
+                    queue.put(event)
+        elif waiting := self._waiting.get(message.get("id", 0)):
+            error = message.get("error")
+            waiting.put((error["code"], error["message"]) if error else (message["status"], message["result"]))
