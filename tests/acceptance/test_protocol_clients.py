@@ -84,7 +84,7 @@ def _acp(engine: str, lost: str, *arguments: str, later: bool = False) -> Run:
 def _acp_python(engine: str, *arguments: str) -> Run:
     packages = from_pypi("agent-client-protocol==0.12.1")
     env = {"PYTHONPATH": str(packages), "ARGUMENTS": json.dumps(arguments)}
-    return Run(engine, (sys.executable, str(CLIENTS / "acp.py")), env)
+    return Run(engine, (sys.executable, str(CLIENTS / "acp_client.py")), env)
 
 
 def _service(engine: str, package: str, module: str) -> Run:
@@ -94,7 +94,9 @@ def _service(engine: str, package: str, module: str) -> Run:
 def _acpx(version: str, engine: str, *arguments: str) -> Run:
     agent = " ".join(("{executable}", *arguments))
     options = ("--agent", agent, "--format", "json", "--json-strict", "--approve-all")
-    return Run(engine, ("node", str(_module(f"acpx@{version}", "dist/cli.js")), *options, "exec", "Please write apple."))
+    return Run(
+        engine, ("node", str(_module(f"acpx@{version}", "dist/cli.js")), *options, "exec", "Please write apple.")
+    )
 
 
 def _module(package: str, path: str) -> Path:
@@ -113,6 +115,7 @@ RUNS: Mapping[str, Callable[[], Run]] = {
     "agent-client-protocol-gemini": lambda: _acp("gemini", LOST, "--acp", "--model", "stub-asked", later=True),
     "agent-client-protocol-qwen": lambda: _acp("qwen", LOST, "--acp"),
     "agent-client-protocol-opencode": lambda: _acp("opencode", "ses_000000000000AAAAAAAAAAAAAA", "acp"),
+    "agent-client-protocol-copilot": lambda: _acp("copilot", LOST, "--acp", "--no-auto-update"),
     "agent-client-protocol-python-gemini": lambda: _acp_python("gemini", "--acp", "--model", "stub-asked"),
     "acpx-gemini": lambda: _acpx("0.1.15", "gemini", "--acp", "--model", "stub-asked"),
     "acpx-new-gemini": lambda: _acpx("0.19.1", "gemini", "--acp", "--model", "stub-asked"),
@@ -143,6 +146,7 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     said = done.stdout.replace(str(box.root), "<root>")
     # OpenCode titles a call that succeeded by its file, and so only a simulation that knows how it ended could
     said = re.sub(r'"title": ?"[^"]*/touched\.txt"', f'"title":"{call.name}"', said)
+    said = re.sub(r"<session_context>.*?</session_context>", "<context>", said)
     for pattern in IDS:
         said = re.sub(pattern, "<id>", said)
     records = [json.loads(line) for line in said.splitlines() if line.startswith("{")]

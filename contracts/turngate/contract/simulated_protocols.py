@@ -185,7 +185,8 @@ class ServiceSimulation(Struct, frozen=True):
     failed: Events about a failure.
     cancelled: Events about a turn that the client cancelled, or that ended with a refused call.
     ended: Events at the end of each turn.
-    failure: The answer of `prompts` if the turn failed or was cancelled. Absent: that of a turn that ended well.
+    failure: The answer of `prompts` if the turn failed. Absent: that of a turn that ended well.
+    unanswered: That of a turn that was cancelled, or that ended with a refused call.
     """
 
     argv: Annotated[Strings, Meta(min_length=1)]
@@ -214,6 +215,7 @@ class ServiceSimulation(Struct, frozen=True):
     cancelled: Records = ()
     ended: Records = ()
     failure: Any = None
+    unanswered: Any = None
 
 
 class LoadFailure(Struct, frozen=True):

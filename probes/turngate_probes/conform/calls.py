@@ -6,6 +6,7 @@ when standard input ends; `stdout`, `stderr` (its last line) and `end.json`, wri
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from turngate_probes.simulate.simulated_process import Kind
 
 CALLS = "calls"
 MAX_KEPT = 64 * 2**20
+_HEADER = re.compile(r"Content-Length: \d+\r?\n\r?\n")
 MAX_LINE = 500
 
 
@@ -147,8 +149,8 @@ def _call(folder: Path) -> EngineCall:
 
 
 def _strings(text: str) -> Iterator[str]:
-    """Yield every string in the messages to a process for several turns, which are lines of JSON."""
-    for line in text.splitlines():
+    """Yield every string in the messages to a process for several turns: lines of JSON, or JSON after headers."""
+    for line in _HEADER.sub("\n", text).splitlines():
         with suppress(msgspec.DecodeError):
             values = [decode(line, Any)]
             while values:

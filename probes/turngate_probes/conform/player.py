@@ -207,6 +207,10 @@ class _Call(SimulatedProcess):
         self.printed[stream] += data
         super().write(stream, data)
 
+    def note(self, data: bytes) -> None:
+        """Record what comes otherwise than on standard input as if it came there."""
+        self.record.read(data)
+
     def signalled(self, name: str) -> None:
         """Record a signal."""
         self.record.signalled(name)

@@ -120,6 +120,7 @@ class SimulatedProcess:
             leave=_leave,
             stay=self._stay,
             crash=_crash,
+            note=self.note,
             on_signal=_call_on_signal,
             close=lambda stream: os.close(("stdin", "stdout").index(stream)),
         )
@@ -151,6 +152,9 @@ class SimulatedProcess:
         """Never return."""
         while True:
             signal.pause()
+
+    def note(self, data: bytes) -> None:
+        """Handle what a client sends otherwise than on standard input."""
 
     def signalled(self, name: str) -> None:
         """Handle that a signal arrived, before it has its effect."""

@@ -40,7 +40,8 @@ let sessionId;
 await agent(async (connection) => {
   const session = await connection.newSession({ cwd, mcpServers: [] });
   sessionId = session.sessionId;
-  if (session.modes && session.modes.currentModeId !== "default") {
+  const { currentModeId, availableModes = [] } = session.modes ?? {};
+  if (currentModeId !== "default" && availableModes.some(({ id }) => id === "default")) {
     await connection.setSessionMode({ sessionId, modeId: "default" });
   }
   const prompt = async (words) => show({ ended: await connection.prompt({ sessionId, prompt: text(words) }) });

@@ -6,7 +6,6 @@ const { createOpencode } = await import(process.env.SDK);
 const show = (line) => console.log(JSON.stringify(line));
 const [providerID, modelID] = process.env.MODEL.split("/");
 const KINDS = {
-  "session.created": ({ info }) => Object.keys(info).length > 5,
   "permission.asked": ({ permission, tool }) => [permission, Object.keys(tool)],
   "permission.replied": ({ reply }) => reply,
   "session.error": ({ error: { name, data } }) => [name, data.message, data.statusCode],

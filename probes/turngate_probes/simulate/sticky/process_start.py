@@ -48,9 +48,14 @@ def approval(
 
 
 def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
-    """Return the permission mode in force: the one whose fields opened the session, else that of mode interactive."""
+    """Return the permission mode in force: the one whose own fields opened the session, else that of mode interactive.
+
+    Fields that mode interactive also has, such as a sandbox, don't tell it from that.
+    """
+    usual = sticky.interactive.session if sticky.interactive else {}
     for mode in (sticky.auto, sticky.warm):
-        if mode and mode.session and mode.session.items() <= fields.items():
+        own = {name: value for name, value in mode.session.items() if usual.get(name) != value} if mode else {}
+        if mode and own and own.items() <= fields.items():
             return mode
     return sticky.interactive or PermissionMode()
 

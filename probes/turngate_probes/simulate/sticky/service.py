@@ -172,8 +172,9 @@ class SimulatedService(StickyEngine):
             self._tell(self.records.answered if good else self.records.cancelled)
         self._tell(self.records.ended)
         if entry.does == "prompts":
-            failure = self.records.failure if isinstance(end, Failed) else None
-            self._reply(entry if failure is None else replace(entry, answer=failure), message)
+            usual = None if good else self.records.unanswered
+            other = self.records.failure if isinstance(end, Failed) else usual
+            self._reply(entry if other is None else replace(entry, answer=other), message)
         self.turn_told()
 
     def _reply(self, entry: ServiceRequest, message: Message) -> None:
