@@ -5,7 +5,7 @@ error message. A missed match costs the user's consent.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -25,18 +25,24 @@ class Flags(Struct, frozen=True):
 
 def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tuple[str, ...]:
     """List the tokens (with their values) that widen approval or sandbox; `tokens` must not contain prompts."""
+    occurrences = tuple(_occurrences(tokens, contract))
+    pinned = {name for _, flag, value in occurrences if (name := _pinned(flag, value))}
     found = []
-    for i, token in enumerate(tokens):
-        if not token.startswith("-"):
-            continue
-        following = tokens[i + 1] if i + 1 < len(tokens) else None
-        for flag in contract.auto_flags:
-            for value in _values_of(flag, token, following, contract):
-                if _auto_approves(flag, value):
-                    apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
-                    found.append(f"{token} {value}" if apart else token)
-                    break
+    for token, flag, value in occurrences:
+        if _auto_approves(flag, value, pinned):
+            apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
+            found.append(f"{token} {value}" if apart else token)
     return tuple(dict.fromkeys(found))
+
+
+def _occurrences(tokens: Sequence[str], contract: EngineContract | Flags) -> Iterator[tuple[str, AutoFlag, str | None]]:
+    """Return each token that is or has one of the flags, with its value."""
+    for i, token in enumerate(tokens):
+        if token.startswith("-"):
+            following = tokens[i + 1] if i + 1 < len(tokens) else None
+            for flag in contract.auto_flags:
+                for value in _values_of(flag, token, following, contract):
+                    yield token, flag, value
 
 
 def _values_of(
@@ -80,15 +86,34 @@ def _plain(name: str) -> str:
     return _HUMP.sub("-", name).replace("_", "-").lower()
 
 
-def _auto_approves(flag: AutoFlag, value: str | None) -> bool:
+def _pinned(flag: AutoFlag, value: str | None) -> str | None:
+    """Return the flag, or the key of an override, that is set to a safe value; None: it isn't."""
+    if not flag.keys:
+        return flag.flag if value in (flag.safe_values or ()) else None
+    name, _, set_to = (value or "").partition("=")
+    safe = (key.key for key in flag.keys if key.key == _bare(name) and _bare(set_to) in key.safe_values)
+    return next(safe, None)
+
+
+def _auto_approves(flag: AutoFlag, value: str | None, pinned: Collection[str]) -> bool:
     if flag.keys:
-        return value is not None and any(_key_auto_approves(key, value) for key in flag.keys)
-    return flag.safe_values is None or value not in flag.safe_values
+        return value is not None and any(_key_auto_approves(key, value, pinned) for key in flag.keys)
+    return flag.safe_values is None or not _is_safe(flag, value, pinned)
 
 
-def _key_auto_approves(key: AutoKey, override: str) -> bool:
+def _is_safe(option: AutoFlag | AutoKey, value: str | None, pinned: Collection[str]) -> bool:
+    """Return whether a value widens nothing, perhaps because of what else is pinned."""
+    names = option.safe_beside.get(value, ()) if value is not None else ()
+    return value in (option.safe_values or ()) or any(name in pinned for name in names)
+
+
+def _bare(value: str) -> str:
+    return value.strip().strip("\"'")
+
+
+def _key_auto_approves(key: AutoKey, override: str, pinned: Collection[str]) -> bool:
     """Return whether `key=value` widens; a key anywhere else in the override (an inline table) also counts."""
     name, _, value = override.partition("=")
     if name.strip().rpartition(".")[2].strip("\"' ") == key.key or name.strip() == key.key:
-        return value.strip().strip("\"'") not in key.safe_values
+        return not _is_safe(key, _bare(value), pinned)
     return re.search(rf"\b{re.escape(key.key)}\b", override) is not None

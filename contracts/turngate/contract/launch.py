@@ -240,10 +240,14 @@ class Option(Struct, frozen=True):
 
 
 class AutoKey(Struct, frozen=True):
-    """A key of `--config key=value` that widens approval or sandbox unless its value is safe."""
+    """A key of `--config key=value` that widens approval or sandbox unless its value is safe.
+
+    safe_beside: As of a flag.
+    """
 
     key: Text
     safe_values: Texts = ()
+    safe_beside: Mapping[Text, Texts] = field(default_factory=dict)
 
 
 class AutoFlag(Struct, frozen=True):
@@ -251,12 +255,14 @@ class AutoFlag(Struct, frozen=True):
 
     safe_values: Values with which the flag widens nothing. Every other value, known or unknown, widens. Absent: the
         flag itself widens.
+    safe_beside: Value -> flags and keys. If the same arguments set one of these to a safe value, it widens nothing.
     keys: For `--config key=value` flags: keys that widen unless their value is safe.
     """
 
     flag: Flag
     aliases: tuple[Flag, ...] = ()
     safe_values: Texts | None = None
+    safe_beside: Mapping[Text, Texts] = field(default_factory=dict)
     keys: Annotated[tuple[AutoKey, ...], NOT_EMPTY] = ()
 
 

@@ -1,8 +1,8 @@
 """Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
 
 Every call has a folder: `call.json`, written at its start; `stdin` and `signals`, which grow; `closed`, which appears
-when standard input ends; `stdout`, `stderr` (its last line) and `end.json`, written at its end. A killed call has no
-`end.json`.
+when standard input ends; `stdout`, `stderr` (its begin and its end) and `end.json`, written at its end. A killed call
+has no `end.json`.
 """
 
 import os
@@ -21,9 +21,10 @@ from turngate.decoding import decode
 from turngate_probes.simulate.simulated_process import Kind
 
 CALLS = "calls"
+MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
+MAX_EXCERPT = 4096
 _HEADER = re.compile(r"Content-Length: \d+\r?\n\r?\n")
-MAX_LINE = 500
 
 
 class Started(Struct, frozen=True):
@@ -60,7 +61,7 @@ class CallEnd(Struct, frozen=True):
 
 
 class EngineCall(Struct, frozen=True):
-    """A whole call, as the judge sees it; `ended` is None if it was killed, `stderr` is the last line there."""
+    """A whole call, as the judge sees it; `ended` is None if it was killed, `stderr` is its begin and its end."""
 
     number: int
     started: Started
@@ -71,6 +72,11 @@ class EngineCall(Struct, frozen=True):
     stderr: str
     signals: tuple[str, ...]
     handle: str | None
+
+    @property
+    def last_line(self) -> str:
+        """The last line on stderr."""
+        return self.stderr.strip().rpartition("\n")[2][-MAX_WORDS:]
 
     @property
     def text(self) -> str | None:
@@ -123,7 +129,8 @@ class CallRecord:
     def end(self, handle: str | None, exit_code: int, stdout: bytes, stderr: bytes) -> None:
         """Note the end."""
         (self.folder / "stdout").write_bytes(stdout[:MAX_KEPT])
-        (self.folder / "stderr").write_bytes(stderr[-MAX_LINE:].strip().rpartition(b"\n")[2])
+        begin, end = stderr[:MAX_EXCERPT], stderr[MAX_EXCERPT:][-MAX_EXCERPT:]
+        (self.folder / "stderr").write_bytes(begin + end)
         _write(self.folder / "end.json", msgspec.json.encode(CallEnd(handle, exit_code, time.monotonic())))
 
 

@@ -14,10 +14,12 @@ from turngate.contract.clauses import Severity
 from turngate.decoding import convert
 from turngate_probes.simulate.faults import Play, changed
 from turngate_probes.simulate.faults import listed as listed_faults
+from turngate_probes.simulate.misbehaviour import prints_messages
+from turngate_probes.simulate.printing import simulation
 
 PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
-Need = Literal["lines", "stdin", "second_turn", "third_turn"]
+Need = Literal["lines", "messages", "retries", "stdin", "second_turn", "third_turn"]
 
 
 class ConformRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,13 +46,15 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     rule: The rule that its result tests.
     expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
     observed: The real releases that did this. None: every engine does it, or it is the caller's doing.
-    needs: What the engine needs: one record per line (`lines`), a prompt on standard input (`stdin`); or the driver: a
+    needs: What the engine needs: one record per line (`lines`), records of the agent's messages (`messages`), a report
+        of each retry (`retries`), a prompt on standard input (`stdin`); or the driver: a
         reply (`second_turn`), or two (`third_turn`).
     prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
     workspace: The name of the directory that COMMAND gets.
     conversations: How many run at once, in the same directory.
     turns: How many turns the conversation has.
     deadline: Seconds that COMMAND gets for a turn.
+    cancel_after: After how many seconds of the last turn the user cancels it; 0: never.
     plays: What the engine does.
     """
 
@@ -67,6 +71,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     conversations: int = 1
     turns: int = 2
     deadline: float = 60.0
+    cancel_after: float = 0.0
     plays: tuple[Play, ...] = ()
 
     @property
@@ -103,6 +108,10 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
     """Return why an engine can't play a scenario; None: it can."""
     if "lines" in scenario.needs and contract.streams.stdout.framing != "ndjson":
         return f"{contract.title} does not print one record per line"
+    if "messages" in scenario.needs and not prints_messages(contract):
+        return f"{contract.title} prints one text per turn"
+    if "retries" in scenario.needs and not simulation(contract).retrying:
+        return f"{contract.title} does not report retries"
     if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
         return f"{contract.title} takes no prompt on standard input"
     return None

@@ -129,7 +129,7 @@ def call_row(call: EngineCall) -> CallRow:
         call.handle,
         call.ended.exit_code if call.ended else None,
         call.signals,
-        call.stderr,
+        call.last_line,
     )
 
 

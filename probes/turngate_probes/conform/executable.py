@@ -17,10 +17,9 @@ from turngate import load_contract
 from turngate.process.executable import MARKER
 from turngate_probes.conform import compiled
 from turngate_probes.conform.compiled import CompiledPlan
-from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.plan import BIN, ConformPlan
 from turngate_probes.simulate.printing import simulation
 
-BIN = "bin"
 _MODULES = (turngate, turngate_probes, msgspec)
 # -I, -S: neither variables nor files of the workspace change which modules are imported. Without typing_extensions,
 # msgspec uses what Python itself has, and is there in half the time. Collecting garbage while modules are imported

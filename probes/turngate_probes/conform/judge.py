@@ -1,5 +1,7 @@
 """Judges one run of a scenario: from the records of its calls, COMMAND's exit codes and its output."""
 
+import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
@@ -9,8 +11,10 @@ from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.faults import changed
+from turngate_probes.simulate.misbehaviour import UNREAD
 
 EXCERPT = 120
+_BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 # the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
 
@@ -66,9 +70,13 @@ def in_calls(evidence: Evidence) -> list[Breach]:
 
 
 def last_words(ran: Ran) -> str:
-    """Return how COMMAND ended: its exit code, and the last line that it printed, preferably on stderr."""
+    """Return how COMMAND ended: its exit code, and its last line, preferably on stderr and about an error.
+
+    Node.js prints its version after an error.
+    """
     lines = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
-    return f"it exited with {ran.exit_code}" + (f": {_quoted(lines[-1])}" if lines else "")
+    said = next((line for line in reversed(lines) if "rror" in line), lines[-1] if lines else "")
+    return f"it exited with {ran.exit_code}" + (f": {_quoted(said)}" if said else "")
 
 
 def _course(evidence: Evidence) -> str:
@@ -79,7 +87,7 @@ def _course(evidence: Evidence) -> str:
     last = turns[-1]
     if last.ended is None:
         return f"; call {last.number} of the engine was ended"
-    printed = f" and printed {_quoted(last.stderr)} on stderr" if last.stderr else ""
+    printed = f" and printed {_quoted(last.last_line)} on stderr" if last.last_line else ""
     return f"; call {last.number} of the engine exited with {last.ended.exit_code}{printed}"
 
 
@@ -98,6 +106,8 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
         elif ran.exit_code == 0 and not answered:
             printed = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
             yield Breach(scenario.rule, f"it exited with 0 without the answer: {printed}{_course(evidence)}")
+        elif ran.exit_code != 0 and not _reads_input(evidence) and _broke(ran):
+            yield Breach(scenario.rule, f"the broken pipe ended it, and not what the engine said: {last_words(ran)}")
         elif ran.exit_code != 0 and scenario.expect == "success":
             yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
@@ -124,7 +134,7 @@ def _directory(evidence: Evidence) -> Iterator[Breach]:
 
 def _stdin(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
-        if call.ended and not call.stdin_closed and call.started.kind == "turn":
+        if call.ended and not call.stdin_closed and call.started.kind == "turn" and _reads_input(evidence):
             yield _breach("stdin", f"standard input was an open {call.started.stdin}", call)
 
 
@@ -140,9 +150,13 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
             if owner in latest and not _replays(call, owner):
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
         elif resumed not in owners:
-            decoy = any(resumed.encode() in before.stdout for before in evidence.calls if before.number < call.number)
+            decoy = any(
+                resumed.encode() in before.stdout or resumed in before.stderr
+                for before in evidence.calls
+                if before.number < call.number
+            )
             rule = "id-from-its-place" if decoy else "resumes-the-id"
-            where = "was only in the text of the model" if decoy else "no turn of this run printed"
+            where = "was printed, but not as the session's id" if decoy else "no turn of this run printed"
             yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
         elif owner and owner is not owners[resumed]:
             yield _breach("separate-conversations", "it resumed the session of another conversation", call)
@@ -160,7 +174,7 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
     received = [call.text or "" for call in _turns(evidence)]
     first = [call.text or "" for call in _turns(evidence) if call.started.resumed is None]
     kept = any(call.started.kind == "process" for call in _turns(evidence))
-    for ran in evidence.ran:
+    for ran in evidence.ran if _reads_input(evidence) else ():
         if kept and ran.exit_code:
             continue  # it may have given up before it sent the text
         for number, prompt in enumerate(ran.conversation.prompts):
@@ -194,6 +208,19 @@ def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:
     if len(talks) > 1:
         talks = [talk for talk in talks if any(prompt in (call.text or "") for prompt in talk.prompts)]
     return talks[0] if len(talks) == 1 else None
+
+
+def _reads_input(evidence: Evidence) -> bool:
+    """Whether the engine reads its standard input."""
+    return not any(play.exits_unread for play in evidence.scenario.plays)
+
+
+def _broke(ran: Ran) -> bool:
+    """Whether COMMAND was ended by a broken pipe, or shows it instead of the engine's own message."""
+    if ran.exit_code in _BROKEN:
+        return True
+    said = f"{ran.stdout}\n{ran.stderr}"
+    return UNREAD.strip() not in said and re.search(r"EPIPE|broken ?pipe", said, re.IGNORECASE) is not None
 
 
 def _replays(call: EngineCall, owner: Conversation | None) -> bool:

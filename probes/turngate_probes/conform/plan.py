@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from turngate_probes.simulate.faults import Play
 
+BIN = "bin"
+
 
 class Conversation(Struct, frozen=True):
     """One conversation: its name, what the user says in each turn, and the word that only the right answer contains."""

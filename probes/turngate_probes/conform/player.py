@@ -21,7 +21,7 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
-from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.plan import BIN, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
@@ -60,7 +60,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         cwd=str(Path(start.cwd, chosen or "")),
         resumed=asked.handle,
         prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
-        latest=" ".join(latest),
+        newest_session=" ".join(latest),
         auto_approving=auto_approving,
     )
 
@@ -130,7 +130,8 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
         return passthrough.run(plan, contract, record, argv)
     call = _Call(plan, contract, record, started.kind)
     if started.kind == "turn":
-        call.faults = _part(plan, contract, started, call.prompt(started))
+        unread = any(play.exits_unread for play in plan.plays)
+        call.faults = _part(plan, contract, started, "" if unread else call.prompt(started))
     elif started.kind == "process":
         call.faults = _at_start(plan)
     return call.played(named(contract, argv, newest))
@@ -184,13 +185,15 @@ class _Call(SimulatedProcess):
     def played(self, argv: tuple[str, ...]) -> int:
         """Run the engine, play its output, and record the call; the launcher of an engine records nothing."""
         code = self.run(argv, self._answer, self._faults_in)
-        if self.launched or self.received is None:
+        if self.launched:
             return code
-        if self.kind == "turn":
+        if self.received and self.kind == "turn":
             self.received.over.wait(STDIN_GRACE)
         self.record.end(self._printed_handle(), code, bytes(self.printed["stdout"]), bytes(self.printed["stderr"]))
         if self.faults.release == "after":
             _upgrade(self.plan)
+        if self.faults.release == "gone":
+            Path(self.plan.folder, BIN, self.contract.executable).unlink()
         return code
 
     def stdin(self) -> BinaryIO:

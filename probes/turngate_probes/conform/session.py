@@ -47,6 +47,7 @@ from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.real import staged
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
+from turngate_probes.simulate.arguments import in_chosen_output
 
 GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
 LONG_PROMPT = 200_000
@@ -72,7 +73,8 @@ def play(
 
     `real` is the CLI to run instead of the simulated engine; `git`: the workspace is an empty repository.
     """
-    folder, workspace, home = folder.resolve(), folder / scenario.workspace, folder / "home"
+    folder = folder.resolve()
+    workspace, home = folder / scenario.workspace, folder / "home"
     workspace.mkdir(parents=True)
     home.mkdir()
     if git:
@@ -101,6 +103,10 @@ def _played(
         "TURNGATE_WORKSPACE": str(workspace),
         "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
     }
+    if scenario.cancel_after:
+        env["TURNGATE_CANCEL_AFTER_SEC"] = f"{scenario.cancel_after:g}"
+    if any(play.release == "gone" for play in scenario.plays):
+        env["PATH"] = _without(path.name, env["PATH"], folder)
 
     def converse(talk: Conversation) -> Ran:
         variables = _variables(talk, folder)
@@ -119,6 +125,21 @@ def _played(
     with ThreadPoolExecutor(len(talks)) as pool:
         ran = tuple(pool.map(converse, talks))
     return Evidence(scenario, str(workspace), ran, calls(folder))
+
+
+def _without(name: str, path: str, folder: Path) -> str:
+    """Return PATH without an executable: links to all others stand for a directory that has it."""
+    directories = []
+    for number, directory in enumerate(path.split(os.pathsep)):
+        directories.append(directory)
+        if not (Path(directory) / name).is_file() or Path(directory).parent == folder:
+            continue
+        directories[-1] = str(folder / "path" / str(number))
+        Path(directories[-1]).mkdir(parents=True)
+        for other in Path(directory).iterdir():
+            if other.name != name:
+                Path(directories[-1], other.name).symlink_to(other.absolute())
+    return os.pathsep.join(directories)
 
 
 def _make_repository(folder: Path) -> None:
@@ -173,6 +194,7 @@ PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
+NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 FEWER_TURNS = "it needs more turns than --turns {turns}"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
 TOO_LONG = (
@@ -238,7 +260,10 @@ class ConformSession(Struct, frozen=True):
         version = contract.version or ""
         real = self.real.get(contract.engine)
         fitting = for_driver(scenario, self.turns)
-        why = obstacle(scenario, contract) or (real and real_obstacle(scenario))
+        # the output that COMMAND asks for is known when it has run
+        modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
+        obstacles = [obstacle(scenario, mode) for mode in modes]
+        why = (obstacles[0] if all(obstacles) else None) or (real and real_obstacle(scenario))
         if fitting is None or why:
             why = why or FEWER_TURNS.format(turns=self.turns)
             return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())
@@ -321,10 +346,16 @@ def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioR
     if not turns:
         reported = NO_FILE if _has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
         return ScenarioResult.UNANSWERED, reported + _failed(evidence)
+    in_turns = (call for call in turns if call.started.kind == "turn")
+    chosen = (in_chosen_output(contract, call.started.argv) for call in in_turns)
+    if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
+        return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
     good = all(call.ended and not call.ended.exit_code for call in turns)
     refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
     if "third_turn" in evidence.scenario.needs and good and not refused and len(turns) == MOST_TURNS - 1:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
+    if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
+        return ScenarioResult.SKIPPED, NO_CANCEL
     if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario, contract):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None

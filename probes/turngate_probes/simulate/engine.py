@@ -63,6 +63,7 @@ class HeadlessCall:
             "model": asked.model,
             "prompt": self.prompt,
             "calls": "0",
+            "attempt": 1,
         }
 
     def _directory(self, cwd: str) -> str:
@@ -190,6 +191,8 @@ class HeadlessCall:
     def _answer(self, session: SimulatedSession) -> int:
         """Ask the model, and print and save its answer."""
         self._print(self.simulation.started)
+        for attempt in range(1, self.world.faults_in(self.slots["turn"], self.prompt).retries + 1):
+            self._retrying(Failed("500", "stream disconnected before completion", 500), attempt)
         answer = self._ask(session.messages)
         if isinstance(answer, Failed):
             return self._failed(answer)

@@ -33,6 +33,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     together: Annotated[
         bool, _at("start", "scenario", "waits until every conversation of the scenario has come as far")
     ] = False
+    exits_unread: Annotated[
+        bool, _at("start", "turn", "exits with 1 and a message on stderr, without reading its standard input")
+    ] = False
     waits_for_stdin: Annotated[bool, _at("start", "turn", "starts when its standard input has ended")] = False
     child: Annotated[
         Literal["works", "stays", "orphan", "hidden"] | None,
@@ -58,12 +61,24 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     unknown: Annotated[bool, _at("record", "both", "prints a record of a kind that nobody knows in each turn")] = False
     padding: Annotated[int, _at("record", "both", "prints such a record with a text of so many bytes", 0)] = 0
     prints_noise: Annotated[bool, _at("record", "both", "prints a line that is not JSON before each message")] = False
+    decoy: Annotated[
+        bool, _at("record", "turn", "prints another id first: on stderr, and in a record of an unknown kind")
+    ] = False
+    several_messages: Annotated[
+        bool, _at("record", "turn", "begins with another message of the agent, if its messages are not its end")
+    ] = False
     omits_answer: Annotated[bool, _at("record", "both", "ends the turn properly, but without its text")] = False
     omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
+    repeats_end: Annotated[bool, _at("end", "turn", "prints the record that proves the end of the turn twice")] = False
     crash: Annotated[bool, _at("end", "both", "is killed by a signal in the middle of its output")] = False
     hang: Annotated[
-        Literal["before", "during", "after"] | None,
-        _at("end", "both", "never ends: before its output, in the middle of it, or after it"),
+        Literal["before", "during", "after", "heartbeat"] | None,
+        _at(
+            "end",
+            "both",
+            "never ends: before its output, in the middle of it, or after it; `heartbeat`: in the middle (a process: "
+            "before it), with a sign of life every half second",
+        ),
     ] = None
     exit_code: Annotated[_ExitCode | None, _at("end", "both", "exits with this code (a process: when it dies)")] = None
     session_id: Annotated[
@@ -89,8 +104,12 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["stdin", "stdout"] | None, _at("process", "process", "closes this stream during a turn, and hangs")
     ] = None
     release: Annotated[
-        Literal["after", "during"] | None,
-        _at("process", "scenario", "the executable becomes the next release: after the turn, or during it"),
+        Literal["after", "during", "gone"] | None,
+        _at(
+            "process",
+            "scenario",
+            "the executable becomes the next release after the turn or during it, or is gone",
+        ),
     ] = None
     acts_unasked: Annotated[bool, _at("permission", "process", "acts without asking, whatever mode it reports")] = False
     asks_anyway: Annotated[
@@ -120,6 +139,10 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
     refuses_model: Annotated[bool, _at("model", "process", "knows no request to set the model")] = False
     refuses_prompt: Annotated[bool, _at("model", "process", "refuses each prompt")] = False
+    retries: Annotated[
+        int,
+        _at("model", "turn", "loses the model so many times, reports it as usual, and then answers", 0),
+    ] = 0
     says: Annotated[
         Literal["records", "envelope", "unicode"] | None,
         _at("model", "both", "the model begins with records, an envelope, or characters of several bytes"),

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from turngate import EngineContract
 from turngate.contract.launch import Stream
+from turngate.contract.values import Match
 from turngate.turn.records import matches
 from turngate_probes.simulate.backend import Answer, Backend, Failed, ModelRequest
 from turngate_probes.simulate.faults import Faults
@@ -30,6 +31,9 @@ _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 """
 _UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
 SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
+INTERIM = "I am looking at the files first."
+DECOY = "ERROR rollout: the state database has no path for thread {decoy}\n"
+UNREAD = "Error: this account can't use the model\n"
 NOISE = b"Loading plugins...\n"
 BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
@@ -46,9 +50,9 @@ class FaultyOutput(NamedTuple):
 
 
 class Halt(Struct, frozen=True):
-    """The process stops writing: it pauses, hangs or dies."""
+    """The process stops writing: it pauses, hangs, prints nothing but signs of life, or dies."""
 
-    how: Literal["pause", "hang", "crash"]
+    how: Literal["pause", "hang", "heartbeat", "crash"]
 
 
 Step: TypeAlias = FaultyOutput | Halt
@@ -93,7 +97,7 @@ def steps(
         printed = _prefixed(printed, BOM)
     if faults.banner:
         printed = _prefixed(printed, faults.banner.encode())
-    halves = faults.hang == "during" or faults.crash
+    halves = faults.hang in ("during", "heartbeat") or faults.crash
     for number, output in enumerate(_half(printed) if halves else printed):
         if faults.prints_noise and output.stream == "stdout":
             yield FaultyOutput("stdout", NOISE)
@@ -101,24 +105,68 @@ def steps(
         if faults.pause and not number:
             yield Halt("pause")
     if halves or faults.hang == "after":
-        yield Halt("crash" if faults.crash else "hang")
+        yield Halt("crash" if faults.crash else "heartbeat" if faults.hang == "heartbeat" else "hang")
 
 
 def _changed(
     contract: EngineContract, outputs: Sequence[FaultyOutput], handle: str | None, faults: Faults
 ) -> Iterator[FaultyOutput]:
     """Return the outputs with other records: without the id or the end, with unknown ones, and so on."""
-    rows = [row for row in outputs if not (faults.omits_end and _is_end(contract, row))]
+    rows = list(outputs)
+    if faults.omits_end:
+        name = _record_name(contract, contract.end.match)
+        rows = [_without_text(contract, row, name)[0] for row in rows if not _is_end(contract, row)]
+    if faults.several_messages:
+        rows = list(_preceded(contract, rows))
+    if faults.repeats_end:
+        rows += [row for row in rows if _is_end(contract, row)]
     if faults.omits_answer:
         rows = list(_silent(contract, rows))
     if handle and faults.session_id:
         rows = list(_relocated(contract, rows, handle, faults.session_id))
-    if faults.unknown or faults.padding:
+    if (faults.unknown or faults.padding) and contract.streams.stdout.framing == "ndjson":
         record = unknown(faults)
         if contract.handle.record == "every" and handle:
             record |= {contract.handle.field: handle}
         rows[1:1] = [FaultyOutput("stdout", json.dumps(record, ensure_ascii=False).encode() + b"\n")]
+    if faults.decoy:
+        rows[:0] = _decoys(contract)
     return iter(rows)
+
+
+def _decoys(contract: EngineContract) -> Iterator[FaultyOutput]:
+    """Return lines with an id that is not the session's."""
+    decoy = contract.handle.nonexistent_id
+    yield FaultyOutput("stderr", DECOY.format(decoy=decoy).encode())
+    if contract.streams.stdout.framing == "ndjson":
+        yield FaultyOutput("stdout", json.dumps(UNKNOWN | {"request_id": decoy}, ensure_ascii=False).encode() + b"\n")
+
+
+def prints_messages(contract: EngineContract) -> bool:
+    """Whether an engine prints the agent's messages in other records than the end of the turn."""
+    lines = contract.stream(contract.final.stream).framing == "ndjson"
+    return lines and not (contract.final.match or {}).items() <= (contract.end.match or {}).items()
+
+
+def _preceded(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[FaultyOutput]:
+    """Insert another message of the agent before its text."""
+    final, inserted = contract.final, not prints_messages(contract)
+    for row in rows:
+        record = _document(row.data) if row.stream == final.stream else None
+        if record is not None and not inserted and final.field and matches(record, final.match):
+            _put(record, final.field, INTERIM)
+            if final.group:
+                _put(record, final.group, f"{UNKNOWN['type']}.1")
+            inserted = True
+            yield FaultyOutput(row.stream, json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        yield row
+
+
+def heartbeat(contract: EngineContract) -> FaultyOutput:
+    """Return a sign of life: a record of an unknown kind, or a dot on stderr."""
+    if contract.streams.stdout.framing == "ndjson":
+        return FaultyOutput("stdout", json.dumps(UNKNOWN, ensure_ascii=False).encode() + b"\n")
+    return FaultyOutput("stderr", b".")
 
 
 def unknown(faults: Faults) -> dict[str, Any]:
@@ -148,12 +196,47 @@ def _is_end(contract: EngineContract, row: FaultyOutput) -> bool:
 
 def _relocated(contract: EngineContract, rows: list[FaultyOutput], handle: str, where: str) -> Iterator[FaultyOutput]:
     """Take the session id out of every record; print one of them, with the id, last or on stderr."""
+    if where == "stderr" == contract.handle.stream:
+        yield from rows
+        return
+    if contract.stream(contract.handle.stream).framing == "text":
+        yield from _relocated_line(contract, rows, where)
+        return
     word = json.dumps(handle).encode()
     named = [row for row in rows if word in row.data]
     for row in rows:
         yield _edited(row, contract.handle.field) if row in named else row
     if named and where != "absent":
         yield FaultyOutput("stderr" if where == "stderr" else named[0].stream, named[0].data)
+
+
+def _relocated_line(contract: EngineContract, rows: list[FaultyOutput], where: str) -> Iterator[FaultyOutput]:
+    """Do the same with the line of a plain text that has the id."""
+    place, found = contract.handle, b""
+    name = _record_name(contract, place.match)
+    for row in rows:
+        rest, line = (row, b"") if found or row.stream != place.stream else _without_text(contract, row, name)
+        found = found or line
+        yield rest
+    if found and where != "absent":
+        yield FaultyOutput("stderr" if where == "stderr" else place.stream, found + b"\n")
+
+
+def _record_name(contract: EngineContract, match: Match | None) -> str:
+    """Return the name of the record of a plain text that is meant; empty: none."""
+    return str((match or {}).get(contract.events.field or "", ""))
+
+
+def _without_text(contract: EngineContract, row: FaultyOutput, name: str) -> tuple[FaultyOutput, bytes]:
+    """Take the lines that are a record of a plain text out of an output; return the rest, and the lines."""
+    for record in contract.stream(row.stream).records:
+        found = (
+            list(re.finditer(rf"(?m:^)(?:{record.pattern})(?m:$)".encode(), row.data)) if record.name == name else []
+        )
+        if found:
+            start, end = found[0 if record.at == "first" else -1].span()
+            return FaultyOutput(row.stream, row.data[:start] + row.data[end:].removeprefix(b"\n")), row.data[start:end]
+    return row, b""
 
 
 def _edited(row: FaultyOutput, path: str) -> FaultyOutput:
@@ -174,6 +257,16 @@ def _document(data: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
+
+
+def _put(record: dict[str, Any], path: str, value: str) -> None:
+    """Replace a value that a record has."""
+    *above, last = path.split(".")
+    at: Any = record
+    for key in above:
+        at = at.get(key) if isinstance(at, dict) else None
+    if isinstance(at, dict) and last in at:
+        at[last] = value
 
 
 def _remove(record: dict[str, Any], path: str) -> None:

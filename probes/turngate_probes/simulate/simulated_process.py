@@ -7,6 +7,7 @@ import resource
 import select
 import shlex
 import signal
+import stat
 import sys
 import termios
 import time
@@ -27,12 +28,13 @@ from turngate_probes.simulate import engine
 from turngate_probes.simulate.arguments import in_chosen_output
 from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, backend
 from turngate_probes.simulate.faults import LEFT_ALONE, NONE, Faults, parsed
-from turngate_probes.simulate.misbehaviour import BOM, FaultyOutput, Halt, misled, steps
+from turngate_probes.simulate.misbehaviour import BOM, UNREAD, FaultyOutput, Halt, heartbeat, misled, steps
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
 USAGE = 2
+BEAT = 0.5  # seconds
 SLOWER = 5  # times what the call took so far: on a busy machine, the caller is slower too
 CONTINUES = 0x80  # the first two bits of a byte in the middle of a character
 READER, POLL = 0.1, 0.002  # seconds
@@ -105,6 +107,9 @@ class SimulatedProcess:
         if self.kind == "process":
             self.write("stderr", self.faults.notice.encode())
             self.write("stdout", (BOM if self.faults.bom else b"") + self.faults.banner.encode())
+        if self.faults.exits_unread and self.kind == "turn":
+            self.write("stderr", UNREAD.encode())
+            return 1
         stdin = self.stdin()
         world = EngineContext(
             env=os.environ,
@@ -141,7 +146,7 @@ class SimulatedProcess:
         return io.BytesIO(sys.stdin.buffer.read()) if self.faults.waits_for_stdin else sys.stdin.buffer
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Write to a stream of the process."""
+        """Write to a stream of the process; the rest of a cut character once the caller has read what came before."""
         out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
         if self.faults.chunk and data and data[0] & 0xC0 == CONTINUES:
             _await_reader(out.fileno())
@@ -174,6 +179,8 @@ class SimulatedProcess:
                     time.sleep(self.faults.pause + SLOWER * (time.monotonic() - _BEGAN))
                 case Halt("hang"):
                     self.hang()
+                case Halt("heartbeat"):
+                    self._beat()
                 case Halt("crash"):
                     _crash()
         if self.faults.child == "stays":
@@ -183,6 +190,12 @@ class SimulatedProcess:
         """Leave a process of the same session, which holds the streams."""
         if not os.fork():
             self.hang()
+
+    def _beat(self) -> Never:
+        """Print signs of life for ever."""
+        while True:
+            self.write(*heartbeat(self.contract))
+            time.sleep(BEAT)
 
     def _collect(self, stream: Stream, data: bytes) -> None:
         self.outputs.append(FaultyOutput(stream, data))
@@ -239,7 +252,9 @@ def _await_reader(pipe: int) -> None:
     """Wait until a pipe is empty, so that its reader gets the parts of a character one by one; not for long."""
     deadline = time.monotonic() + READER
     with suppress(OSError):
-        while time.monotonic() < deadline and any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):
+        # Node.js makes sockets of pipes, and a socket counts what it has sent apart from what it has received
+        unread = termios.TIOCOUTQ if stat.S_ISSOCK(os.fstat(pipe).st_mode) else termios.FIONREAD
+        while time.monotonic() < deadline and any(fcntl.ioctl(pipe, unread, bytes(4))):
             time.sleep(POLL)
 
 

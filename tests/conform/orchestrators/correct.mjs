@@ -20,7 +20,8 @@ async function turn(text, session) {
   engine.stdout.setEncoding("utf8").on("data", (chunk) => (out += chunk));
   engine.stderr.setEncoding("utf8").on("data", (chunk) => (err = (err + chunk).slice(-500)));
   const end = () => { try { process.kill(-engine.pid, "SIGKILL"); } catch {} };
-  const deadline = setTimeout(() => { end(); fail("the engine hangs"); }, settings.TURNGATE_DEADLINE_SEC * 1000);
+  const limit = (session && settings.TURNGATE_CANCEL_AFTER_SEC) || settings.TURNGATE_DEADLINE_SEC;
+  const deadline = setTimeout(() => { end(); fail("the engine hangs, or the user cancels"); }, limit * 1000);
   const code = await new Promise((resolve) => engine.on("close", resolve).on("error", () => resolve(-1)));
   clearTimeout(deadline);
   end();

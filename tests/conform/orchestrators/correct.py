@@ -10,9 +10,10 @@ from pathlib import Path
 
 SETTINGS = os.environ
 CODEX = ["codex", "exec", "--json", "--skip-git-repo-check"]
+LIMIT = float(SETTINGS["TURNGATE_DEADLINE_SEC"])
 
 
-def turn(text: str, session: str | None = None) -> tuple[str, str]:
+def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tuple[str, str]:
     """Run a turn; return its session id and its text."""
     resume = ["resume", session] if session else []
     engine = subprocess.Popen(
@@ -24,7 +25,7 @@ def turn(text: str, session: str | None = None) -> tuple[str, str]:
         start_new_session=True,
     )
     try:
-        out, err = engine.communicate(text.encode(), timeout=float(SETTINGS["TURNGATE_DEADLINE_SEC"]))
+        out, err = engine.communicate(text.encode(), timeout=deadline)
     except subprocess.TimeoutExpired:
         sys.exit("the engine hangs")
     finally:
@@ -53,7 +54,7 @@ def main() -> None:
     session, answer = turn(Path(SETTINGS["TURNGATE_PROMPT_FILE"]).read_text("utf-8"))
     for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2"):
         if name in SETTINGS:
-            session, answer = turn(SETTINGS[name], session)
+            session, answer = turn(SETTINGS[name], session, float(SETTINGS.get("TURNGATE_CANCEL_AFTER_SEC", LIMIT)))
     print(json.loads(answer)["final_data"]["answer"])
 
 

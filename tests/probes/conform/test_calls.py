@@ -24,7 +24,7 @@ def test_a_whole_call_is_read_back(tmp_path: Path) -> None:
     assert (call.number, call.started, call.stdin, call.stdin_closed) == (1, STARTED, b"ab", True)
     assert (call.stdout, call.signals, call.handle, call.text) == (b"out", ("SIGINT", "SIGTERM"), "s1", "hi")
     assert call.ended is not None
-    assert (call.ended.exit_code, call.stderr) == (3, "last")
+    assert (call.ended.exit_code, call.last_line) == (3, "last")
 
 
 def test_a_killed_call_has_no_end(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_summary_ends_with_the_exit_code() -> None:
     assert "orchestrator.ends-hangs: A turn that hangs ends within its deadline.\nbroken in hang-before-answer" in text
     assert "no longer needed in the baseline: orchestrator.stdin" in text
     assert "never started" not in text, "it stands with its scenario already"
-    assert text.endswith("exit code 1: the orchestrator breaks a rule\n10 s")
+    assert text.endswith("10 s\nexit code 1: the orchestrator breaks a rule")
 
 
 def test_a_report_is_written_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from turngate_probes.conform.session import (
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
-CODEX, GEMINI = load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0")
+CODEX, IFLOW = load_contract("codex", "0.169.0"), load_contract("iflow", "0.5.19")
 CLAUDE = load_contract("claude", "2.1.330")
 # one process of Claude Code, which gets a message for each turn
 PROCESS = """
@@ -48,11 +48,11 @@ print(record["result"])
 GOOD = (sys.executable, str(CORRECT["python"]))
 # the correct orchestrator, which repeats a turn in its session
 RETRIES = """
-def tried(text, session=None):
+def tried(*said):
     try:
-        return turn(text, session)
+        return turn(*said)
     except (SystemExit, ValueError):
-        return turn(text, session)
+        return turn(*said)
 
 
 """
@@ -181,7 +181,7 @@ def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
     """Because of the engine, or because the driver has no second reply."""
     chosen = (scenarios()["long-line"],)
-    report = ConformSession(GOOD, (GEMINI,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
+    report = ConformSession(GOOD, (IFLOW,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
     assert (report.results[0].result, report.exit_code) == (ScenarioResult.SKIPPED, 2)
     driver = tmp_path / "driver.py"
     driver.write_text(

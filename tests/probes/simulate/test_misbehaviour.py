@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turngate import EngineContract, load_contract
 from turngate_probes.simulate.faults import NONE, Faults
-from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, FaultyOutput, Halt, steps
+from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, INTERIM, FaultyOutput, Halt, heartbeat, steps
 
 CODEX = load_contract("codex", "0.169.0")
 GEMINI = load_contract("gemini", "0.61.0")
@@ -60,6 +60,42 @@ def test_the_end_and_half_of_the_output_can_be_missing() -> None:
         assert (whole.startswith(stdout), 0 < len(stdout) < len(whole), halts) == (True, True, [how])
     assert played(Faults(hang="after")) == (whole, b"", ["hang"])
     assert next(steps(CODEX, GOOD, ID, Faults(hang="before"))) == Halt("hang")
+
+
+def test_what_precedes_or_repeats_the_answer() -> None:
+    """Another id, another message, and a second end; each at its place."""
+    stdout, stderr, _ = played(Faults(decoy=True))
+    decoy = CODEX.handle.nonexistent_id.encode()
+    assert (decoy in stdout.splitlines()[0], decoy in stderr, stdout.index(decoy) < stdout.index(ID.encode())) == (
+        True,
+        True,
+        True,
+    )
+    texts = [
+        json.loads(line).get("item", {}).get("text") for line in played(Faults(several_messages=True))[0].splitlines()
+    ]
+    assert texts == [None, INTERIM, "grün", None]
+    assert played(Faults(repeats_end=True))[0].count(b"turn.completed") == 2
+
+
+def test_a_plain_text_has_records_too() -> None:
+    """The line with the id, and the lines that end a turn."""
+    text = CODEX.in_output("text")
+    told = f"OpenAI Codex\nsession id: {ID}\n--------\nuser\nhi\ncodex\nyes\ntokens used\n12\n"
+    outputs = (FaultyOutput("stderr", told.encode()), FaultyOutput("stdout", b"yes\n"))
+    _, stderr, _ = played(Faults(session_id="absent"), outputs, text)
+    assert stderr.decode() == told.replace(f"session id: {ID}\n", "")
+    _, stderr, _ = played(Faults(session_id="last"), outputs, text)
+    assert stderr.decode().splitlines()[-1] == f"session id: {ID}"
+    _, stderr, _ = played(Faults(omits_end=True), outputs, text)
+    assert stderr.decode() == told.replace("tokens used\n12\n", "")
+
+
+def test_a_heartbeat_never_ends_a_hang() -> None:
+    """The output is cut, and signs of life follow."""
+    stdout, _, halts = played(Faults(hang="heartbeat"))
+    assert (b"turn.completed" in stdout, halts) == (False, ["heartbeat"])
+    assert [heartbeat(contract).stream for contract in (CODEX, GEMINI)] == ["stdout", "stderr"]
 
 
 def test_output_gets_noise() -> None:

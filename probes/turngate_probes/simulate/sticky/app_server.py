@@ -127,9 +127,11 @@ class SimulatedAppServer(Rpc):
         elif end is None:
             self._tell("turn/completed", turn=self._turn_as("interrupted"))
         else:
-            item = self._item("agentMessage", id=f"msg_{fill('{hex:24}', {})}", text=end)
-            self._show(item, {"text": ""}, end)
-            answered = {**self._more(self._records.answered), "items": [item]}
+            if end:
+                item = self._item("agentMessage", id=f"msg_{fill('{hex:24}', {})}", text=end)
+                self._show(item, {"text": ""}, end)
+            items = [item] if end else []
+            answered = {**self._more(self._records.answered), "items": items}
             self._tell("turn/completed", turn={**self._turn_as("completed"), **answered})
         self.turn_told()
 

@@ -32,6 +32,7 @@ DIED = 1
 DECLINED = "the user declined"
 DONE = "done"
 BUSY = "busy"
+BEAT = 0.5  # seconds between two signs of life
 OTHER_MODE = "another"
 DEPTH, DIGITS = 900, 400
 
@@ -145,6 +146,9 @@ class StickyEngine(ABC):
         time.sleep(faults.delay)
         if faults.dies_in_turn:
             self._die("exited during a turn")
+        while faults.hang == "heartbeat":
+            self.client.write(self.unknown_message(unknown(faults)))
+            time.sleep(BEAT)
         if faults.closes:
             self.world.close(faults.closes)
         if faults.closes or faults.hang == "before":

@@ -22,6 +22,8 @@ START = ("exec", "--json", "--skip-git-repo-check")
         ((*START, "-"), "turn", None, None, ()),
         ((*START, "resume", ID, "--", "--yolo"), "turn", ID, "--yolo", ()),
         ((*START, "--yolo", "resume", ID, "-"), "turn", ID, None, ("--yolo",)),
+        ((*START, "-c", "approval_policy=never", "-"), "turn", None, None, ("-c approval_policy=never",)),
+        ((*START, "-c", "approval_policy=never", "--sandbox", "read-only", "-"), "turn", None, None, ()),
         ((*START, "--no-such-option", "-"), "refused", None, None, ()),
     ],
 )

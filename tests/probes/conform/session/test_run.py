@@ -55,6 +55,13 @@ def test_a_long_prompt_is_only_in_a_file(tmp_path: Path) -> None:
     assert len(Path(env["TURNGATE_PROMPT_FILE"]).read_text()) > 200_000
 
 
+def test_a_relative_folder_is_the_same_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine reports an absolute one."""
+    monkeypatch.chdir(tmp_path)
+    seen = ran(Path("kept"), "two-turns", SHOWS, {"PATH": "/bin"})
+    assert seen.workspace == str(tmp_path.resolve() / "kept" / "workspace")
+
+
 def test_two_conversations_differ(tmp_path: Path) -> None:
     """They run at once, with their own texts, in one directory."""
     seen = ran(tmp_path, "two-conversations", SHOWS, {"PATH": "/bin"})
