@@ -49,7 +49,7 @@ def corpus() -> tuple[Drift, ...]:
 
 
 def _read(path: Path) -> Drift:
-    fields = load.parse(path.read_text("utf-8"), path.name).data
+    fields = load.parse(path.read_text("utf-8"), path.name, ours=True).data
     bases = [name for name in ("recordings", "executable", "simulated") if name in fields]
     if len(bases) != 1 or ("recordings" in fields) == ("cases" in fields):
         raise ValueError(f"{path.name}: needs `recordings`, or else `cases` and one of `executable` and `simulated`")

@@ -4,12 +4,13 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from turngate.argv import build
+from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.decoding import convert
 from turngate.model import Mode
@@ -72,10 +73,14 @@ class Outcome:
             assert vector.plain in _lines(self.stdout), self
 
 
+@cache
 def vectors() -> Mapping[str, list[Vector]]:
     """Return the vectors of each engine."""
     files = sorted(FOLDER.glob("*.yaml"))
-    return {file.stem: convert(yaml.safe_load(file.read_text("utf-8")), list[Vector]) for file in files}
+    return {
+        file.stem: convert(load.parse(file.read_text("utf-8"), file.name, ours=True).data, list[Vector])
+        for file in files
+    }
 
 
 def run(contract: EngineContract, executable: Path, box: Sandbox, chosen: Iterable[Vector]) -> list[Outcome]:
