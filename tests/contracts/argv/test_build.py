@@ -326,6 +326,10 @@ def test_options_stand_where_the_template_says() -> None:
     assert built[-len(asking) - 4 :] == (*asking, "--model", "m-1", "--add-dir", "x")
     own = sticky(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
     assert own[-len(asking) - 2 :] == (*asking, "--model", "mine")
+    assert claude.sticky.auto is not None
+    assert claude.sticky.auto.options != asking
+    in_auto = sticky(claude, Mode.AUTO, model="m-1")
+    assert in_auto[-len(claude.sticky.auto.options) - 2 :] == (*claude.sticky.auto.options, "--model", "m-1")
 
 
 @pytest.mark.parametrize(

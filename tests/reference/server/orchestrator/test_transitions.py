@@ -330,3 +330,17 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
     world.settle()
     assert world.kept._inbox._due.empty()
     world.close()
+
+
+def test_a_run_that_is_being_canceled_asks_no_more(tmp_path: Path) -> None:
+    """A request for permission that comes after the cancel does not make the run wait."""
+    world = ModelledServer(tmp_path, lambda: 0.0)
+    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
+    run_id = created(world, request)["run_id"]
+    world.settle()
+    (run,) = runs.in_state(world.store, State.RUNNING)
+    world.commands.cancel(run_id)
+    assert not transitions.ask_permission(world.store, run, QUESTION, "1")
+    assert [kept.state for kept in runs.in_state(world.store, State.RUNNING)] == [State.RUNNING]
+    world.settle()
+    world.close()
