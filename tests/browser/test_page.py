@@ -299,3 +299,25 @@ def test_the_page_of_an_orchestrator_shows_what_it_broke_and_its_calls(opened: O
     tab.press("Escape")
     tab.click("input[value=unanswered]")
     assert tab.ask(SHOWN) == 1
+
+
+def test_a_phone_shows_differences_whole(opened: Opened) -> None:
+    """Each difference is stacked, so that nothing is cut off at the side."""
+    tab = opened(views.green_by_baseline(), PHONE)
+    edge = "Math.max(...[...document.querySelectorAll('.differences td')].map(e => e.getBoundingClientRect().right))"
+    assert tab.ask(edge) <= PHONE[0]
+    assert "why it matters" in tab.ask(
+        "getComputedStyle(document.querySelector('.differences td:last-child'), '::before').content"
+    ) + tab.ask("document.querySelector('.differences td:last-child').dataset.label")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_one_release_is_a_list(opened: Opened, size: tuple[int, int]) -> None:
+    """Problems and caveats come first, each with its word, and a passing clause is no green bar."""
+    tab = opened(samples.of(samples.whole(views.fails(), verdict="broken")), size)
+    assert tab.ask("document.querySelector('.family').innerText").strip().lower() == "problems and caveats"
+    first, *others = tab.ask("[...document.querySelectorAll('a.cell[data-state]')].map(e => e.innerText.trim())")
+    assert (first, {*others}) == ("fail", {"pass"})
+    assert tab.ask("document.querySelector('a.cell.pass').getBoundingClientRect().width") < 120
+    assert tab.ask("getComputedStyle(document.querySelector('a.cell.pass')).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert violations(tab) == []

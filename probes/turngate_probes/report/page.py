@@ -13,7 +13,7 @@ from markupsafe import Markup
 from msgspec import Struct, to_builtins
 
 from turngate.sanitize import command_line, visible
-from turngate_probes.report.view import ACTIONS, Cell, RowFamily, Sign, View
+from turngate_probes.report.view import ACTIONS, Cell, Row, RowFamily, Sign, View
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
@@ -59,6 +59,7 @@ def page(view: View) -> str:
             problems=list(_problems(view)),
             most_problems=MOST_PROBLEMS,
             counts=[(mark, cells.count(mark.name)) for mark in view.marks],
+            noted=[row for family in view.families for row in family.rows if _is_noted(row)],
             left_out=_left_out(view.families, len(view.columns)),
         )
     )
@@ -116,6 +117,11 @@ def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, i
             else:
                 room -= size
     return left_out
+
+
+def _is_noted(row: Row) -> bool:
+    """Whether any cell of a row is a problem or a caveat."""
+    return any(cell is not None and cell.mark.sign not in ("pass", "unsupported") for cell in row.cells)
 
 
 def _fails(cell: Cell) -> bool:

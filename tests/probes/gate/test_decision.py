@@ -110,7 +110,7 @@ def test_the_page_says_what_the_gate_does(make: Make) -> None:
 def test_the_page_has_the_table_of_differences() -> None:
     """The page has the table of differences, and the matrix marks excused clauses."""
     shown = page(view(views.red_by_a_tool()))
-    assert "<td>denied</td><td>executed</td>" in shown
+    assert '<td data-label="before">denied</td><td data-label="after">executed</td>' in shown
     assert 'data-state="excused"' in page(view(views.green_by_baseline()))
 
 
