@@ -20,6 +20,7 @@ from turngate import (
     UsageError,
     first_turn,
     resumed_turn,
+    session_locations,
 )
 from turngate.argv.environment import relocated
 from turngate.argv.file_marks import check_file_marks
@@ -97,6 +98,7 @@ class Conversations(Struct, frozen=True):
                 mode=asked.mode,
                 model=asked.model,
                 cwd=(cwd or directory).absolute(),
+                locations=session_locations(installed.contract, os.environ),
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
                 unsafe_allowed=asked.engine in self.trust.unsafe_engines,
             )

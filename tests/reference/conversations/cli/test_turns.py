@@ -239,6 +239,21 @@ def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
     assert (said.code, "not valid Unicode" in said.err) == (2, True)
 
 
+def test_equal_session_ids_of_two_homes_stay_apart(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two conversations with the same session id, each is continued in the home in which it began."""
+    cli_env.engine("codex", d.codex("hi", more=[["env", "HOME"]]))
+    handles = {}
+    for home in ("one", "two"):
+        monkeypatch.setenv("HOME", str(cli_env.root / home))
+        handles[home] = cli_env.begin()
+    ids = {cli_env.record(handle)["session"]["value"] for handle in handles.values()}
+    assert ids == {d.SESSION}
+    for home, handle in handles.items():
+        assert cli_env.type("resume", handle, "go on").code == 0
+        errors = Path(cli_env.record(handle)["runDirectory"]).rglob("stderr")
+        assert {path.read_text() for path in errors} == {f"HOME={cli_env.root / home}\n"}
+
+
 def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv) -> None:
     """Options of turngate must come before the handle."""
     cli_env.engine("codex", d.codex("hi"))
