@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -68,6 +70,18 @@ def test_a_driver_works(title: str, orchestrator: Path) -> None:
     report = session.run(Interrupt(), lambda _: None)
     assert [(row.breaches, row.detail) for row in report.results if row.result is not ScenarioResult.PASS] == []
     assert (report.verdict, len(report.results)) == (Conformance.CONFORMS, len(chosen))
+
+
+@pytest.mark.long
+def test_the_page_shows_a_test_for_each_scenario(orchestrator: Path) -> None:
+    """Each is a test of pytest, which passes for a correct orchestrator."""
+    code = block("One test per scenario").replace('"--jobs", "4"', '"--jobs", "4", "--scenario", "two-turns"')
+    (orchestrator / "test_conform.py").write_text(code, "utf-8")
+    shutil.copy(CORRECT["python"], orchestrator / "driver.py")
+    options = ["-q", "-p", "no:cacheprovider", "-k", "two-turns or crash"]
+    ran = subprocess.run([sys.executable, "-m", "pytest", *options], capture_output=True, text=True, check=False)
+    assert "1 passed" in ran.stdout, ran.stdout
+    assert "KeyError: 'crash'" in ran.stdout, "a scenario that was not played is no success"
 
 
 def test_a_driver_is_short() -> None:

@@ -17,7 +17,7 @@ from turngate_probes.harness.interrupt import Interrupt
 
 pytestmark = pytest.mark.long
 CODEX = "0.169.0"
-RUN = {"python": sys.executable, "node": "node", "shell": "sh"}
+RUN = {"python": sys.executable, "node": "node", "posix-shell": "sh"}
 COMMANDS = {name: (RUN[name], str(file)) for name, file in CORRECT.items()}
 COMMANDS["text"] = (sys.executable, str(TEXT))
 # what the plain text of Codex can't show
@@ -108,5 +108,7 @@ def test_a_correct_orchestrator_may_choose_another_output(
 
 
 def test_every_rule_has_a_wrong_orchestrator() -> None:
-    """None of the rules is untested."""
+    """None of the rules is untested, and no two orchestrators have one name."""
+    names = [*COMMANDS, *(mistake.id for mistake in wrong())]
+    assert len(names) == len(set(names))
     assert {mistake.breaks for mistake in wrong()} == set(rules())

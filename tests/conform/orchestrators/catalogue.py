@@ -9,7 +9,7 @@ from turngate.contract import load
 from turngate.decoding import convert
 
 _FOLDER = Path(__file__).parent
-CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "shell": _FOLDER / "correct.sh"}
+CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "posix-shell": _FOLDER / "correct.sh"}
 TEXT, STREAM = _FOLDER / "correct_text.py", _FOLDER / "correct_stream.py"
 
 
