@@ -201,3 +201,14 @@ def test_a_patch_takes_bounded_time(line: str) -> None:
         new = "\n".join(line.format(n + size, n * 7 % 11) for n in range(size))
         assert len(patch(old, new)) <= 2 * size + 2
     assert time.process_time() - start < 30
+
+
+def test_no_directory_stays_open(run: Any) -> None:
+    """Looking at a deep directory, and reading a file in it, leaves no descriptor open."""
+    (run.artifacts / "deep").mkdir(parents=True)
+    (run.artifacts / "deep" / "file").write_text("x")
+    path = str((run.artifacts / "deep" / "file").relative_to(run.cwd))
+    opened = len([*Path("/dev/fd").iterdir()])
+    snapshot(run, with_texts=True)
+    assert read(run, path, 10) == b"x"
+    assert len([*Path("/dev/fd").iterdir()]) == opened
