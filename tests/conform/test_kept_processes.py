@@ -37,8 +37,7 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract))
     report = _played(tmp_path, protocol, names)
     others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]
-    assert [other for other in others if other[1] is not ScenarioResult.SKIPPED] == []
-    assert {other[0] for other in others} <= {"unknown-records", "long-line", "prompt-200-kb", "canceled"}
+    assert [other for other in others if other[0] != "canceled"] == []
     assert len(names) > 30
 
 

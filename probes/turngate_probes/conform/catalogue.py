@@ -105,7 +105,7 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
-    """Return why an engine can't play a scenario; None: it can."""
+    """Return why an engine can't play a scenario in a call that runs one turn; None: it can."""
     if "lines" in scenario.needs and contract.streams.stdout.framing != "ndjson":
         return f"{contract.title} does not print one record per line"
     if "messages" in scenario.needs and not prints_messages(contract):

@@ -260,10 +260,11 @@ class ConformSession(Struct, frozen=True):
         version = contract.version or ""
         real = self.real.get(contract.engine)
         fitting = for_driver(scenario, self.turns)
-        # the output that COMMAND asks for is known when it has run
+        # the output that COMMAND asks for, and whether it starts a process for several turns, is known when it has run
         modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
         obstacles = [obstacle(scenario, mode) for mode in modes]
-        why = (obstacles[0] if all(obstacles) else None) or (real and real_obstacle(scenario))
+        free = contract.sticky.transport != "none" and in_process(scenario, contract)
+        why = (obstacles[0] if all(obstacles) and not free else None) or (real and real_obstacle(scenario))
         if fitting is None or why:
             why = why or FEWER_TURNS.format(turns=self.turns)
             return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())

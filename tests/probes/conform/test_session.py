@@ -181,7 +181,8 @@ def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
     """Because of the engine, or because the driver has no second reply."""
     chosen = (scenarios()["long-line"],)
-    report = ConformSession(GOOD, (IFLOW,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
+    turns_only = replace(IFLOW, sticky=replace(IFLOW.sticky, transport="none"))
+    report = ConformSession(GOOD, (turns_only,), chosen, tmp_path / "1", 1).run(Interrupt(), lambda _: None)
     assert (report.results[0].result, report.exit_code) == (ScenarioResult.SKIPPED, 2)
     driver = tmp_path / "driver.py"
     driver.write_text(

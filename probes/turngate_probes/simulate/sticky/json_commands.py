@@ -1,7 +1,7 @@
 """Commands as JSON objects from the engine's side, answered by replies and the records of a headless turn."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Never
 
 from turngate import UsageError
 from turngate.contract.command_protocol import EngineQuestion, JsonCommands
@@ -9,7 +9,7 @@ from turngate.contract.launch import OneTime
 from turngate.contract.simulation import Line
 from turngate.turn.records import matches, value_at
 from turngate_probes.simulate.backend import Called, Failed
-from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all
+from turngate_probes.simulate.printing import Slots, chosen, fill, fill_all, rendered
 from turngate_probes.simulate.sticky.engine import BUSY, StickyEngine
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.paths import put_at
@@ -22,6 +22,16 @@ class SimulatedJsonCommands(StickyEngine):
 
     mode = None
     _facts: tuple[str, ...] = ()
+
+    def serve(self) -> Never:
+        """Continue the session that the arguments name, and run commands until the process ends."""
+        handle = self.start.resume
+        if handle is not None and self.load(handle) is None:
+            lost, slots = self.simulation.nonexistent_id, {"handle": handle, "cwd": self.world.cwd, "error": ""}
+            for stream, data in rendered(self.contract, lost.lines, ("dead",), slots):
+                self.world.write(stream, data)
+            raise SystemExit(lost.exit_code)
+        super().serve()
 
     def hear(self, message: Message) -> None:
         """Run a command; an answer to a question that nobody asked is ignored."""

@@ -99,11 +99,11 @@ def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
         return ProcessStart("service", arguments.spread(argv), contract.hermetic.model)
     line, model = arguments.read_sticky(contract, argv)
     messages = simulation(contract).sticky.stream_json
+    resumed = line.last(next((name for name, slot in pairwise(contract.launch.resume) if slot == "{handle}"), None))
     if messages is None or not _takes_messages(contract, argv):
-        return ProcessStart(contract.sticky.transport, line.tokens, model)
-    resume = next((name for name, slot in pairwise(contract.launch.resume) if slot == "{handle}"), None)
+        return ProcessStart(contract.sticky.transport, line.tokens, model, resumed)
     return ProcessStart(
-        "stream_json", line.tokens, model, line.last(resume), line.last(messages.session), line.last(messages.mode)
+        "stream_json", line.tokens, model, resumed, line.last(messages.session), line.last(messages.mode)
     )
 
 

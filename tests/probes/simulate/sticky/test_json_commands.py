@@ -76,3 +76,16 @@ def test_an_answer_that_nobody_waits_for_is_ignored(tmp_path: Path) -> None:
     client = RawClient(PI, tmp_path, prompts=(), lines=(line,))
     assert client.run() == 0
     assert client.said == []
+
+
+def test_a_process_continues_the_session_of_another(tmp_path: Path) -> None:
+    """The arguments name the session; with an unknown id it exits, as a headless turn does."""
+    first = RawClient(PI, tmp_path, ("one",), ("first",), lines=(b'{"id": "a", "type": "get_state"}',))
+    assert first.run() == 0
+    session = first.said[0]["data"]["sessionId"]
+    again = RawClient(PI, tmp_path, ("two",), ("again",))
+    assert again.run("--session", session) == 0
+    assert again.requests == [["first", "one", "again"]]
+    lost = RawClient(PI, tmp_path)
+    assert lost.run("--session", PI.handle.nonexistent_id) == 1
+    assert (lost.said, b"No session found" in lost.stderr) == ([], True)

@@ -46,3 +46,12 @@ def test_words_are_contained_as_a_run() -> None:
     """The words must follow each other."""
     assert contains(("a", "b", "c"), ("b", "c"))
     assert not contains(("a", "b", "c"), ("a", "c"))
+
+
+def test_a_field_that_mode_interactive_has_too_does_not_tell_it_apart() -> None:
+    """A session that is opened with another sandbox, but with the policy of mode auto, doesn't ask."""
+    asks = PermissionMode(session={"policy": "untrusted", "sandbox": "read-only"})
+    acts = PermissionMode(session={"policy": "never", "sandbox": "read-only"})
+    sticky = Sticky("app_server", interactive=asks, auto=acts)
+    assert in_force(sticky, {"policy": "never", "sandbox": "workspace-write"}) is acts
+    assert in_force(sticky, {"policy": "untrusted", "sandbox": "read-only"}) is asks
