@@ -1,6 +1,7 @@
 """How people answer on the server's page, in a real Chromium, on a Codex that follows a script."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, asking, page_server, scripted_codex
 from tests.reference import cli_env as d
+from turngate_reference.handle_record import now
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
 
 STATUS = "document.getElementById('status').textContent"
 TEXT = "document.querySelector('textarea')"
@@ -209,3 +213,30 @@ def test_a_failed_run_is_continued_and_tried_again(tab: Browser, tmp_path: Path)
         tab.follow(".again button")
         assert tab.ask("location.pathname") not in (f"/runs/{other}", f"/runs/{run_id}")
         assert tab.ask("document.querySelector('h1').innerText") == "Paint it all."
+
+
+def test_a_run_with_200_turns_loads_in_pages(tab: Browser, tmp_path: Path) -> None:
+    """The latest turns come with the open question, and links lead to the others."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        run_id = ask(server, tmp_path, QUESTIONS["confirm"])
+        server.kill()
+        with closing(Store(tmp_path / "data" / "turngate.db")) as store, store.writing() as connection:
+            for turn in range(2, 201):
+                sql = "INSERT INTO turns (run_id, turn_index, started_at, ended_at) VALUES (?, ?, ?, ?)"
+                connection.execute(sql, (run_id, turn, now(), now()))
+                runs.add_event(connection, run_id, "turn.started", {"turn_index": turn})
+                runs.add_event(connection, run_id, "text", {"turn_index": turn, "text": f"This is text {turn}."})
+            runs.change(connection, run_id, turn_index=200)
+        server.start()
+        marks = "[...document.querySelectorAll('.turn-mark')].map(e => e.innerText)"
+        tab.open(f"{server.url}/runs/{run_id}")
+        assert tab.ask(marks) == [f"Turn {number}" for number in range(176, 201)]
+        assert "Shall I paint the frame?" in tab.ask("document.querySelector('#talk').innerText")
+        tab.follow(".older a")
+        assert tab.ask(marks) == [f"Turn {number}" for number in range(151, 176)]
+        said = tab.ask("document.querySelector('#talk').innerText")
+        assert "This is text 151." in said
+        assert "Shall I paint" not in said
+        tab.until(f"{STATUS} === 'Live'")
+        tab.follow(".older a[href$='turn=200']")
+        assert tab.ask(marks)[-1] == "Turn 200"

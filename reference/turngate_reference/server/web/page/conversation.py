@@ -1,12 +1,16 @@
 """Reads a run as a conversation: what the agent said and asked, and what its user answered."""
 
 import re
+from itertools import groupby
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate.strict_json import DECODER
 from turngate.turn.envelope import Envelope, read_envelope
+from turngate_reference.engine.lookup import contract_for
+from turngate_reference.server.orchestrator.headless import MAX_TEXTS
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn
@@ -56,10 +60,36 @@ def conversation(store: Store, run: Run, up_to: int | None) -> Conversation:
 
 
 def _messages(store: Store, run: Run, turn: StoredTurn) -> TurnMessages:
-    events = runs.messages(store, run.run_id, turn.turn_index, MAX_MESSAGES + 1)
+    in_pieces = _says_in_pieces(run)
+    limit = MAX_TEXTS if in_pieces else MAX_MESSAGES
+    events = runs.messages(store, run.run_id, turn.turn_index, limit + 1)
+    left_out = len(events) > limit
+    events = events[-limit:]
+    if in_pieces:
+        events = _joined(events)
+        left_out, events = left_out or len(events) > MAX_MESSAGES, events[-MAX_MESSAGES:]
     questions = {asked.interaction_id: asked for asked in runs.questions(store, run.run_id, turn.turn_index)}
-    found = (_message(run, event, questions) for event in events[-MAX_MESSAGES:])
-    return TurnMessages(turn, [message for message in found if message], len(events) > MAX_MESSAGES)
+    found = (_message(run, event, questions) for event in events)
+    return TurnMessages(turn, [message for message in found if message], left_out)
+
+
+def _says_in_pieces(run: Run) -> bool:
+    """Whether the texts of a run may be pieces, which ACP doesn't always tell apart from messages."""
+    keeps = run.is_sticky or run.warm_wait_sec > 0
+    return keeps and contract_for(run.engine, run.engine_version).sticky.transport == "acp"
+
+
+def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
+    """Join texts that nothing separates."""
+    joined: list[StoredEvent] = []
+    for is_text, group in groupby(events, key=lambda event: event.type == "text"):
+        first, *rest = group
+        if is_text:
+            said = "".join(event.data["text"] for event in (first, *rest))
+            joined.append(replace(first, data=first.data | {"text": said}))
+        else:
+            joined += [first, *rest]
+    return joined
 
 
 def _message(run: Run, event: StoredEvent, questions: dict[str, StoredQuestion]) -> Message | None:

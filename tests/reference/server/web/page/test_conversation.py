@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
@@ -112,3 +113,19 @@ def test_an_unanswered_question_stays(server_env: ServerEnv) -> None:
 def test_a_task_has_a_heading(prompt: str, head: str, rest: str) -> None:
     """It is the first line; what that leaves out comes below it."""
     assert (heading(prompt), below_heading(prompt)) == (head, rest)
+
+
+def test_pieces_of_a_text_are_joined(server_env: ServerEnv) -> None:
+    """A kept process may say a text in pieces; an envelope in pieces isn't shown either."""
+    server_env.cli_env.engine("codex", d.codex(final(colour="red")))
+    run_id = server_env.create(execution_mode="interactive")
+    run, store = server_env.wait(run_id, State.SUCCEEDED), server_env.server.store
+    with store.writing() as connection:
+        for piece in ("I pai", "nt.\n\n", DONE[:20], DONE[20:]):
+            runs.add_event(connection, run_id, "text", {"turn_index": 1, "text": piece})
+        connection.execute("DELETE FROM events WHERE type = 'text' AND json_extract(data_json, '$.text') = ?", (DONE,))
+    kept = replace(run, engine="gemini", engine_version="0.61.0", profile={"kind": "sticky_process", "reason": ""})
+    (part,) = conversation(store, kept, None).turns
+    assert [said.text for said in part.messages] == ["I paint."]
+    (part,) = conversation(store, run, None).turns
+    assert len(part.messages) == 4
