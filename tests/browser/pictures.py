@@ -7,7 +7,7 @@ from tests.browser.chromium import browser
 from tests.browser.server import page_server, simulated
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-SIZE = (960, 640)
+SIZE, PHONE = (960, 640), (390, 700)
 PROMPTS = {
     "codex": "Paint the front door. Ask me which colour it should have.",
     "gemini": "Paint the garden fence. Ask me which colour it should have.",
@@ -15,7 +15,7 @@ PROMPTS = {
 
 
 def main(images: Path) -> None:
-    """Take pictures of the inbox with questions, and of the page of a succeeded run."""
+    """Take pictures of the inbox with questions, and of the page of a succeeded run, on a desktop and on a phone."""
     images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -33,10 +33,11 @@ def main(images: Path) -> None:
             server.follow(answered, "succeeded")
             ask("codex")
             ask("gemini", interactive_profile="sticky_process")
-            for picture, path in (("inbox.png", "/"), ("run.png", f"/runs/{answered}")):
-                tab.open(server.url + path, SIZE)
-                tab.until("document.body.dataset.live === undefined || document.getElementById('status').textContent")
-                tab.screenshot(images / picture)
+            for picture, path in (("inbox", "/"), ("run", f"/runs/{answered}")):
+                for shown, size, dark in ((picture, SIZE, False), (f"{picture}-phone", PHONE, True)):
+                    tab.open(server.url + path, size, dark=dark)
+                    tab.until("!document.body.dataset.live || document.getElementById('status').textContent")
+                    tab.screenshot(images / f"{shown}.png")
 
 
 if __name__ == "__main__":
