@@ -5,7 +5,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,9 @@ class _Files(SimulatedStore):
         pattern = filled(self.pattern, places | {"cwd": "*", "handle": escape(handle) if handle else "*"})
         sessions = []
         for path in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
-            about, *messages = map(json.loads, Path(path).read_text("utf-8").splitlines())
-            sessions.append(SimulatedSession(**about, messages=messages))
+            with suppress(TypeError, ValueError):  # a session of the real engine
+                about, *messages = map(json.loads, Path(path).read_text("utf-8").splitlines())
+                sessions.append(SimulatedSession(**about, messages=messages))
         return sessions
 
     def _path(self, session: SimulatedSession) -> Path:

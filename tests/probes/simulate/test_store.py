@@ -73,3 +73,18 @@ def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
 
 def _is_there(contract: EngineContract, machine: SimulatedMachine, handle: str) -> bool | None:
     return session_exists(contract.store, handle, {"HOME": str(machine.root / "home")}, machine.root / machine.work)
+
+
+@pytest.mark.parametrize("text", ['{"type": "session.start", "data": {}}\n', "[1]\n", "not JSON", "", "\udc80"])
+def test_a_session_of_the_real_engine_is_none(text: str, tmp_path: Path) -> None:
+    """A file that the simulation did not write is passed over."""
+    contract = at_known_release("copilot")
+    sessions = store(contract, {"HOME": str(tmp_path)}, "/w")
+    own, real = (
+        SimulatedSession(contract.handle.nonexistent_id.replace("0000", d), "/w", 1.5) for d in ("1111", "2222")
+    )
+    for session in (own, real):
+        sessions.keep(session)
+    (path,) = (file for file in tmp_path.rglob("*") if file.is_file() and real.handle in str(file))
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert [session.handle for session in sessions.sessions()] == [own.handle]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 from turngate.contract.launch import Stream
 from turngate.contract.simulated_protocols import ServiceSimulation
+from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.printing import fill, fill_all
 from turngate_probes.simulate.sticky.message_queue import Message
 
 MOST = 64 * 2**20  # bytes of a request
+HEARTBEAT = 10.0  # seconds without an event
 
 
 class _HeaderLines:
@@ -70,7 +72,7 @@ def with_headers(world: EngineContext) -> EngineContext:
 
 
 def over_http(world: EngineContext, service: ServiceSimulation, options: Sequence[str]) -> EngineContext:
-    """Return a context whose messages travel over HTTP, and announce the address; OSError if it is in use."""
+    """Return a context whose messages travel over HTTP, and announce the address; UsageProblem if it can't be used."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415 - slow to import
 
     exchange = _Exchange()
@@ -113,7 +115,10 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
                 for first in service.connected:
                     events.put(json.dumps(fill_all(first, {})).encode())
                 while True:
-                    self.wfile.write(b"data: " + events.get() + b"\n\n")
+                    # an empty line now and then shows whether the client is still there
+                    with suppress(Empty):
+                        self.wfile.write(b"data: " + events.get(timeout=HEARTBEAT))
+                    self.wfile.write(b"\n\n")
                     self.wfile.flush()
 
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = respond  # noqa: N815 - the names that the base class calls
@@ -122,7 +127,11 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
         daemon_threads = True
 
     host = given.get(service.host or "", "127.0.0.1")
-    server = Server((host, int(given.get(service.port or "", "0"))), Handler)
+    port = given.get(service.port or "", "0")
+    try:
+        server = Server((host, int(port)), Handler)
+    except (OSError, OverflowError, ValueError) as wrong:
+        raise UsageProblem("malformed", f"can't listen on {host}:{port}: {wrong}", value=port) from wrong
     Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://{host}:{server.server_port}"
     world.write("stdout", str(fill(service.listening, {"url": url})).encode())

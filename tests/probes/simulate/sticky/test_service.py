@@ -131,3 +131,11 @@ def test_turns_with_headers(tmp_path: Path) -> None:
     assert answers[5]["code"] == -32601
     events = [body["params"]["event"]["type"] for body in bodies if body.get("method") == "session.event"]
     assert (events[0], events[-1], "assistant.message" in events) == ("session.start", "session.idle", True)
+
+
+@pytest.mark.parametrize("port", ["none", "70000", "-1"])
+def test_an_address_that_can_not_be_used(port: str, tmp_path: Path) -> None:
+    """The engine says so and exits."""
+    with started("opencode", tmp_path, "serve", f"--port={port}") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out) == (1, b"")
