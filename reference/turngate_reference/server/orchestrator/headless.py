@@ -42,6 +42,7 @@ from turngate_reference.server.orchestrator.run_files import Records, lost_works
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
+from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run
 from turngate_reference.states import Delivery, RunErrorCode, State
 
@@ -238,7 +239,7 @@ def complete(
         decision, result = turn()
     except RunHasEnded:
         with suppress(sqlite3.Error):
-            transitions.record_files(outbox.store, run, workspace_files.changes(run, before))
+            transitions.record_files(outbox.store, run, _changes(run, before))
         outbox.close()
         return TurnResult(time.monotonic() - start)
     except TurnFailed as early:
@@ -247,10 +248,19 @@ def complete(
         log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
     seconds = time.monotonic() - start
-    result = replace(result, seconds=seconds, process=left(), files=workspace_files.changes(run, before))
+    result = replace(result, seconds=seconds, process=left(), files=_changes(run, before))
     transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
     outbox.close()
     return result
+
+
+def _changes(run: Run, before: workspace_files.Snapshot) -> TurnChanges:
+    """Return what a turn changed; an error of ours must not lose the turn itself."""
+    try:
+        return workspace_files.changes(run, before)
+    except Exception:
+        log.exception("can't compare the files of %s", run.run_id)
+        return TurnChanges([], "turngate failed to compare the files; its log says why")
 
 
 def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:

@@ -12,6 +12,7 @@ from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.access import new_code
+from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.server.web.streams import EventStreams
@@ -285,6 +286,13 @@ def test_what_a_run_changed_can_be_looked_at(env: ServerEnv, surfer: Surfer) -> 
         assert surfer.open(f"/runs/{run_id}/download?path={quote(path)}").status_code == 404
 
 
+def test_a_turn_counts_without_its_changes(env: ServerEnv, surfer: Surfer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the files can't be compared because of an error of ours, the page says so, and the run goes on."""
+    monkeypatch.setattr(workspace_files, "changes", lambda *_: 1 / 0)
+    run_id, _ = env.ask()
+    assert "Some changes may be missing: turngate failed" in surfer.text(f"/runs/{run_id}")
+
+
 def test_every_page_is_locked_down(surfer: Surfer) -> None:
     """Pages have no inline or external scripts and styles, can't be framed, and aren't cached."""
     for path in (*PAGES, "/runs/x", "/static/page.js"):
@@ -310,7 +318,8 @@ def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, subtests: pytest.
         {"Origin": ORIGIN, "Sec-Fetch-Site": "same-site"},
     )
     for headers in forms:
-        for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
+        actions = [f"/runs/{run_id}/{action}" for action in ("reply", "cancel", "again", "continue")]
+        for path in (*actions, "/runs", "/logout"):
             with subtests.test(headers=headers, path=path):
                 answer = surfer.send(path, headers, form, option="0", engine="codex", prompt="x")
                 assert answer.status_code == 403
