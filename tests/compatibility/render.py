@@ -35,7 +35,8 @@ def page(kept: Kept) -> str:
         "releases in the package registry. Withdrawn engines are judged by their recordings, on the clauses that\n"
         "recordings can answer.\n\n"
         "The rows of Codex CLI, Gemini CLI and OpenCode are older than the clauses about what surrounds an engine,\n"
-        f"such as `interactive.nothing-started`, and say nothing about them.\n\n{''.join(parts)}"
+        "such as `interactive.nothing-started`, and say nothing about them. No row says anything about\n"
+        f"`resume.equal-replies`, `stream.records-once` and `handle.unique`, which are newer.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
 
 
