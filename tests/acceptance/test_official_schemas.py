@@ -1,6 +1,8 @@
 """Each message of a simulated engine is valid by the schema that its vendor or its protocol publishes."""
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +14,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from tests.acceptance.clients.install import from_npm
 from tests.probes import engines
 from tests.probes.simulate.sticky.client import Message, RawClient, calls
+from tests.probes.simulate.sticky.test_service import Served, parts, started
 from turngate import EngineContract, load_contract
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Failed
@@ -97,6 +100,59 @@ def test_an_agent_sends_what_the_protocol_describes(engine: str, tmp_path: Path)
         name = "Error" if kind == "Error" else names[method, kind]
         Draft202012Validator({**schema["$defs"][name], "$defs": schema["$defs"]}).validate(part)
     assert {"initialize", "session/new", "session/prompt", "session/update", "session/request_permission"} <= seen
+
+
+def test_the_server_sends_what_its_description_says(tmp_path: Path) -> None:
+    """Each response and each event of a simulated `opencode serve` is valid by the real one's OpenAPI document."""
+    executable = engines.pinned_release("opencode")[1]
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    generated = subprocess.run((executable, "generate"), check=True, capture_output=True, env=env, cwd=tmp_path).stdout
+    document = json.loads(generated)
+
+    def validated(schema: Mapping[str, Any], value: object) -> None:
+        Draft202012Validator({**schema, "components": document["components"]}).validate(value)
+
+    def asked(method: str, path: str, body: object = None) -> Any:
+        status, answer = served.ask(method, path, body)
+        (responses,) = (
+            operations[method.lower()]["responses"]
+            for template, operations in document["paths"].items()
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) and method.lower() in operations
+            if template.count("{") == len(re.findall(r"/(?:ses|per)_", path))
+        )
+        content = responses[str(status)].get("content")
+        if content:
+            validated(content["application/json"]["schema"], answer)
+        return answer
+
+    with started("opencode", tmp_path, "serve", "--port=0") as process:
+        served = Served(process)
+        events = served.events()
+        seen = [next(events)]
+        path = f"/session/{asked('POST', '/session', {})['id']}"
+        asked("POST", f"{path}/message", parts("first"))
+        asked("POST", f"{path}/prompt_async", parts("red"))
+        while seen[-1]["type"] != "permission.asked":
+            seen.append(next(events))
+        asked("POST", f"{path}/permissions/{seen[-1]['properties']['id']}", {"response": "once"})
+        while seen[-1]["type"] != "session.idle":
+            seen.append(next(events))
+        for known in (
+            "/session",
+            path,
+            f"{path}/message",
+            "/session/status",
+            "/config",
+            "/agent",
+            "/path",
+            "/session/ses_x",
+        ):
+            asked("GET", known)
+        asked("POST", f"{path}/abort")
+        asked("DELETE", path)
+    for event in seen:
+        validated({"$ref": "#/components/schemas/Event"}, event)
+    assert {"session.created", "message.part.updated", "permission.replied"} <= {event["type"] for event in seen}
 
 
 def _part(message: Mapping[str, Any]) -> tuple[str, Any]:

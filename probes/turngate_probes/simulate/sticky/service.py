@@ -157,7 +157,7 @@ class SimulatedService(StickyEngine):
     def _run(self, entry: ServiceRequest, prompt: str, message: Message) -> None:
         """Run a turn, and answer the request at its start or its end."""
         self._about = {"prompt": prompt}
-        self._ids = {name: fill(form, {}) for name, form in self.records.ids.items()}
+        self._ids = self._new_ids()
         self.begin(prompt)
         if entry.does == "starts":
             self._reply(entry, message)
@@ -209,11 +209,14 @@ class SimulatedService(StickyEngine):
         listed = [fill_all(self.records.session, {**about, "handle": one.handle, "cwd": one.cwd}) for one in kept]
         return {**about, "session": fill_all(self.records.session, about), "sessions": listed} | self._history(about)
 
+    def _new_ids(self) -> dict[str, Any]:
+        return {name: fill(form, {}) for name, form in self.records.ids.items()}
+
     def _history(self, about: Slots) -> dict[str, Any]:
         """Return what was said in the session."""
         said = self._session.messages if self._session else ()
         entries = [
-            fill_all(self.records.history[message["role"]], {**about, "text": message["content"]})
+            fill_all(self.records.history[message["role"]], {**about, **self._new_ids(), "text": message["content"]})
             for message in said
             if message["role"] in self.records.history and message["content"]
         ]

@@ -29,8 +29,10 @@ def started(engine: str, root: Path, *arguments: str, **more: str) -> Iterator["
     command: tuple[str | Path, ...] = (install(contract, root / "bin"), *arguments)
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=root, env=env, stdin=pipe, stdout=pipe) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 class Served:
