@@ -174,7 +174,7 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
         "resume.accepted": "pass",
         "resume.same-handle": "fail",
     }
-    assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 4, 1)
+    assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 6, 1)
     assert report["clauses"] == sorted(settings.asked() or ())
     assert first_error("probe-report", report) is None
 

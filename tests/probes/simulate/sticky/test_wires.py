@@ -1,0 +1,46 @@
+"""How messages of a service travel: with a header on the standard streams, or over HTTP."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE
+from tests.probes.simulate.sticky.services import started
+
+
+def framed(number: int, method: str, **params: object) -> bytes:
+    """Return a request with its header."""
+    body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+    return b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_turns_with_headers(tmp_path: Path) -> None:
+    """Each message has a header; a session is resumed by its id, an unknown one or an unknown method is an error."""
+    requests = [
+        framed(1, "connect"),
+        framed(2, "session.create", sessionId="one"),
+        framed(3, "session.send", sessionId="one", prompt="first"),
+        framed(4, "session.resume", sessionId="none"),
+        framed(5, "no.such.method"),
+        framed(6, "runtime.shutdown"),
+    ]
+    with started("copilot", tmp_path, "--headless", "--stdio") as process:
+        out, _ = process.communicate(b"".join(requests), PATIENCE)
+        assert process.returncode == 0
+    bodies = [json.loads(body) for body in re.split(rb"Content-Length: \d+\r\n\r\n", out)[1:]]
+    answers = {body["id"]: body.get("result", body.get("error")) for body in bodies if "id" in body}
+    assert (answers[1]["protocolVersion"], answers[2]["sessionId"]) == (3, "one")
+    assert "Session not found: none" in answers[4]["message"]
+    assert answers[5]["code"] == -32601
+    events = [body["params"]["event"]["type"] for body in bodies if body.get("method") == "session.event"]
+    assert (events[0], events[-1], "assistant.message" in events) == ("session.start", "session.idle", True)
+
+
+@pytest.mark.parametrize("port", ["none", "70000", "-1"])
+def test_an_address_that_can_not_be_used(port: str, tmp_path: Path) -> None:
+    """The engine says so and exits."""
+    with started("opencode", tmp_path, "serve", f"--port={port}") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out) == (1, b"")
