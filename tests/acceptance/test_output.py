@@ -168,5 +168,5 @@ def test_a_reader_of_one_line_gets_it(folder: Path) -> None:
         check=True,
     )
     line, code = done.stdout.splitlines()
-    assert ("compatible" in line, done.stderr) == (True, "")
+    assert (bool(line), done.stderr) == (True, "")
     assert code in {"0", "141"}  # 0 if everything was written before head closed the pipe

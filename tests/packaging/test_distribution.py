@@ -130,13 +130,13 @@ def test_installed_command_validates_its_contracts(installed: Path) -> None:
 
 
 def test_a_program_that_uses_the_python_api_is_typed(installed: Path, tmp_path: Path) -> None:
-    """The page's examples pass strict mypy with the installed wheel; a mistyped name or mode doesn't."""
+    """The page's examples pass strict mypy with the installed wheel; a mistyped name or attribute doesn't."""
     check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "bin/python", "--cache-dir")
     for number, example in enumerate(EXAMPLES):
         file = tmp_path / f"example_{number}.py"
         file.write_text(example)
         run(*check, tmp_path / "cache", file)
-        for right, wrong in (("first_turn", "frist_turn"), ("interactive", "interactve")):
+        for right, wrong in (("ConversationSetup", "ConversationSetpu"), ("final_data", "fnial_data")):
             assert right in example
             mistyped = tmp_path / f"{wrong}_{number}.py"
             mistyped.write_text(example.replace(right, wrong))

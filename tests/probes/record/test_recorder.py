@@ -147,6 +147,8 @@ def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
         "main-again",
         "main-elsewhere",
         "main-first",
+        "main-same",
+        "main-same-again",
         "main-third",
     ]
     assert files(folder / "main-first") == before | {"mark": b""}

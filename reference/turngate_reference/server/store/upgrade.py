@@ -7,8 +7,10 @@ release has a script, nobody edits it. `PRAGMA user_version` holds the version o
 
 import logging
 import os
+import random
 import re
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.resources import files
@@ -44,8 +46,7 @@ def prepare(path: Path, patience: float) -> None:
     version = _version(path, scripts, patience)
     if version == newest:
         return
-    with closing(sqlite3.connect(path, timeout=patience, isolation_level=None)) as connection:
-        _exclude_others(connection, path, version)
+    with closing(_alone(path, version, patience)) as connection:
         if (version := _checked(connection, path, scripts)) == newest:
             return  # another process did it meanwhile
         if version == 0:
@@ -84,18 +85,28 @@ def _checked(connection: sqlite3.Connection, path: Path, scripts: Mapping[int, s
     return version
 
 
-def _exclude_others(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Make this connection the only one, until it is closed; MachineError while another process has one."""
-    # an earlier turngate that still runs could neither read nor write the new tables
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        what = f"the database {path} has the schema {version} of an earlier turngate, and another process has it open"
-        raise MachineError(what, "stop the earlier turngate, and try again: it will be upgraded") from error
-    connection.execute("ROLLBACK")
+def _alone(path: Path, version: int, patience: float) -> sqlite3.Connection:
+    """Return the only connection to a file, until it is closed; MachineError if another process keeps one."""
+    deadline = time.monotonic() + patience
+    while True:
+        connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
+        try:
+            # an earlier turngate that still runs could neither read nor write the new tables
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() >= deadline:
+                what = f"the database {path} has the schema {version} of an earlier turngate"
+                what += ", and another process has it open"
+                raise MachineError(what, "stop the earlier turngate, and try again: it will be upgraded") from error
+        else:
+            return connection
+        # of two that upgrade at once, SQLite refuses one without waiting, since each holds what the other one needs
+        time.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - only so that both don't try again at the same time
 
 
 def _run(connection: sqlite3.Connection, scripts: Mapping[int, str]) -> None:

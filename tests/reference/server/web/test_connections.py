@@ -326,4 +326,6 @@ def test_a_client_that_leaves_early_is_no_error(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         assert served_all.wait(PATIENCE)
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    # on a busy machine a request may wait for a thread, which waitress notes
+    noted = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.getMessage() for record in noted if record.name != "waitress.queue"] == []
