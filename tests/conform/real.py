@@ -18,7 +18,10 @@ FOLDER = Path(__file__).parent
 
 
 class Orchestrator(Struct, frozen=True):
-    """An orchestrator: its driver with arguments, its package (empty: this project), and the engine's release."""
+    """An orchestrator: its driver with arguments, its package (empty: this project), and the engine's release.
+
+    others: Packages that the driver needs, too.
+    """
 
     driver: str
     title: str
@@ -26,6 +29,7 @@ class Orchestrator(Struct, frozen=True):
     engine: str
     release: str
     arguments: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,7 +45,7 @@ class Orchestrator(Struct, frozen=True):
         """Install the package, put the driver into a folder, and return the command that runs it."""
         driver = Path(shutil.copy(FOLDER / "drivers" / self.driver, folder))
         if driver.suffix == ".mjs":
-            (folder / "node_modules").symlink_to(install.from_npm(self.package))
+            (folder / "node_modules").symlink_to(install.from_npm(self.package, *self.others))
             return ("node", str(driver), *self.arguments)
         if self.package:
             packages = install.from_pypi(self.package)
@@ -63,6 +67,15 @@ ORCHESTRATORS = (
     Orchestrator("start_resume.sh", "`turngate start` and `resume`", "", "codex", "0.169.0"),
     Orchestrator("server.py", "`turngate serve`", "", "codex", "0.169.0"),
     Orchestrator("codex_sdk.mjs", "`@openai/codex-sdk` (npm)", "@openai/codex-sdk@0.163.0", "codex", "0.169.0"),
+    Orchestrator(
+        "ai_sdk_codex.mjs",
+        "`ai-sdk-provider-codex-cli` (npm), `createCodexExec`",
+        "ai-sdk-provider-codex-cli@1.4.1",
+        "codex",
+        "0.169.0",
+        others=("ai@6",),
+    ),
+    Orchestrator("codex_mcp.mjs", "`codex-mcp-server` (npm)", "codex-mcp-server@1.4.10", "codex", "0.169.0"),
     Orchestrator("claude_sdk.py", "`claude-agent-sdk` (PyPI)", "claude-agent-sdk==0.2.187", "claude", "2.1.330"),
     Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
     Orchestrator(

@@ -19,7 +19,7 @@ from turngate_probes.harness.interrupt import Interrupt
 
 PAGE = Path(__file__).parents[2] / "docs/test-your-orchestrator.md"
 DRIVERS = ("A command", "An HTTP server", "A queue worker")
-LONGEST = 15
+LONGEST = 25
 # a line of code that is neither an import nor a comment nor a closing bracket
 _CODE = re.compile(r"^(?! *(?:import|from)\b| *(?://|#|\"\"\")).*\w", re.MULTILINE)
 OUTCOMES = {"success": "succeed", "failure": "fail", "either": "either"}

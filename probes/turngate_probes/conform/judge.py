@@ -75,7 +75,7 @@ def last_words(ran: Ran) -> str:
     Node.js prints its version after an error.
     """
     lines = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
-    said = next((line for line in reversed(lines) if "rror" in line), lines[-1] if lines else "")
+    said = next((line for line in reversed(lines) if re.search(r"rror\]?: ", line)), lines[-1] if lines else "")
     return f"it exited with {ran.exit_code}" + (f": {_quoted(said)}" if said else "")
 
 
@@ -129,7 +129,7 @@ def _arguments(evidence: Evidence) -> Iterator[Breach]:
 def _directory(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
         if call.started.cwd != evidence.workspace:
-            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of {evidence.workspace}", call)
+            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of TURNGATE_WORKSPACE", call)
 
 
 def _stdin(evidence: Evidence) -> Iterator[Breach]:

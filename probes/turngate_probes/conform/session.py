@@ -198,7 +198,7 @@ NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 FEWER_TURNS = "it needs more turns than --turns {turns}"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
 TOO_LONG = (
-    "the engine was never started with a prompt of 200 KB, but it was with a short one; an argument holds at most "
+    "the engine was never started with a long prompt, but it was with a short one; an argument holds at most "
     "128 KB on Linux, so pass the prompt on standard input"
 )
 
@@ -281,7 +281,7 @@ class ConformSession(Struct, frozen=True):
             if _is_long(evidence) and not _turns(evidence) and not _has_not_read(evidence):
                 short = replace(scenario, prompt=PROMPT)
                 if _turns(self._play(short, contract, folder / "short", stop)):
-                    missing, listed = None, [Breach(scenario.rule, f"{TOO_LONG}{_failed(evidence)}")]
+                    missing, listed = None, [Breach("orchestrator.text-whole", f"{TOO_LONG}{_failed(evidence)}")]
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
         rows = [self._breach(contract, scenario, breach, used) for breach in listed]

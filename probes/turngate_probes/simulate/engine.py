@@ -202,8 +202,10 @@ class HeadlessCall:
         self.store.keep(session)
         self.slots["text"] = text
         self._print(self.syntax.plain if self.asked.plain else self.simulation.answered, plain=True)
-        if file := self.asked.line.last(self.syntax.answer_file):
-            Path(self.world.cwd, file).write_text(text, "utf-8")
+        faults = self.world.faults_in(self.slots["turn"], self.prompt)
+        cut_short = faults.crash or faults.omits_end or faults.hang in ("before", "during", "heartbeat")
+        if (file := self.asked.line.last(self.syntax.answer_file)) and not cut_short:
+            Path(self.world.cwd, file).write_text("" if faults.omits_answer else text, "utf-8")
         return 0
 
     def _age(self, session: SimulatedSession) -> None:

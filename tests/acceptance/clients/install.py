@@ -8,11 +8,11 @@ from pathlib import Path
 from turngate.files import default_cache, locked
 
 
-def from_npm(package: str) -> Path:
-    """Return the folder of installed packages that has this one (`name@version`), without engines."""
+def from_npm(*packages: str) -> Path:
+    """Return the folder of installed packages that has these (`name@version`), without engines."""
     options = ("--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund")
-    folder = default_cache() / "clients" / package.replace("/", "-")
-    _install(folder, ("npm", "install", *options, "--prefix", folder, package))
+    folder = default_cache() / "clients" / "+".join(packages).replace("/", "-")
+    _install(folder, ("npm", "install", *options, "--prefix", folder, *packages))
     return folder / "node_modules"
 
 
