@@ -172,10 +172,12 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
     yield f"  deadline: {scenario.deadline:g} s for each of {scenario.turns} turns"
     for play in scenario.plays:
         yield f"  the engine: {_played(play)}"
+    if scenario.cancel_after:
+        yield f"  the user: cancels the last turn after {scenario.cancel_after:g} s"
     for source in scenario.observed:
         yield f"  observed: {source.engine} {source.release} ({source.see})"
 
 
 def _played(play: Play) -> str:
     reported = ", ".join(f"{name}={value}" for name, value in changed(play).items() if name != "turn")
-    return f"turn {play.turn}: {reported}" if play.turn else f"every turn: {reported}"
+    return f"turn {play.turn}, in every attempt: {reported}" if play.turn else f"every turn: {reported}"

@@ -192,9 +192,10 @@ class SimulatedProcess:
             self.hang()
 
     def _beat(self) -> Never:
-        """Print signs of life for ever."""
+        """Print signs of life for ever, even if nobody is left to read them."""
         while True:
-            self.write(*heartbeat(self.contract))
+            with suppress(OSError):
+                self.write(*heartbeat(self.contract))
             time.sleep(BEAT)
 
     def _collect(self, stream: Stream, data: bytes) -> None:

@@ -17,6 +17,6 @@ def test_a_scenario_is_explained() -> None:
     text = shown([scenarios()["hang-before-answer"]])
     assert "The second turn prints nothing and never ends." in text
     assert "COMMAND must exit with a code other than 0. Otherwise it breaks orchestrator.ends-hangs." in text
-    assert "turn 2: hang=before" in text
+    assert "turn 2, in every attempt: hang=before" in text
     assert "observed: opencode 1.18.15 (anomalyco/opencode#42268)" in text
     assert shown(()).count("  rule: ") == len(scenarios())
