@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from tests.acceptance.clients.install import from_npm
 from tests.probes import engines
 from tests.probes.simulate.sticky.client import Message, RawClient, calls
-from tests.probes.simulate.sticky.test_service import Served, parts, started
+from tests.probes.simulate.sticky.services import Served, parts, started
 from turngate import EngineContract, load_contract
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Failed
