@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from turngate.files import default_cache
+
 PLACE = re.compile(r"(?P<begin><!-- output: (?P<command>.+?) -->\n).*?(?P<end><!-- /output -->)", re.DOTALL)
 # what differs from run to run: ids, ports, dates, durations, and the lines about progress
 VARYING = (
@@ -40,8 +42,20 @@ def renewed(page: str, run: Callable[[str], str]) -> str:
 
 
 def ran(command: str, folder: Path) -> str:
-    """Return the output of a command in a folder, with `~` for the home directory; CalledProcessError if it fails."""
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    """Return the output of a command in a folder, with `~` for the home directory; CalledProcessError if it fails.
+
+    The cache has the installed engines, but no earlier results.
+    """
+    cache, engines = folder / "cache", default_cache() / "engines"
+    cache.mkdir(exist_ok=True)
+    engines.mkdir(parents=True, exist_ok=True)
+    if not (cache / "engines").exists():
+        (cache / "engines").symlink_to(engines)
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TURNGATE_CACHE_DIR": str(cache),
+    }
     ended = subprocess.run(
         ("bash", "-c", command),
         cwd=folder,
@@ -51,7 +65,7 @@ def ran(command: str, folder: Path) -> str:
         text=True,
         check=True,
     )
-    return ended.stdout.replace(f"{Path.home()}/", "~/")
+    return ended.stdout.replace(str(cache), "~/.cache/turngate").replace(f"{Path.home()}/", "~/")
 
 
 def _block(command: str, output: str) -> str:
