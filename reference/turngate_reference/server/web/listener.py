@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 from flask import Flask
@@ -77,7 +78,9 @@ class WebListener:
         """Make `run` return; repeated calls do nothing."""
         if not self._stopping:
             self._stopping = True
-            self._server.pull_trigger()
+            # woken by something else, `run` may have returned already, and closed the trigger
+            with suppress(OSError):
+                self._server.pull_trigger()
 
     def _turn(self, timeout: float) -> None:
         if (now := time.monotonic()) >= self._checked + TICK:
