@@ -31,6 +31,7 @@ from turngate_probes.releases.recorded_releases import BROKEN
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
 NEWEST = [f"{engine}@{recorded_releases.newest(engine)}" for engine in load.engine_names()]
+LATER_STEPS = {"main/same", "main/same-again"}
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
 # releases that fail a baseline, with every clause that fails because of it
 NO_ID = {"handle.present"}
@@ -111,9 +112,13 @@ def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
 
 @pytest.mark.parametrize("release", only_quick(RELEASES, *NEWEST))
 def test_every_step_was_recorded(release: str) -> None:
-    """Each step of each case has a recorded turn with its requests, as far as the release has sessions to resume."""
+    """Each step of each case has a recorded turn with its requests, as far as the release has sessions to resume.
+
+    Two equal replies were recorded with the newest releases only.
+    """
     turns = observed(release).turns.values()
-    assert sorted(turn.name for turn in turns) == sorted(FixtureScript(observed(release)).steps())
+    steps = {*FixtureScript(observed(release)).steps()} - (set() if release in NEWEST else LATER_STEPS)
+    assert {turn.name for turn in turns} == steps
     assert all(turn.requests is not None for turn in turns)
 
 

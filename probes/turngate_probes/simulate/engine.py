@@ -324,7 +324,9 @@ def about_itself(
         return contract.version_query.stream, f"{version}\n".encode()
     for page in sorted(contract.help.pages, key=lambda page: -len(page.argv)):
         if {*page.argv} <= {*spelled}:
-            words = "".join(f"  {name}\n" for name in page.names)
+            modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
+            same = (each for mode in modes for each in mode.help.pages if each.argv == page.argv)
+            words = "".join(f"  {name}\n" for name in dict.fromkeys(name for each in same for name in each.names))
             return page.stream, f"{contract.title} (simulated)\n\n{words}".encode()
     return _configuration(contract, argv, {} if faults.ignores_settings else env)
 

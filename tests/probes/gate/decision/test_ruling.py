@@ -233,10 +233,10 @@ def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
 
 def of_text(report: GateReport) -> str:
     """Read the judgement from the first word of the headline and the listed failures."""
-    first, *rest = [line.plain for _, line in report_lines(view(report), None)]
-    said = re.split(r"\W+", first.partition(": ")[2])[0]
-    outcome = {"green": "passed", "red": "failed", "unanswered": "open"}[said]
-    return "warned" if outcome == "passed" and any(line.startswith("fail ") for line in rest) else outcome
+    text = "\n".join(line.plain for _, line in report_lines(view(report), None))
+    said = re.findall(r"^\S+: (green|red|unanswered)\b", text, re.MULTILINE)
+    outcome = {"green": "passed", "red": "failed", "unanswered": "open"}[said[-1]]
+    return "warned" if outcome == "passed" and re.search(r"^fail ", text, re.MULTILINE) else outcome
 
 
 def of_junit(report: GateReport) -> str:
