@@ -125,7 +125,7 @@ def test_the_action_is_of_the_known_shape() -> None:
     assert ACTION["runs"]["using"] == "composite"
     for step in STEPS:
         assert ("run" in step) == ("shell" in step)
-        assert "uses" not in step or re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+        assert "uses" not in step or re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"])
     assert all(set(given) == {"description", "default"} for given in ACTION["inputs"].values())
     assert json.dumps(ACTION)
 
