@@ -56,6 +56,7 @@ from turngate_probes.journal.events import (
 )
 from turngate_probes.journal.journal import read
 from turngate_probes.journal.tool_access import tool_access
+from turngate_probes.report import FORMATS
 from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport
 
 INTERRUPTED_CODE: Final = 130
@@ -228,6 +229,8 @@ _SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 def load_report(path: Path) -> ProbeReport:
     """Read a report (`.json`) or build it from a journal; UsageError if a file is neither."""
+    if path.suffix.lower() in FORMATS and path.suffix.lower() != ".json":
+        raise UsageError(f"{path} can't be read: of the formats of reports, only JSON can", HINT)
     with refused(path):
         report = _report(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
         wrong = contradiction(report)

@@ -204,11 +204,15 @@ def _shortcoming(release: ReleaseReport, report: ProbeReport) -> str:
     if report.exit_code != 1:
         return "unanswered" if any(case.judgement == "open" for case in cases) else ""
     failed = {case.kind for case in cases if case.judgement == "failed"}
+    if failed and release.verdict is None:
+        return "selected"
     words = {"breaking": "broken", "degraded": "degraded", "informative": "degraded"}
     return next((words.get(kind, kind) for kind in (*words, "stale", "caveat") if kind in failed), "")
 
 
 def _verb(shortcoming: str, count: int) -> str:
+    if shortcoming == "selected":
+        return f"{'fails' if count == 1 else 'fail'} a selected clause"
     has = {"stale": "a declared deviation that no longer occurs", "caveat": "known caveats"}
     if shortcoming in has:
         return f"{'has' if count == 1 else 'have'} {has[shortcoming]}"

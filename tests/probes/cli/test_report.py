@@ -7,7 +7,8 @@ import pytest
 
 from tests.probes.gate import views
 from tests.probes.report import samples
-from turngate import cli
+from turngate import UsageError, cli
+from turngate_probes.report.build import load_report
 from turngate_probes.report.publish import json_text
 
 
@@ -27,3 +28,12 @@ def test_the_report_of_a_gate_stands_alone(tmp_path: Path, capsys: pytest.Captur
     source.write_text(json_text(views.red_by_a_tool()))
     assert cli.run(["report", str(source), str(source)]) == 2
     assert "can't be merged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".html", ".xml", ".md", ".sarif"])
+def test_a_report_in_another_format_is_answered_by_what_can_be_read(tmp_path: Path, suffix: str) -> None:
+    """Only JSON reports and journals can be rendered again, and the error says so."""
+    (tmp_path / f"report{suffix}").write_text("<html>")
+    with pytest.raises(UsageError, match="only JSON can") as refused:
+        load_report(tmp_path / f"report{suffix}")
+    assert "--report FILE.json" in refused.value.hint

@@ -31,6 +31,10 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
             {"fail_on": "degraded"},
             "codex@0.169.0 is broken; gemini@0.61.0 has a declared deviation that no longer occurs",
         ),
+        (
+            {"releases": (structs.replace(samples.mixed().releases[0], verdict=None),)},
+            "codex@0.169.0 fails a selected clause",
+        ),
         ({"exit_code": 2}, "opencode@1.0.0 is unanswered"),
         ({"exit_code": 130, "interrupted": True}, "interrupted"),
         ({"exit_code": 2, "releases": ()}, "nothing was probed"),
