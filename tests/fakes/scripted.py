@@ -37,6 +37,7 @@ class _Scripted(SimulatedProcess):
         self.always = shlex.split(os.environ.get("FAULTS", ""))
         super().__init__(contract, kind_of(contract, argv), parsed(self.always), collects=True)
         self.argv, self.folder = argv, folder
+        self.recorded = set[int]()
 
     def play(self) -> int:
         """Run the call."""
@@ -52,7 +53,8 @@ class _Scripted(SimulatedProcess):
 
     def _faults_in(self, turn: int, prompt: str) -> Faults:
         orders = dict(_ORDER.findall(prompt))
-        if turn and orders:
+        if turn not in {0, *self.recorded} and orders:  # a turn may ask for its faults more than once
+            self.recorded.add(turn)
             with (self.folder / "prompts").open("a") as prompts:
                 prompts.write(json.dumps(prompt) + "\n")
         self.faults = parsed([*self.always, *shlex.split(orders.get("fault", ""))])
