@@ -54,6 +54,6 @@ def test_a_person_answers_codex_after_a_crash_of_the_server(tmp_path: Path) -> N
         tab.follow(".options button:nth-of-type(2)")
         run = server.follow(run_id, "succeeded")
         assert (run["turn_index"], run["final_data"]) == (2, {"colour": "blue"})
-        tab.until("document.querySelector('h1').innerText.includes('succeeded')")
+        tab.until("document.getElementById('about').innerText.includes('succeeded')")
         assert any(mark in exchange.nonces for exchange in box.backend.exchanges()[before:])
         assert all("ERR_" in reported for reported in tab.complaints())
