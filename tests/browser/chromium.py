@@ -72,6 +72,10 @@ class Browser:
     ) -> None:
         """Load a file or a URL in a window of this size."""
         width, height = size
+        # the page before may follow a server that is gone, and its last complaints would come late
+        self.reported.clear()
+        self.send("Page.navigate", url="about:blank")
+        self._wait_for_load()
         self.reported.clear()
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
