@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from importlib.metadata import metadata
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +16,6 @@ from turngate_probes.report.view import Remark, View
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000
-INFORMATION = "https://github.com/turngate/turngate"
 UNPLACED = "turngate.sarif"
 EFFECTS = {
     Severity.BREAKING: "If it fails, the release is broken: do not upgrade.",
@@ -65,12 +65,9 @@ def sarif(view: ReleaseView, fallback: str = UNPLACED) -> str:
 
 def _driver(view: View, rules: Iterable[str]) -> Json:
     ids = dict.fromkeys([*catalogue(), *rules])
-    return {
-        "name": "turngate",
-        "semanticVersion": visible(view.turngate),
-        "informationUri": INFORMATION,
-        "rules": [_rule(name) for name in ids],
-    }
+    driver = {"name": "turngate", "semanticVersion": visible(view.turngate), "rules": [_rule(name) for name in ids]}
+    urls = dict(url.split(", ", 1) for url in metadata("turngate").get_all("Project-URL", ()))
+    return driver | ({"informationUri": urls["Homepage"]} if "Homepage" in urls else {})
 
 
 def _rule(clause_id: str) -> Json:

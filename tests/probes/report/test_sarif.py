@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from email.message import Message
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -51,11 +52,20 @@ REPORTS = [
 ]
 
 
+def test_the_address_of_the_project_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log names the homepage of the package, or none if the package has none."""
+    about = Message()
+    monkeypatch.setattr(subject, "metadata", lambda _name: about)
+    assert "informationUri" not in run_of(samples.mixed())["tool"]["driver"]
+    about["Project-URL"] = "Changelog, https://example.org/changes"
+    about["Project-URL"] = "Homepage, https://example.org/"
+    assert run_of(samples.mixed())["tool"]["driver"]["informationUri"] == "https://example.org/"
+
+
 @pytest.mark.parametrize("make", REPORTS)
 def test_every_log_is_valid_and_every_result_has_a_place(make: Callable[[], ProbeReport | GateReport]) -> None:
     """The log matches the schema, and each rule has the description and help that code scanning requires."""
     driver = run_of(make())["tool"]["driver"]
-    assert driver["informationUri"].startswith("https://")
     for rule in driver["rules"]:
         assert rule["shortDescription"]["text"]
         assert rule["fullDescription"]["text"].startswith(rule["shortDescription"]["text"])
