@@ -41,4 +41,4 @@ def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
     shown = ran.stdout.splitlines()
     asked = shown.count("Which colour?")
     assert asked >= 1
-    assert shown[-asked:] == ["{'colour': 'blue'}"] * asked
+    assert shown.count("{'colour': 'blue'}") == asked
