@@ -118,6 +118,16 @@ class ServerEnv:
         assert run.state in states, run
         return run
 
+    def wait_for_event(self, run_id: str, kind: str, turn: int) -> None:
+        """Wait until an event of this type tells of this turn."""
+        deadline, after = time.monotonic() + PATIENCE, 0
+        while True:
+            for event in runs.events(self.server.store, run_id, after, 1000):
+                after = event.id
+                if event.type == kind and event.data.get("turn_index") == turn:
+                    return
+            assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), (run_id, kind)
+
     def states(self, run_id: str) -> list[str]:
         """List the states that a run has been in."""
         return [e.data["state"] for e in runs.events(self.server.store, run_id, 0, 1000) if e.type == "state"]

@@ -330,6 +330,8 @@ def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerE
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
     server_env.cli_env.meet()
+    # the terminal notes its engine while the engine already runs
+    server_env.wait_for_event(run_id, "turn.delivered", turn=2)
     # moved first, because the server may still write into it
     shutil.rmtree(server_env.cli_env.data.rename(server_env.cli_env.root / "deleted"))
     server_env.cli_env.release()
