@@ -51,7 +51,7 @@ TASKS = {
         "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
         "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
         "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
-        "token": ("turngate_reference.conversations.cli.token:token", "Print the token of a running server."),
+        "token": ("turngate_reference.conversations.cli.runs:token", "Print the token of a running server."),
     },
     "Add an engine": {
         "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),

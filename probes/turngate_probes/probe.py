@@ -30,8 +30,7 @@ from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams
 from turngate_probes.journal import events
-from turngate_probes.journal.journal import Journal
-from turngate_probes.journal.observed import seen_event
+from turngate_probes.journal.journal import Journal, seen_event
 from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.record import replay
 from turngate_probes.releases.source import Release, ReleaseSource, UnfitWrapperError

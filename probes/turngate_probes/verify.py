@@ -19,10 +19,9 @@ from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.checks import how_it_ended, went_well
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import ASK, FINAL, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
 from turngate_probes.harness.observations import Observations
-from turngate_probes.harness.questions import ASK, FINAL, ask
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe_settings import sandboxes_path
 from turngate_probes.releases.source import Release

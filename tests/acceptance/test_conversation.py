@@ -18,7 +18,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
-from turngate_probes.harness.questions import QUESTION
+from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule, Text, new_nonce
 

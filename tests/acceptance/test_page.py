@@ -10,7 +10,7 @@ import pytest
 from tests.browser.chromium import browser
 from tests.browser.server import PageServer, page_server
 from tests.probes import engines
-from turngate_probes.harness.questions import QUESTION
+from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule, Text, new_nonce
 

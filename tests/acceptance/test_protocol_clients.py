@@ -17,7 +17,7 @@ from tests.probes import engines
 from turngate.argv.file_slot import SLOT
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode
-from turngate.process.supplied_files import supplied_folder
+from turngate.process.execution import supplied_folder
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall

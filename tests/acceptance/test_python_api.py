@@ -8,7 +8,7 @@ import pytest
 
 from tests.packaging.test_python_api import EXAMPLES
 from tests.probes import engines
-from turngate_probes.harness.questions import ASK, FINAL
+from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.stub_model import StubRule
 

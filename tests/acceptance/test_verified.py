@@ -12,11 +12,10 @@ from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
 from turngate.files import default_cache
+from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.questions import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.server_level.http_client import CaseClient
-from turngate_probes.server_level.server_process import ServerProcess, read_token, request
+from turngate_probes.server_level.server_process import CaseClient, ServerProcess, read_token, request
 from turngate_probes.stub_model import StubRule, new_nonce
 
 pytestmark = pytest.mark.engines

@@ -16,7 +16,7 @@ from tests.bench.sticky_resume_figures import PROMPTS, resumed
 from tests.conform.real import ORCHESTRATORS
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
-from turngate_probes.harness.questions import ASK, FINAL
+from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule
 

@@ -21,7 +21,7 @@ from turngate.files import default_cache
 from turngate.model import Mode
 from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import read_turn
-from turngate_probes.harness.questions import ASK, FINAL
+from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule
 from turngate_reference.server.transports.events import Opened, OpenRequest, ProcessEvent, TurnEnded

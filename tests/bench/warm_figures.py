@@ -11,7 +11,7 @@ from tests.bench.rows import Measured, Row, Target, measured
 from tests.bench.served import CREATE, Served, question, reply, send_reply, serving_release
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
-from turngate_probes.harness.questions import ASK, FINAL
+from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.stub_model import StubRule
 

@@ -9,7 +9,7 @@ from turngate_reference.server import app
 from turngate_reference.server.orchestrator import headless
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.idempotency import IdempotentRequest
+from turngate_reference.server.store.runs import IdempotentRequest
 
 
 def apply(name: str) -> None:

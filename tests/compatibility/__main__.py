@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.compatibility.kept import ROOT, added, read, write
 from tests.compatibility.render import in_readme, page
-from turngate_probes.releases.registries import published
+from turngate_probes.releases.source import published
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"
 

@@ -14,7 +14,7 @@ from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
 from turngate_reference.server.store import database, upgrade
 from turngate_reference.server.web import listener, openapi, security
-from turngate_reference.server.web.connections import Limits
+from turngate_reference.server.web.listener import Limits
 from turngate_reference.server.web.streams import EventStreams
 
 TEXT = (ROOT / "docs/promises.md").read_text("utf-8")

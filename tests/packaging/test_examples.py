@@ -20,7 +20,7 @@ from turngate import cli
 from turngate.contract import load
 from turngate_probes.releases.cache import MARKER
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.registries import registries
+from turngate_probes.releases.source import registries
 from turngate_probes.simulate.simulated_process import install
 
 ROOT = Path(__file__).parents[2]
@@ -53,10 +53,10 @@ READ_BY = {
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
     ("ci.md", "json"): "tests/packaging/test_docs.py",
     ("ci.md", "diff"): "not run: it shows what a pull request changes",
-    ("completion.md", "bash"): "tests/probes/cli/test_completion.py",
-    ("completion.md", "zsh"): "tests/probes/cli/test_completion.py",
-    ("completion.md", "fish"): "tests/probes/cli/test_completion.py",
-    ("gate.md", "yaml"): "tests/probes/gate/test_command.py",
+    ("completion.md", "bash"): "tests/probes/cli/shared_options/test_completion.py",
+    ("completion.md", "zsh"): "tests/probes/cli/shared_options/test_completion.py",
+    ("completion.md", "fish"): "tests/probes/cli/shared_options/test_completion.py",
+    ("gate.md", "yaml"): "tests/probes/gate/decision/test_command.py",
     ("handles.md", "sh"): "tests/reference/test_server.py",
     ("how-it-works.md", "text"): "tests/docs/test_run_states.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",

@@ -23,7 +23,7 @@ TESTS = (
     "tests/probes/test_record.py",
     "tests/probes/test_simulate.py",
     "tests/probes/releases/test_pins.py",
-    "tests/probes/record/files/test_placeholders.py",
+    "tests/probes/record/recorder/test_placeholders.py",
     "tests/probes/cli",
     "tests/probes/harness/test_cases.py",
     "tests/reference/server/orchestrator/test_profiles.py",

@@ -24,7 +24,7 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
-from turngate_probes.record.files import Replacer, fixed_ids
+from turngate_probes.record.recorder import Replacer, fixed_ids
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.recorded_releases import BROKEN
 

@@ -10,8 +10,8 @@ from turngate.model import Mode
 from turngate.process import Ended, Leftover
 from turngate.turn.read import read_turn
 from turngate_probes.clauses import CHECKS
+from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.observations import CommandOutput, Observation, Observations, Turn
-from turngate_probes.harness.questions import QUESTION
 from turngate_probes.stub_model import Exchange
 
 CODEX = load.contract("codex").at("0.169.0")

@@ -14,10 +14,10 @@ from turngate.argv.trust import Trust
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.launch import FileMark, Guards
 from turngate_reference.conversations import conversation
-from turngate_reference.engine import lookup
-from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.engine import attempt
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.requests import ApiError
 from turngate_reference.states import State
 
 REQUEST = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
@@ -32,7 +32,7 @@ def _changed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def changed(engine: InstalledEngine) -> InstalledEngine:
         return replace(engine, contract=replace(engine.contract, **fields))
 
-    find, find_engine = Engines.find, lookup.find_engine
+    find, find_engine = Engines.find, attempt.find_engine
     monkeypatch.setattr(Engines, "find", lambda self, name: changed(find(self, name)))
     monkeypatch.setattr(conversation, "find_engine", lambda *args: changed(find_engine(*args)))
     return fields

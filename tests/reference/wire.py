@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from tests.patience import PATIENCE
 from tests.reference.caller import Answer, Caller
-from turngate_reference.server.web.connections import Limits
-from turngate_reference.server.web.listener import WebListener, bound
+from turngate_reference.server.web.listener import Limits, WebListener, bound
 
 MANY = 10_000
 _LIMITS = Limits()

@@ -10,8 +10,8 @@ from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, passed, unmatched
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
+from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import NotObservedError, Observations, ServerCall, Turn
-from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 
 ACCEPTED, CONFLICT = 202, 409

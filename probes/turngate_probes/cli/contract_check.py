@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 
 from turngate import ContractError, NotCoveredError
 from turngate.contract import lint, load
-from turngate.contract.claims import about, recordings_named
 from turngate.contract.clauses import Result
+from turngate.contract.lint import about, recordings_named
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
 from turngate.contract.versions import dotted
@@ -54,13 +54,13 @@ def _contradicted(
 ) -> Iterator[ContractError]:
     engine = document.data["engine"]
     recorded = recordings.releases(engine)
-    for version, folder in recorded.items():
+    for version, place in recorded.items():
         name, wrong = f"{engine}@{version}", list[ClauseResult]()
         try:
             contract = Contract(document).at(version)
             for mode in (contract, *(contract.in_output(mode.name) for mode in contract.outputs)):
-                observed = replay.replay(mode, folder)
-                yield from excess(replay.folder_of(mode, folder), observed.turns.values(), mode)
+                observed = replay.replay(mode, place)
+                yield from excess(replay.folder_of(mode, place), observed.turns.values(), mode)
                 wrong += _wrong(observed)
         except NotCoveredError as gap:
             yield document.error((), f"{gap.what}, but there are recordings of it", "extend a range")

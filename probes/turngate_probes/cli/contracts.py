@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from turngate import Mode
-from turngate_probes.cli.completion import targets
-from turngate_probes.cli.shared_options import as_json_option, file, folder, say
+from turngate_probes.cli.shared_options import as_json_option, file, folder, say, targets
 
 
 @click.group()

@@ -2,8 +2,7 @@
 
 import click
 
-from turngate_probes.cli.completion import targets
-from turngate_probes.cli.shared_options import as_json_option, say
+from turngate_probes.cli.shared_options import as_json_option, say, targets
 
 
 @click.group()
@@ -50,8 +49,8 @@ def list_engines(newest: bool, as_json: bool) -> None:
 
 def _newest(engine: str) -> dict[str, str | bool | None]:
     from turngate import TurngateError
-    from turngate_probes.releases.registries import default_registry
     from turngate_probes.releases.registry import LATEST
+    from turngate_probes.releases.source import default_registry
 
     registry = default_registry(engine)
     if registry is None:
@@ -71,8 +70,7 @@ def install_engines(names: tuple[str, ...]) -> int:
     """
     from turngate import engine_names, load_contract
     from turngate_probes.releases.pins import pinned_version
-    from turngate_probes.releases.registries import default_registry
-    from turngate_probes.releases.source import ReleaseSource
+    from turngate_probes.releases.source import ReleaseSource, default_registry
     from turngate_probes.releases.target import Target, parse_target
 
     pinned = [name for name in engine_names() if pinned_version(name) and not load_contract(name).additional]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turngate_probes.cli.completion import clauses
+from turngate_probes.cli.shared_options import clauses
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue, Clause

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turngate.cli import use_contracts
-from turngate_probes.cli.completion import targets
 from turngate_probes.cli.shared_options import (
     clause_option,
     fail_on_options,
@@ -13,6 +12,7 @@ from turngate_probes.cli.shared_options import (
     folder,
     many_releases,
     output_options,
+    targets,
 )
 from turngate_probes.report import FORMATS
 
@@ -66,7 +66,7 @@ def gate(new: str, output: "Printer", **asked: Any) -> int:
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
     from turngate.process.sessions import adopting_orphans
-    from turngate_probes.gate import command
+    from turngate_probes.gate import decision
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
@@ -74,9 +74,9 @@ def gate(new: str, output: "Printer", **asked: Any) -> int:
     from turngate_probes.report.release_view import view
 
     into = accept_target() if asked.pop("accept") else None
-    question = command.question(new, asked.pop("old"), **asked)
+    question = decision.question(new, asked.pop("old"), **asked)
     with adopting_orphans(), interruptible() as interrupt:
-        report = command.answer(question, output.progress, interrupt)
+        report = decision.answer(question, output.progress, interrupt)
     with adopting_orphans(), interrupting(interrupt.set):
         code = publish(view(report), output)
         if into is not None:

@@ -6,8 +6,14 @@ from typing import Any
 
 import click
 
-from turngate_probes.cli.completion import clauses, engines
-from turngate_probes.cli.shared_options import clause_option, fail_on_options, many_releases, output_options
+from turngate_probes.cli.shared_options import (
+    clause_option,
+    clauses,
+    engines,
+    fail_on_options,
+    many_releases,
+    output_options,
+)
 from turngate_probes.report import FORMATS
 
 SHARED = ("results", "cache_limit", "jobs", "registry")

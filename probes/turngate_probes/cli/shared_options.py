@@ -1,15 +1,46 @@
-"""Options that several commands share, and messages to the user. Options are checked before anything runs."""
+"""Options that several commands share, what a shell completes for them, and messages to the user.
 
-from collections.abc import Callable
+Options are checked before anything runs. Help pages import this, so it imports little.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+import turngate
+from turngate.files import contract_files, default_cache
 from turngate.sanitize import visible
-from turngate_probes.cli.completion import clauses, targets
 from turngate_probes.report import SARIF
+
+
+def engines(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the engines that begin with a text."""
+    return [engine for engine in contract_files() if engine.startswith(incomplete)]
+
+
+def targets(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the engines that begin with a text and, once an engine is written out, its releases in the cache."""
+    return [name for name in _targets(incomplete) if name.startswith(incomplete)]
+
+
+def clauses(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the clauses whose id begins with a text. Their file is searched, because parsing it takes too long."""
+    catalogue = Path(turngate.__file__).with_name("clauses.yaml").read_text("utf-8")
+    return [name for name in re.findall(r"^  - id: (\S+)$", catalogue, re.MULTILINE) if name.startswith(incomplete)]
+
+
+def _targets(incomplete: str) -> Iterator[str]:
+    for engine in contract_files():
+        yield engine
+        if incomplete.startswith(engine):
+            folder = default_cache() / "engines" / engine
+            releases = [path for path in folder.glob("[0-9]*") if path.is_dir()] or [*folder.glob("pypi-*")]
+            yield from sorted(f"{engine}@{path.name.removeprefix('pypi-')}" for path in releases)
+
 
 if TYPE_CHECKING:
     from turngate_probes.releases.target import Target

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from turngate_probes.cli.completion import engines
+from turngate_probes.cli.shared_options import engines
 from turngate_probes.simulate.faults import Faults, listed, parsed
 
 

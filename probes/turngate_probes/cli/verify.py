@@ -3,8 +3,7 @@
 import click
 
 from turngate.sanitize import visible
-from turngate_probes.cli.completion import targets
-from turngate_probes.cli.shared_options import as_json_option, say
+from turngate_probes.cli.shared_options import as_json_option, say, targets
 
 CODES = {"proven": 0, "refuted": 1, "unproven": 2}
 INTERRUPTED = 130

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from turngate_probes.clauses.gate import CASE
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.driver import ASK, FINAL, EngineDriver, ask
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Turn
-from turngate_probes.harness.questions import ASK, FINAL, ask
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
 from turngate_probes.journal.journal import Journal, read
@@ -22,10 +21,9 @@ from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.probe import Probe
 from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.registries import default_registry, published
 from turngate_probes.releases.registry import LATEST, Registry, RegistryName
 from turngate_probes.releases.selection import chosen
-from turngate_probes.releases.source import Release, ReleaseSource
+from turngate_probes.releases.source import Release, ReleaseSource, default_registry, published
 from turngate_probes.releases.target import Target
 from turngate_probes.report.build import build
 from turngate_probes.report.reports import Entry, ProbeReport, ReleaseReport

@@ -4,22 +4,31 @@ It decides whether you can upgrade to the newer release, and why, and lists what
 newer release's caveats, and for its changes.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
+from rich.console import Console
+from semver import Version
 
-from turngate import UsageError
+from turngate import UsageError, load_contract
 from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import FALLEN, FailOn, Verdict, decode_hook, verdict
 from turngate.contract.versions import Range
 from turngate.decoding import convert
-from turngate_probes.gate.collect import Collected
+from turngate_probes.gate.collect import CROSSED, Collected, Collecting, ReleaseQuestion
 from turngate_probes.gate.compare import UNASKED, Results, Side, claim_differences, differences, surface, unasked
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.matrix.run import matrix_settings
+from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.registry import LATEST, RegistryName
+from turngate_probes.releases.selection import known_clauses
+from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.baseline import ExpectedFailure, read
 from turngate_probes.report.build import (
     BUG,
@@ -31,6 +40,7 @@ from turngate_probes.report.build import (
     read_json,
     refused,
 )
+from turngate_probes.report.progress import live
 from turngate_probes.report.reports import (
     Action,
     Baseline,
@@ -409,3 +419,73 @@ def _joined(
         releases=(old, new),
         exit_code=code_of((old, new), frame.fail_on, interrupted=interrupted),
     )
+
+
+def question(  # noqa: PLR0913 - as it has options
+    new: str,
+    old: str | None,
+    *,
+    baseline: Path | None,
+    results: Path | None,
+    cache_limit: str,
+    jobs: int | None,
+    clauses: Sequence[str],
+    registry: RegistryName | None = None,
+    fail_on: FailOn = FailOn.BROKEN,
+) -> ReleaseQuestion:
+    """Read the arguments; UsageError or ContractError if they are wrong."""
+    newer = _target(new)
+    engine = newer.engine
+    older = _target(old) if old else Target(engine, pinned_version(engine))
+    if not older.version and not older.path:
+        contract = load_contract(engine)
+        published = contract.npm or contract.published.pypi
+        written = f"{engine}@VERSION or {engine}=PATH" if published else f"{engine}=PATH"
+        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {written}")
+    if older.engine != engine:
+        raise UsageError(f"{older} and {newer} are different engines", "compare two releases of one engine")
+    if old and older == newer:
+        raise UsageError(f"{older} would be compared with itself", "pass the release that you use now with --from")
+    crossed = tuple(clause for clause in clauses if clause in CROSSED)
+    asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
+    settings = matrix_settings(
+        "hermetic",
+        asked or (("version.readable",) if crossed else ()),
+        results=results,
+        cache_limit=cache_limit,
+        jobs=jobs,
+        registry=registry,
+        fail_on=fail_on,
+    )
+    return ReleaseQuestion(
+        older,
+        newer,
+        settings,
+        crossed if clauses else CROSSED,
+        expected_failures(baseline, engine) if baseline else (),
+        str(baseline) if baseline else None,
+    )
+
+
+def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport:
+    """Collect the results and compare them."""
+    started = time.monotonic()
+    with live(console, interrupt) as listener:
+        collected = Collecting(question, listener, interrupt).run()
+    return gate_report(
+        collected,
+        question.expected,
+        seconds=time.monotonic() - started,
+        interrupted=interrupt.is_set(),
+        baseline=question.baseline,
+    )
+
+
+def _target(text: str) -> Target:
+    target = parse_target(text)
+    if not target.version and not target.path:
+        raise UsageError(f"{text!r} is not a release", f"write {text}@VERSION or {text}=PATH")
+    if target.version and target.version != LATEST and not Version.is_valid(target.version):
+        hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
+        raise UsageError(f"{text!r} is not a release: {target.version!r} is not an exact version", hint)
+    return target

@@ -17,9 +17,8 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate_probes.harness import settings_cases
-from turngate_probes.harness.driver import TURN_TIMEOUT, Ask, EngineDriver
+from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 

@@ -37,7 +37,7 @@ from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall
+from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall, new_nonce
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
 
@@ -431,3 +431,17 @@ class EngineDriver(Struct, frozen=True):
             raise InterruptedCaseError
         stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)
+
+
+QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \
+"options": ["red", "blue"], "required_fields": [], "context": {}}}"""
+ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
+ASK, FINAL = Text(QUESTION), Text(ANSWER)
+TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
+
+
+def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
+    """Return a prompt with a fresh nonce, to which the model replies with this."""
+    nonce = new_nonce()
+    prompt = "Ask me which colour I like." if turn_index == 1 else "blue"
+    return Ask(f"{prompt} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)

@@ -19,9 +19,8 @@ from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
 from turngate.contract.hermetic import Hermetic, ToolUse
 from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
-from turngate_probes.harness.driver import Ask, EngineDriver
-from turngate_probes.harness.questions import ASK, FINAL, TOOL_PATIENCE, ask
-from turngate_probes.harness.stranger import CONTAINER_PROGRAMS, Stranger
+from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
+from turngate_probes.harness.sandbox import CONTAINER_PROGRAMS, Stranger
 from turngate_probes.stub_model import StubBackend, new_nonce
 
 OFFLINE_PATIENCE = 5.0  # seconds beyond the allowance for a start, for a turn that can't reach its model

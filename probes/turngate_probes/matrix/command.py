@@ -22,9 +22,9 @@ from turngate_probes.harness.interrupt import InterruptedCaseError, interruptibl
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.results import joined, plans
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
-from turngate_probes.releases.registries import published
 from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, nearest, parse_shard
+from turngate_probes.releases.source import published
 from turngate_probes.releases.target import parse_target
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import Printer, publish, write_json

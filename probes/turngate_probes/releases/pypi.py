@@ -1,24 +1,167 @@
-"""The releases of an engine on PyPI, each in an environment of its own: only wheels, which run nothing."""
+"""The releases of an engine on PyPI, each in an environment of its own: only wheels, which run nothing.
 
+pip runs with the user's settings for it. A release is pinned by the checksums of its wheels for every platform, in a
+`requirements.txt`.
+"""
+
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import MachineError, Stop
-from turngate_probes.releases import wheels
+from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import REQUIREMENTS, pin_of, pinned_wheels
-from turngate_probes.releases.pip import ONLY_WHEELS, pip
-from turngate_probes.releases.registry import LATEST, Registry, run_manager
+from turngate_probes.releases.registry import LATEST, Registry, run_manager, without_hosts
 from turngate_probes.releases.selection import chosen, exact_version
 
+ONLY_WHEELS = "--only-binary=:all:"
+NO_SUCH_RELEASE = "there is no such release for this platform"
+_FLAGS = ("--disable-pip-version-check", "--no-input")
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_OTHER_VERSION = "choose another version, or pass an executable: ENGINE=/path/to/executable"
+
+# pip's message, what is wrong, what to do about it
+_CAUSES = (
+    (
+        "require a different python version|requires a different Python",
+        f"the release does not support Python {_PYTHON}, which turngate runs on",
+        "choose another version, or install turngate with a version of Python that the release supports",
+    ),
+    # an index that lists versions was reached; pip also reports "no match" for an unreachable index
+    (r"from versions: (?!none\))", NO_SUCH_RELEASE, _OTHER_VERSION),
+    (
+        "Retrying|Connection|timed out|Temporary failure|Max retries|SSLError",
+        "the package index cannot be reached",
+        "check the network, and pip's proxy and index settings",
+    ),
+    ("No matching distribution|from versions:", NO_SUCH_RELEASE, _OTHER_VERSION),
+    ("DO NOT MATCH THE HASHES", "the package's content does not match its checksum", "don't use the release"),
+    (
+        "in --require-hashes mode|In --require-hashes mode",
+        "the pin has no checksum of a package that this platform needs",
+        "pin the release on this platform, or pass an executable: ENGINE=/path/to/executable",
+    ),
+    ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
+    ("No module named pip", "this Python has no pip", "install pip, or pass an executable: ENGINE=/path/to/executable"),
+)
+
+
+def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None, python: Path | None = None) -> str:
+    """Run pip in `cwd` for the environment of `python` (None: turngate's), and return its standard output.
+
+    MachineError says why it failed.
+    """
+    into = ("--python", str(python)) if python else ()
+    argv = (sys.executable, "-m", "pip", *into, *args, *_FLAGS)
+    exit_code, stdout, stderr = run_manager("pip", argv, args[0], cwd, stop)
+    if exit_code == 0:
+        return stdout
+    for sign, what, hint in _CAUSES:
+        if re.search(sign, stderr):
+            raise MachineError(f"{what} (pip {args[0]})", hint)
+    lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
+    what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
+    raise MachineError(what, "see pip's message above")
+
+
+REPORT = "pip-report.json"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+ARCHITECTURES = ("x86_64", "aarch64")
+NEWEST_GLIBC = 42
+MACS = ("macosx_15_0_arm64", "macosx_15_0_x86_64")
+_RESOLVE = ("install", "--quiet", "--dry-run", "--ignore-installed", ONLY_WHEELS, "--report", REPORT)
+_ALL = "none-any.whl"
+
+
+class Wheel(Struct, frozen=True):
+    """A wheel of a package: `digest` is its sha256, in hexadecimal."""
+
+    package: str
+    version: str
+    file: str
+    digest: str
+
+
+def report(folder: Path) -> tuple[Wheel, ...]:
+    """Read and remove the report that pip wrote in a folder; pip has checked each wheel against its digest."""
+    file = folder / REPORT
+    rows = json.loads(file.read_text("utf-8"))["install"]
+    file.unlink()
+    return tuple(
+        Wheel(
+            _canonical(row["metadata"]["name"]),
+            row["metadata"]["version"],
+            row["download_info"]["url"].rpartition("/")[2],
+            row["download_info"]["archive_info"]["hashes"]["sha256"],
+        )
+        for row in rows
+    )
+
+
+def entry(wheels: Iterable[Wheel], package: str) -> Wheel:
+    """Return the wheel of a package, whose name may be written in another way."""
+    return next(wheel for wheel in wheels if wheel.package == _canonical(package))
+
+
+def locked(package: str, version: str, folder: Path, stop: Stop | None) -> tuple[str, frozenset[str]]:
+    """Return a `requirements.txt` that pins a release and its dependencies, and the digests of its own wheels.
+
+    The dependencies are those of this platform. The wheels of every platform and Python that has them all are
+    included. `folder` must be empty. MachineError: it can't be resolved, or the index can't be reached.
+    """
+    pip((*_RESOLVE, f"{package}=={version}"), folder, stop)
+    resolved = report(folder)
+    own = entry(resolved, package)
+    special = [f"{wheel.package}=={wheel.version}" for wheel in resolved if not wheel.file.endswith(_ALL)]
+
+    def elsewhere(number: int, flags: tuple[str, ...]) -> tuple[Wheel, ...]:
+        aside = folder / str(number)
+        aside.mkdir()
+        try:
+            pip((*_RESOLVE, "--no-deps", "--target", "unused", *flags, *special), aside, stop)
+        except MachineError as failed:
+            if failed.what.startswith(NO_SUCH_RELEASE):
+                return ()
+            raise
+        return report(aside)
+
+    with ThreadPoolExecutor(4, thread_name_prefix="pip") as pool:
+        others = list(pool.map(elsewhere, *zip(*enumerate(_platforms()), strict=True))) if special else []
+    wheels = {*resolved, *(wheel for platform in others for wheel in platform)}
+    packages = sorted(resolved, key=lambda wheel: (wheel is not own, wheel.package))
+    digests = {wheel.package: sorted({w.digest for w in wheels if w.package == wheel.package}) for wheel in packages}
+    lines = [
+        " \\\n    ".join([f"{wheel.package}=={wheel.version}", *(f"--hash=sha256:{d}" for d in digests[wheel.package])])
+        for wheel in packages
+    ]
+    return "\n".join(lines) + "\n", frozenset(digests[own.package])
+
+
+def _platforms() -> Iterable[tuple[str, ...]]:
+    """Return pip's flags for each platform and Python."""
+    glibcs = [f"manylinux_2_{minor}" for minor in range(NEWEST_GLIBC, 4, -1)] + ["manylinux2014"]
+    linux = ([f"{glibc}_{architecture}" for glibc in glibcs] for architecture in ARCHITECTURES)
+    for tags in (*linux, *([mac] for mac in MACS)):
+        for python in PYTHONS:
+            yield ("--python-version", python, "--implementation", "cp", *(f"--platform={tag}" for tag in tags))
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 ENVIRONMENT = "venv"
-_INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", wheels.REPORT)
+_INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", REPORT)
 
 
 class PypiRegistry(Registry, frozen=True):
@@ -60,7 +203,7 @@ class PypiRegistry(Registry, frozen=True):
     def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
         """Resolve the release and its dependencies, with the checksums of their wheels for every platform."""
         with tempfile.TemporaryDirectory(prefix="turngate-pin-") as folder:
-            text, own = wheels.locked(self.package, version, Path(folder), stop)
+            text, own = locked(self.package, version, Path(folder), stop)
         if integrity and integrity.removeprefix("sha256-") not in own:
             raise self._changed(version)
         return {REQUIREMENTS: text}
@@ -80,13 +223,13 @@ class PypiRegistry(Registry, frozen=True):
             shutil.copy(pin_of(self.engine) / REQUIREMENTS, folder)
             what = ["--require-hashes", "-r", REQUIREMENTS]
         pip((*_INSTALL, *what), folder, stop, environment / "bin/python")
-        installed = wheels.report(folder)
+        installed = report(folder)
         # pip writes the path of the environment into its scripts, which is moved into place later
         for script in (environment / "bin").iterdir():
             if not script.is_symlink():
                 moved = script.read_bytes().replace(os.fsencode(folder), os.fsencode(self.root(version)))
                 script.write_bytes(moved)
-        return f"sha256-{wheels.entry(installed, self.package).digest}"
+        return f"sha256-{entry(installed, self.package).digest}"
 
     def _executable(self, root: Path) -> Path | None:
         """Return the script of the engine's name, else the shortest path of a program of that name in a wheel."""

@@ -12,12 +12,10 @@ from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import ToolUse
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.cases import FIRST_TURN, Case
-from turngate_probes.harness.driver import Ask, EngineDriver
+from turngate_probes.harness.driver import ASK, FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.questions import ASK, FINAL, ask
-from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError, WarmRun
 from turngate_probes.server_level.shim import install
-from turngate_probes.server_level.warm_run import WarmRun
 from turngate_probes.stub_model import Hang, Refuse, Reply, Text, new_nonce
 
 SCHEMA = {

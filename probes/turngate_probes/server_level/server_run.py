@@ -4,26 +4,63 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 from msgspec.structs import replace
 
-from turngate import AdapterTurnResult, Mode, Outcome, read_turn
+from turngate import AdapterTurnResult, Ended, Mode, Outcome, read_turn
 from turngate.argv.interactive import read_options
 from turngate.argv.trust import declares_unsafe
 from turngate.contract.hermetic import ToolUse
-from turngate_probes.harness.driver import Ask, EngineDriver
+from turngate.process import Leftover
+from turngate.process.family import leftover, tagged
+from turngate_probes.harness.driver import Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn
-from turngate_probes.harness.questions import ask
-from turngate_probes.server_level.http_client import CaseClient
-from turngate_probes.server_level.server_process import ServerProcess, read_token, request
+from turngate_probes.server_level.server_process import CaseClient, ServerProcess, read_token, request
 from turngate_probes.server_level.shim import EngineStart, Shim
-from turngate_probes.server_level.traces import alive, how_ended, printed, protocol, saved
 from turngate_probes.stub_model import Exchange, Reply, StubRule
+
+_PARTS = 3  # a line of a trace: the time, the direction, the message
+
+
+def saved(data: Path, run_id: str, number: int, stream: str) -> bytes:
+    """Return the output of an engine that the server saved in a turn; empty if it saved none."""
+    with suppress(OSError):
+        return (data / "runs" / run_id / ".turngate" / f"attempt-{number:03}" / stream).read_bytes()
+    return b""
+
+
+def protocol(data: Path, run_id: str, number: int) -> bytes:
+    """Return the trace of the newest process that was kept, up to a turn; empty if none was."""
+    traces = (saved(data, run_id, earlier, "protocol") for earlier in range(number, 0, -1))
+    return next(filter(None, traces), b"")
+
+
+def printed(trace: bytes) -> bytes:
+    """Return the output of a sticky process from the trace of its protocol."""
+    lines = (line.split(b" ", 2) for line in trace.splitlines(keepends=True))
+    return b"".join(line[2] for line in lines if line[1:2] == [b"<"] and len(line) == _PARTS)
+
+
+def alive(tag: str) -> tuple[Leftover, ...]:
+    """Return the processes of a turn that still run."""
+    own = {tag.rpartition("/")[2]}  # after the tags of the runs around it
+    return tuple(leftover(process, survived=True) for process in tagged(own))
+
+
+def how_ended(run: dict[str, Any], turn: dict[str, Any], *, sticky: bool) -> Ended:
+    """Return how a turn ended, according to the run and the turn in the API."""
+    if (turn.get("failure") or {}).get("code") == "TURN_TIMEOUT":
+        return Ended.TIMEOUT
+    if run.get("state") == "canceled":
+        return Ended.STOPPED
+    went_well = turn.get("outcome") in (Outcome.ASK_USER, Outcome.FINAL)
+    return Ended.LINGERED if went_well and turn.get("exit_code") is None and not sticky else Ended.EXIT
+
 
 TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
@@ -340,3 +377,55 @@ class ServerRun:
             acted=self.driver.acted(asked, sandbox.work),
         )
         self.driver.note(turn)
+
+
+_LOOK = 0.02
+
+
+class WarmRun(ServerRun):
+    """Like ServerRun; its `process` is the newest one that the server has started."""
+
+    @property
+    def process(self) -> EngineStart:
+        """The newest start of the engine for this run; CaseStoppedError if there is none."""
+        starts = self._starts()
+        if not starts:
+            raise CaseStoppedError(f"the engine could not be started: {self._standing()}", by_engine=True)
+        return starts[-1]
+
+    def kill(self) -> None:
+        """Kill the process and all below it; CaseStoppedError if one of them is still there later."""
+        tag = self.process.tag
+        for process in alive(tag):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        if not self._gone(tag):
+            raise CaseStoppedError("processes of the engine are still running after SIGKILL")
+
+    def resume_headless(self, step: str, asked: Ask) -> None:
+        """Run a headless turn in the session of the run, of which the server isn't told."""
+        session = (self.run.get("engine_session_handle") or {}).get("handle_value")
+        # it uses the slot of the case
+        replace(self.driver, slot=lambda: nullcontext(lambda: None)).resume(step, session, asked)
+        self._new_requests()
+
+    def finish(self, step: str) -> None:
+        """Wait until the run has ended and its process is gone, or the deadline; record its events, if it has ended."""
+        self.follow(step, _UNENDED)
+        self._gone(self.process.tag)
+        if self.run.get("state") not in _UNENDED:  # its events would never end
+            self._get("events", "events")
+
+    def _gone(self, tag: str) -> bool:
+        """Wait until the processes of a start are gone, or the deadline; return whether they are."""
+        deadline = time.monotonic() + GONE_WITHIN
+        while alive(tag):
+            if time.monotonic() > deadline:
+                return False
+            self.driver.interrupt.wait(_LOOK)
+        return True
+
+    def _is_kept(self, number: int) -> bool:
+        """Whether the process of a turn is kept for the next one: only the server's headless turns have an output."""
+        attempt = self._data / "runs" / str(self.run["run_id"]) / ".turngate" / f"attempt-{number:03}"
+        return not (attempt / "stdout").exists()

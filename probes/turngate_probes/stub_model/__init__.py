@@ -4,7 +4,7 @@ It speaks the wire protocols of the model vendors well enough for the real CLIs,
 proxy of a probed CLI: it rejects and journals everything that would leave loopback.
 """
 
-from turngate_probes.stub_model.journal import NONCE, Egress, Exchange, new_nonce
+from turngate_probes.stub_model.answers import NONCE, Egress, Exchange, new_nonce
 from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, StubRule, Text, ToolCall
 from turngate_probes.stub_model.server import StubBackend, refused_port
 

@@ -28,8 +28,7 @@ from turngate.argv.trust import NO_TRUST, Trust
 from turngate.turn.envelope import Envelope
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
-from turngate_reference.engine.lookup import InstalledEngine, find_engine
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, RunOptions, attempt, find_engine, traces
 from turngate_reference.handle_record import (
     NO_SESSION,
     DeletedRecordError,

@@ -15,8 +15,7 @@ from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, Us
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.attempt import Attempt
-from turngate_reference.engine.lookup import contract_for, find_engine
+from turngate_reference.engine.attempt import Attempt, contract_for, find_engine
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed

@@ -1,22 +1,102 @@
-"""One attempt at a turn: an engine's process from its start to its end, with its traces on disk."""
+"""Finds an engine on this machine, and runs one attempt at a turn, with its traces on disk."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import Ended, Invocation, MachineError, Stop, TurnReader, TurnReading, process_request, run_turn
+from turngate import (
+    Ended,
+    EngineContract,
+    Invocation,
+    MachineError,
+    NotCoveredError,
+    Stop,
+    TurnReader,
+    TurnReading,
+    engine_version,
+    find_executable,
+    process_request,
+    run_turn,
+)
+from turngate.contract.cached import cached_contract
 from turngate.contract.launch import Stream
-from turngate.files import make_private, open_private
+from turngate.decoding import decode
+from turngate.files import make_private, open_private, read_regular, write_atomically
 from turngate.process import EXIT_LIMIT
+from turngate.process.executable import identity
 from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.data_dir import DataDir
+
+
+class InstalledEngine(Struct, frozen=True):
+    """An engine's executable and its contract; `version` None: it did not print one.
+
+    `identity` is the file's when it was examined; empty if nobody did.
+    """
+
+    executable: Path
+    version: str | None
+    contract: EngineContract
+    identity: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """A key that distinguishes it from other engines, and its file from earlier ones."""
+        return self.contract.engine, str(self.executable), self.identity
+
+
+def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
+    """Find an engine on PATH; NotInstalledError if it is not installed, ContractError if it has no contract.
+
+    Asking an engine for its version may take seconds, so the answer is cached until the executable changes.
+    """
+    newest = cached_contract(engine)
+    executable = find_executable(newest)
+    version = version_of(newest, executable, data, dict(os.environ), stop)
+    return InstalledEngine(executable, version, contract_for(engine, version))
+
+
+def contract_for(engine: str, version: str | None) -> EngineContract:
+    """Return the contract for a release, or for the newest one where it does not cover the release."""
+    with suppress(NotCoveredError):
+        return cached_contract(engine, version)
+    return cached_contract(engine)
+
+
+def version_of(
+    newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
+) -> str | None:
+    """Return an executable's version, from the cache if the file has not changed; None: it prints none."""
+    now = identity(executable)
+    known = _known_versions(data)
+    # by the name on PATH, since version managers link the names of many engines to one program
+    seen, version = known.get(str(executable), ("", ""))
+    if seen != now:
+        version = engine_version(newest, executable, env, stop) or ""
+        # a cache that can't be written only costs time
+        with suppress(OSError):
+            if version:
+                data.make()
+                text = msgspec.json.format(msgspec.json.encode(known | {str(executable): (now, version)})).decode()
+                write_atomically(data.versions, text + "\n", private=True)
+    return version or None
+
+
+def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
+    """Return the cached identity and version of executables; empty if the cache can't be read."""
+    with suppress(OSError, ValueError):
+        return decode(read_regular(data.versions), dict[str, tuple[str, str]])
+    return {}
+
 
 MAX_TRACE = 64 * 2**20
 _NOTED_LINES = 5

@@ -12,8 +12,7 @@ from msgspec import Struct, field
 from turngate import EngineContract, MachineError, Stop, UsageError, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate_reference.data_dir import DataDir, RunningServer, locked
-from turngate_reference.server.orchestrator.admission import Admission
-from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.kept_loss import KeptLosses

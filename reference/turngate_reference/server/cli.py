@@ -3,11 +3,13 @@
 The first line of the function's docstring is what `turngate --help` shows; it is read without importing this.
 """
 
+import logging
 import os
 import signal
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -15,19 +17,40 @@ from msgspec.structs import replace
 from turngate import engine_names, load_contract
 from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
+from turngate.sanitize import visible, visible_lines
 from turngate_reference.access import CODE_MINUTES, is_exposed, login_address, make_token, read_token
 from turngate_reference.data_dir import RunningServer, data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
-from turngate_reference.server.log import log_to_stderr
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
-from turngate_reference.server.web.connections import Limits
-from turngate_reference.server.web.descriptors import connections, raise_limit
-from turngate_reference.server.web.listener import WebListener, address_of, bound, url
+from turngate_reference.server.web.listener import Limits, WebListener, address_of, bound, connections, raise_limit, url
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.security import RequestCheck, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
+
+
+class VisibleFormatter(logging.Formatter):
+    """Escapes invisible characters and indents tracebacks, so that no text can pass for a log message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the message on one line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the traceback, indented."""
+        return "\n".join(f"    {line}" for line in visible_lines(super().formatException(ei)))
+
+
+def log_to_stderr(level: str) -> None:
+    """Write messages of a level and above to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    logging.getLogger("waitress").setLevel(logging.WARNING)
+    # says that requests wait for a thread, which they may
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+
 
 PORT = 8321
 _EPILOG = """\b

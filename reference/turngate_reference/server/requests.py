@@ -6,12 +6,29 @@ run as JSON; rows of earlier releases have the same form.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from turngate import Mode
 from turngate.decoding import convert
+
+
+class ApiError(Exception):
+    """A refused request: a code of the table `problems` in `openapi.yaml`, why, and what to do about it.
+
+    `members` are further members of the problem document.
+    """
+
+    def __init__(self, code: str, detail: str, hint: str = "", members: Mapping[str, Any] | None = None) -> None:
+        super().__init__(code, detail, hint)
+        self.code, self.detail, self.hint, self.members = code, detail, hint, dict(members or {})
+
+    def __str__(self) -> str:
+        """Render as `CODE: detail (hint)`."""
+        return f"{self.code}: {self.detail}" + (f" ({self.hint})" if self.hint else "")
+
 
 ProfileKind = Literal["resumable", "sticky_process"]
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO, "engine_options": (), "session_timeout_sec": 1200}

@@ -12,8 +12,8 @@ from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.prompt import acts_unasked
 from turngate_probes.harness.cases import FORGED, IMITATION
+from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.observations import NotObservedError, Turn
-from turngate_probes.harness.questions import QUESTION
 from turngate_probes.stub_model import Exchange
 
 AUTO = (t.turn("auto/first", mode=Mode.AUTO), t.resumed("auto/again", "auto/first", mode=Mode.AUTO))

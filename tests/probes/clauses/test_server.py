@@ -10,9 +10,9 @@ from turngate.contract.load import catalogue
 from turngate_probes.clauses import CHECKS
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.server import LIVING, NEW
+from turngate_probes.harness.driver import ANSWER
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotObservedError, Observation
-from turngate_probes.harness.questions import ANSWER
 from turngate_probes.server_level.cases import RACERS, RESUMED_CASES, WARM_CASE
 
 CLAUSES = [clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")]

@@ -14,8 +14,8 @@ from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, Setu
 from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.checks import SkippedError
+from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import NotObservedError, Observation, Turn
-from turngate_probes.harness.questions import ANSWER, QUESTION
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 FILES = (SetupFile("{work}/x", "y"),)

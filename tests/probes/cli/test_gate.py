@@ -8,7 +8,7 @@ import pytest
 
 from tests.probes.gate import views
 from turngate import cli
-from turngate_probes.gate import command
+from turngate_probes.gate import decision
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_answer_is_published_and_its_code_returned(
 ) -> None:
     """The result is printed, written to each requested file, and returned as the exit code."""
     answer = Mock(return_value=views.red_by_a_tool())
-    monkeypatch.setattr(command, "answer", answer)
+    monkeypatch.setattr(decision, "answer", answer)
     page, data = tmp_path / "gate.html", tmp_path / "gate.json"
     args = ("codex@0.169.0", "--from", "codex@0.160.0", "--clause", "handle.present", "--jobs", "3")
     assert cli.run(["gate", *args, "--report", str(data), "--report", str(page)]) == 1
@@ -52,6 +52,6 @@ def test_nothing_is_published_when_nothing_is_known(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An interrupt before the first result prints nothing and exits with 130."""
-    monkeypatch.setattr(command, "answer", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(decision, "answer", Mock(side_effect=KeyboardInterrupt))
     assert cli.run(["gate", "codex@0.169.0", "--from", "codex@0.160.0"]) == 130
     assert capsys.readouterr().out == ""

@@ -8,7 +8,7 @@ import pytest
 
 from turngate import cli
 from turngate_probes.matrix import command
-from turngate_probes.releases.registries import registries
+from turngate_probes.releases.source import registries
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.harness import cases
 from turngate_probes.harness.cases import CASES, FAILING, IMITATION, LARGE_PROMPT
-from turngate_probes.harness.driver import Ask, EngineDriver
+from turngate_probes.harness.driver import ANSWER, QUESTION, Ask, EngineDriver
 from turngate_probes.harness.observations import Observations
-from turngate_probes.harness.questions import ANSWER, QUESTION
 
 # they try what surrounds an engine, in both modes and without guards
 SURROUNDED = ("own-settings", "workspace", "file-marks")

@@ -19,10 +19,9 @@ from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
 from turngate.process.execution import process_request
 from turngate_probes.harness import driver as lab_module
-from turngate_probes.harness.driver import Ask, EngineDriver, Startups
+from turngate_probes.harness.driver import ANSWER, FINAL, Ask, EngineDriver, Startups
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import Observation
-from turngate_probes.harness.questions import ANSWER, FINAL
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.stub_model import Hang, Refuse, new_nonce
 

@@ -8,7 +8,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, decode_hook
 from turngate.decoding import decode
 from turngate_probes.journal.events import ClauseEvent, Event, InstallProgress, ProbeFinished, TurnEvent
-from turngate_probes.journal.observed import seen_event
+from turngate_probes.journal.journal import seen_event
 
 CLAUSE = catalogue()["handle.present"]
 RESULT = ClauseResult.of(CLAUSE, Result.FAIL, "it was not", ["main/first"], stale=True)

@@ -15,7 +15,7 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
 from turngate_probes.journal.events import TurnEvent
-from turngate_probes.journal.observed import seen_event
+from turngate_probes.journal.journal import seen_event
 from turngate_probes.journal.tool_access import (
     ModeToolAccess,
     ToolAccess,

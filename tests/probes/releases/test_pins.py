@@ -12,7 +12,7 @@ from turngate.errors import ContractError
 from turngate.files import use_overlay
 from turngate_probes.releases.npm import check_integrity
 from turngate_probes.releases.pins import PINS, REQUIREMENTS, pinned_version, pinned_wheels
-from turngate_probes.releases.registries import default_registry
+from turngate_probes.releases.source import default_registry
 
 PINNED = sorted(path.name for path in PINS.iterdir() if path.is_dir())
 

@@ -12,10 +12,10 @@ from turngate import load_contract
 from turngate.errors import MachineError, NotFoundError, NotInstalledError
 from turngate.files import use_overlay
 from turngate.process.executable import difference, fingerprint
-from turngate_probes.releases import pip
+from turngate_probes.releases import pypi
 from turngate_probes.releases.pins import REQUIREMENTS, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
-from turngate_probes.releases.registries import published
+from turngate_probes.releases.source import published
 
 pytestmark = pytest.mark.long
 
@@ -160,7 +160,7 @@ def test_content_that_differs_from_the_known_one_is_refused() -> None:
 
 def test_an_engine_on_npm_comes_from_pypi_on_request_alone(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyPI is used for an engine on npm only on request; without npm, PyPI is suggested."""
-    monkeypatch.setattr(pip, "run_manager", None)
+    monkeypatch.setattr(pypi, "run_manager", None)
     with pytest.raises(NotInstalledError, match="npm is not on PATH: install Node") as missing:
         published("codex")
     assert missing.value.hint.endswith("--registry pypi")

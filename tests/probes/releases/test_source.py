@@ -16,8 +16,7 @@ from turngate.process import Stop
 from turngate_probes.releases import recorded_releases, source
 from turngate_probes.releases.cache import evict, home_of
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.registries import published
-from turngate_probes.releases.source import Release, ReleaseSource, obstacle
+from turngate_probes.releases.source import Release, ReleaseSource, obstacle, published
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.simulate.simulated_process import install
 

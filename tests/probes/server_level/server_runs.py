@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.probes import turns as t
 from turngate_probes.clauses.server import LIVING, NEW
+from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
-from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.server_level.cases import MALFORMED, RACERS, REPEATS
 from turngate_probes.stub_model import Exchange
 

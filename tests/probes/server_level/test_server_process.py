@@ -11,8 +11,7 @@ from turngate.files import use_overlay
 from turngate.process import Ended, ProcessRequest, is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server_process
-from turngate_probes.server_level.http_client import CaseClient
-from turngate_probes.server_level.server_process import ServerProcess
+from turngate_probes.server_level.server_process import CaseClient, ServerProcess
 
 SERVES = """
 import os, subprocess, sys, time

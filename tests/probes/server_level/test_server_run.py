@@ -13,9 +13,9 @@ from turngate.contract.clauses import Reason, Result
 from turngate.contract.load import catalogue
 from turngate_probes.clauses.checks import CHECKS
 from turngate_probes.harness.cases import Case
+from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
-from turngate_probes.harness.questions import ANSWER, QUESTION
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE

@@ -17,8 +17,8 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
 from turngate.process import is_alive
 from turngate_reference.conversations import served
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.states import State
 

@@ -19,8 +19,7 @@ from turngate_probes.gate.accept.transaction import recorded, written
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.releases.pins import LOCK, REQUIREMENTS
-from turngate_probes.releases.registries import default_registry, registries
-from turngate_probes.releases.source import ReleaseSource
+from turngate_probes.releases.source import ReleaseSource, default_registry, registries
 from turngate_probes.releases.target import Target
 from turngate_probes.report.reports import GateOutcome, GateReport, ReleaseReport
 

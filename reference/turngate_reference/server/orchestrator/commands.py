@@ -1,30 +1,236 @@
-"""The commands of callers: create a run, reply to its question, cancel it. Each is one transaction."""
+"""The commands of callers: create a run, reply to its question, cancel it. Each is one transaction.
+
+Whether a run may be created, and a reply be taken, is decided before anything changes. A request for a run is checked
+in one pass, and becomes a launch. An engine may be replaced before a turn, so each turn places the options again, by
+the contract that holds then.
+"""
 
 import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from turngate import MachineError, Mode
+from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, engine_names
+from turngate.argv import build
+from turngate.argv.build import AutoFlagRefusedError
+from turngate.argv.file_marks import check_file_marks
+from turngate.argv.interactive import allowed
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate.contract.session_ids import unsafe
+from turngate.errors import did_you_mean
 from turngate.process.session_store import session_exists
 from turngate_reference import handle_record
 from turngate_reference.data_dir import locked
-from turngate_reference.engine.lookup import InstalledEngine, contract_for
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.engine.attempt import InstalledEngine, contract_for
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.admission import Admission
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process, no_warm_wait
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
-from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
+from turngate_reference.server.requests import (
+    ApiError,
+    ContinueRequest,
+    IdempotencyKey,
+    ReplyRequest,
+    RunLaunch,
+    RunRequest,
+)
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.idempotency import IdempotentRequest
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import IdempotentRequest, Run, StoredQuestion, own_cwd
 from turngate_reference.states import ENDED, Cause, State
+
+
+class Admission(Struct, frozen=True):
+    """What requests are checked against: engines, schemas, directories, and what the operator allows.
+
+    `runs` is the directory of all runs. `workspace_root` holds the directories that callers may name (None: none).
+    """
+
+    engines: Engines
+    schemas: SchemaChecker
+    runs: Path
+    workspace_root: Path | None
+    server_env: Mapping[str, str]
+    trust: Trust = NO_TRUST
+
+    def launch(self, request: RunRequest) -> tuple[RunLaunch, Path | None]:
+        """Return the launch of a run and its workspace (None: its own); ApiError if it is known to fail."""
+        workspace = resolved_workspace(request.workspace, self.workspace_root) if request.workspace else None
+        if request.output_schema is not None:
+            self._check_schema(request.output_schema)
+        engine = self._engine(request.engine)
+        self._check_engine(request, engine, workspace)
+        launch = RunLaunch(
+            **structs.asdict(request),
+            trusted_workspace=workspace is not None and self.trust.trusts(workspace),
+            unsafe_allowed=request.engine in self.trust.unsafe_engines,
+        )
+        return launch, workspace
+
+    def _check_engine(self, request: RunRequest, engine: InstalledEngine, workspace: Path | None) -> None:
+        """Reject what the engine can't do, or what nothing makes safe."""
+        contract, mode = engine.contract, request.execution_mode
+        options, model = request.engine_options, request.model
+        sticky = request.interactive_profile == STICKY and contract.sticky.transport != "none"
+        listed = {"allowed": allowed(contract, mode, contract.sticky.options if sticky else None)}
+        # the run's own directory doesn't exist yet
+        place = workspace or own_cwd(self.runs / "new")
+        refused = _refused_option(contract, request, place)
+        if isinstance(refused, AutoFlagRefusedError):
+            raise ApiError("AUTO_FLAG_REFUSED", refused.what, refused.hint, {"flag": refused.subject} | listed)
+        self._check_safety(contract, mode, workspace, self.server_env, kept=sticky)
+        if mode is Mode.INTERACTIVE:
+            self._check_profile(engine, request.interactive_profile)
+        if request.warm_wait_sec:
+            _check_warm_wait(contract, request, place)
+        try:
+            if mode is Mode.INTERACTIVE and not request.allow_file_marks:
+                check_file_marks(contract, request.prompt, place)
+            if refused is not None:
+                raise refused
+            build.prompt_channel(contract, first_prompt(request, self.runs))
+            if sticky:
+                build.sticky_options(contract, mode, options, model, place)
+        except RefusedError as error:
+            if error.subject is None:
+                raise ApiError("PROMPT_REFUSED", error.what, error.hint) from error
+            raise ApiError("OPTION_REFUSED", error.what, error.hint, {"option": error.subject} | listed) from error
+
+    def check_reply(
+        self, run: Run, question: StoredQuestion, reply: ReplyRequest, engine: InstalledEngine | None
+    ) -> None:
+        """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
+        response = reply.response
+        if question.request_id is not None:
+            if response not in question.question["options"]:
+                hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
+                raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
+            return
+        self.check_message(run, response, engine, allow_file_marks=reply.allow_file_marks)
+
+    def check_message(self, run: Run, message: str, engine: InstalledEngine | None, *, allow_file_marks: bool) -> None:
+        """Reject a text for the next turn of a run that the engine can't take; None: a missing engine."""
+        # a sticky process has its contract even if its engine was uninstalled
+        contract = engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
+        try:
+            if not allow_file_marks:
+                check_file_marks(contract, message, run.cwd)
+            if engine is not None:
+                build.prompt_channel(contract, reply_prompt(message, run.launch, run.artifacts))
+        except RefusedError as refused:
+            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+        if engine is not None:
+            self._check_safety(contract, run.execution_mode, run.workspace, run.locations)
+
+    def _check_safety(
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        workspace: Path | None,
+        env: Mapping[str, str | None],
+        *,
+        kept: bool = False,
+    ) -> None:
+        try:
+            self.trust.check(contract, mode, workspace, env, kept=kept)
+        except RefusedError as refused:
+            raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
+
+    def _check_profile(self, engine: InstalledEngine, asked: str | None) -> None:
+        """Reject an interactive run that needs a sticky process of an engine that can't have one."""
+        if not (why := no_sticky_process(engine.contract)):
+            return
+        profile, able = self.engines.interactive_profile(engine, asked)
+        if profile.kind != STICKY:
+            return
+        hint = (
+            "use mode auto, or an engine for which GET /v1/engines shows `sticky.supported` or `capability.supported`"
+        )
+        if able.supported:
+            hint = "leave out `interactive_profile`: the engine can resume its sessions"
+        detail = (
+            f"the run needs a sticky process ({profile.reason}), and {engine.contract.engine} can't have one: {why}"
+        )
+        raise ApiError("PROFILE_UNAVAILABLE", detail, hint)
+
+    def _check_schema(self, schema: dict[str, Any]) -> None:
+        try:
+            flaw = self.schemas.schema_flaw(schema)
+        except SchemaTooCostlyError as costly:
+            hint = "make it smaller, and avoid repeated references to the same part"
+            raise ApiError("SCHEMA_TOO_COSTLY", str(costly), hint) from costly
+        except ChecksBusyError as busy:
+            raise ApiError("SCHEMA_CHECKS_BUSY", str(busy), "retry later") from busy
+        if flaw:
+            hint = "use a JSON Schema (draft 2020-12) without external references"
+            raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
+
+    def _engine(self, name: str) -> InstalledEngine:
+        if name not in engine_names():
+            hint = did_you_mean(name[:100], engine_names(), f"engines: {', '.join(engine_names())}")
+            raise ApiError("UNKNOWN_ENGINE", f"no contract for engine {name[:100]!r}", hint)
+        try:
+            return self.engines.find(name)
+        except MachineError as absent:
+            raise ApiError("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
+        except ContractError as uncovered:
+            raise ApiError(
+                "ENGINE_NOT_INSTALLED", str(uncovered), "install a release that the contract covers"
+            ) from uncovered
+
+
+def _refused_option(contract: EngineContract, request: RunRequest, place: Path) -> RefusedError | None:
+    """Return why the engine can't be passed the options of a request; None if it can."""
+    try:
+        build.turn_options(contract, request.execution_mode, request.engine_options, request.model, place)
+    except RefusedError as refused:
+        return refused
+    return None
+
+
+def _check_warm_wait(contract: EngineContract, request: RunRequest, place: Path) -> None:
+    """Reject a run that asks to keep its process, but can't."""
+    why = no_warm_wait(contract, request, place)
+    if request.execution_mode is not Mode.INTERACTIVE or request.interactive_profile == STICKY:
+        why = "it is for interactive runs without a sticky process"
+    if why:
+        raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
+
+
+def resolved_workspace(asked: str, root: Path | None) -> Path:
+    """Return the real path of a caller's directory, with symbolic links followed.
+
+    A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
+    """
+    if root is None:
+        raise _refused("this server has no workspace root", "start the server with --workspace-root DIR")
+    name = repr(asked[:200])
+    try:
+        real_root = root.resolve(strict=True)
+        workspace = (real_root / asked).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _refused(f"directory {name} does not exist", "create it first") from error
+    if real_root not in workspace.parents:
+        raise _refused(f"{name} is not inside the workspace root", "use a directory inside it")
+    if not workspace.is_dir():
+        raise _refused(f"{name} is not a directory", "use a directory")
+    try:
+        str(workspace).encode()
+    except UnicodeEncodeError as odd:
+        raise _refused(f"the resolved path of {name} isn't valid UTF-8", "rename the directory") from odd
+    return workspace
+
+
+def _refused(detail: str, hint: str) -> ApiError:
+    return ApiError("WORKSPACE_REFUSED", detail, hint)
+
 
 BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 

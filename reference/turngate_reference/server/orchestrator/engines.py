@@ -19,7 +19,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.lookup import InstalledEngine, contract_for, version_of
+from turngate_reference.engine.attempt import InstalledEngine, contract_for, version_of
 from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Cache, Profiles, no_sticky_process, warm_wait
 from turngate_reference.server.orchestrator.verification import Verify
 

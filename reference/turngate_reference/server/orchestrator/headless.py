@@ -34,8 +34,7 @@ from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
-from turngate_reference.engine.attempt import Attempt, NoRoomError, RunOptions, attempt, traces
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.server.orchestrator import transitions, workspace_files
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace

@@ -23,7 +23,7 @@ from turngate.contract.verdict import profile
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
 from turngate.process.executable import PrintedText, printed
 from turngate.process.launch import refuse_in_critical
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced
 from turngate_reference.server.requests import RunRequest
 

@@ -17,7 +17,7 @@ from turngate import MachineError, UsageError
 from turngate.files import make_private, real_path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.lookup import contract_for
+from turngate_reference.engine.attempt import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.requests import RunLaunch
 from turngate_reference.server.store.runs import Run, own_cwd

@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines

@@ -21,7 +21,7 @@ from turngate.process import Stdin, run
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate.sanitize import bounded, visible
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 
 NICENESS = 10
 # the command itself gives up earlier

@@ -15,7 +15,7 @@ from msgspec import Struct
 from turngate import Mode
 from turngate.decoding import convert, decode
 from turngate_reference.handle_record import now
-from turngate_reference.server.requests import RunLaunch
+from turngate_reference.server.requests import ApiError, IdempotencyKey, RunLaunch
 from turngate_reference.server.store.database import Store
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
 
@@ -466,3 +466,36 @@ def _only(rows: Iterable[sqlite3.Row], kind: type[Row], key: str) -> Row:
     for row in _read(rows, kind):
         return row
     raise KeyError(key)
+
+
+class IdempotentRequest:
+    """A request that may have been made before; one without a key is always new."""
+
+    def __init__(self, scope: str, key: IdempotencyKey | None) -> None:
+        self._scope, self._key = scope, key
+
+    def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
+        """Return the earlier answer to the request; ApiError if the key was used with another body."""
+        if self._key is None:
+            return None
+        row = connection.execute(
+            "SELECT body_digest, answer_json FROM idempotency WHERE scope = ? AND key = ?",
+            (self._scope, self._key.text),
+        ).fetchone()
+        if row is None:
+            return None
+        if row["body_digest"] != self._key.digest:
+            hint = "use a new key for each new request"
+            raise ApiError(
+                "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was already used with a different body", hint
+            )
+        answer: dict[str, Any] = json.loads(row["answer_json"])
+        return answer
+
+    def keep(self, connection: sqlite3.Connection, run_id: str, answer: dict[str, Any]) -> None:
+        """Save the answer for repeated requests, with the run that it is about."""
+        if self._key is not None:
+            connection.execute(
+                "INSERT INTO idempotency (scope, key, run_id, body_digest, answer_json) VALUES (?, ?, ?, ?, ?)",
+                (self._scope, self._key.text, run_id, self._key.digest, json.dumps(answer)),
+            )

@@ -18,7 +18,7 @@ from referencing.jsonschema import DRAFT202012
 from turngate import strict_json
 from turngate.contract import load
 from turngate.contract.versions import dotted
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 
 
 class Operation(Struct, frozen=True):

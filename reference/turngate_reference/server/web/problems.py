@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from turngate import MachineError, UsageError
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.web import openapi
 
 MEDIA_TYPE = "application/problem+json"

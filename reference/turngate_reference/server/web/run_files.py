@@ -6,9 +6,9 @@ from urllib.parse import quote
 from flask import Response
 from msgspec import Struct
 
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.orchestrator.workspace_files import MAX_DOWNLOAD, MAX_TEXT, PatchLine
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.files import ChangedFile

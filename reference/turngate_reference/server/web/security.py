@@ -14,7 +14,7 @@ from msgspec import Struct
 from werkzeug.wrappers import Response
 
 from turngate import UsageError
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 
 LIFETIME = 30 * 24 * 3600  # seconds
 

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import StoredEvent

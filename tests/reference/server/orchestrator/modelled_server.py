@@ -13,10 +13,9 @@ from tests.patience import PATIENCE
 from turngate.contract import load
 from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import recovery
-from turngate_reference.server.orchestrator.admission import Admission
-from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.headless import HeadlessTurn

@@ -14,8 +14,7 @@ from tests.reference import cli_env as d
 from tests.reference.server.warm_env import HeldEnd, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final, replied
 from turngate_reference.data_dir import locked
-from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.requests import ContinueRequest, IdempotencyKey
+from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey
 from turngate_reference.server.store import runs
 from turngate_reference.states import State
 

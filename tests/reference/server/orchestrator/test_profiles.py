@@ -16,7 +16,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
 from turngate.process.probe_results import ProbeResult, Verification, save_result
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Profiles
 from turngate_reference.server.orchestrator.verification import Status, Verifier, Verify
 

@@ -17,9 +17,9 @@ from tests.patience import PATIENCE
 from tests.reference.server.orchestrator.modelled_server import NEEDS_PROCESS, SLOTS, TIMEOUT, ModelledServer
 from tests.reference.server_env import ASK, created, final, replied
 from turngate.model import Interaction
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded

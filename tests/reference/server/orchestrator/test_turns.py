@@ -16,10 +16,10 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import turns
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State

@@ -23,7 +23,7 @@ from turngate.contract import load
 from turngate.files import use_overlay
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
-from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import engines, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
 from turngate_reference.states import State

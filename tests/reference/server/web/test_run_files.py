@@ -2,8 +2,8 @@
 
 import pytest
 
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import workspace_files
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files
 from turngate_reference.server.store.files import ChangedFile
 from turngate_reference.server.web import run_files

@@ -8,7 +8,7 @@ from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
 from turngate.errors import UsageError
 from turngate_reference.server import cli
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.web.security import LOCAL_NAMES, RequestCheck, allowed_hosts
 
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 from turngate import Outcome
 from turngate.sanitize import command_line
 from turngate_reference.engine.attempt import traces
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator.workspace_files import is_artifact
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.files import ChangedFile

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from turngate.strict_json import DECODER
 from turngate.turn.envelope import Envelope, read_envelope
-from turngate_reference.engine.lookup import contract_for
+from turngate_reference.engine.attempt import contract_for
 from turngate_reference.server.orchestrator.headless import MAX_TEXTS
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -24,9 +24,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from turngate import engine_names, strict_json
 from turngate_reference.access import LoginCodes
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
-from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems, run_files

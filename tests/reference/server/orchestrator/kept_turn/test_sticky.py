@@ -20,11 +20,11 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
-from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import admission, profiles
+from turngate_reference.engine.attempt import InstalledEngine
+from turngate_reference.server.orchestrator import commands, profiles
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion, StoredTurn
 from turngate_reference.states import State
@@ -337,7 +337,7 @@ def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known to fail only when the turn begins fails before the engine is run."""
-    monkeypatch.setattr(admission, "no_sticky_process", lambda _contract: "")
+    monkeypatch.setattr(commands, "no_sticky_process", lambda _contract: "")
     error = server_env.failed(create(server_env, f"say {ASK}"))
     assert error["code"] == "INTERACTION_PROCESS_LOST"
     assert "no transport" in error["detail"]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.reference.server.warm_env import WarmEnv, warm_env
 from tests.reference.server_env import ServerEnv
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 
 
 def test_an_engine_without_proof_is_refused(closed_server_env: ServerEnv) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.server_env import ASK, ServerEnv
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredTurn
 from turngate_reference.server.web.page import content

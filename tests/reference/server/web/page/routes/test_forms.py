@@ -2,7 +2,7 @@
 
 import pytest
 
-from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web.page.routes import idempotency_key, reply_request, run_request
 
