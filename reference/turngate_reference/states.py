@@ -44,6 +44,8 @@ lock of the handle. When it doesn't, a server or the next `turngate resume` ends
 from collections.abc import Mapping
 from enum import StrEnum
 
+from msgspec import Struct
+
 
 class State(StrEnum):
     """The state of a run."""
@@ -152,6 +154,13 @@ class RunErrorCode(StrEnum):
     def cause(self) -> Cause:
         """What fails a run with this code."""
         return _CAUSES.get(self, Cause.TURN_FAILED)
+
+
+class RunError(Struct, frozen=True):
+    """Why a run or a turn failed; `code` is a `RunErrorCode`."""
+
+    code: str
+    detail: str
 
 
 _CAUSES = {

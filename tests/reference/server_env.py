@@ -19,7 +19,7 @@ from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import Run, StoredQuestion
-from turngate_reference.states import ENDED, State
+from turngate_reference.states import ENDED, RunError, State
 
 ASK = json.dumps(
     {
@@ -132,7 +132,7 @@ class ServerEnv:
         """List the states that a run has been in."""
         return [e.data["state"] for e in runs.events(self.server.store, run_id, 0, 1000) if e.type == "state"]
 
-    def failed(self, run_id: str) -> dict[str, str]:
+    def failed(self, run_id: str) -> RunError:
         """Wait until a run has failed; return its error."""
         error = self.wait(run_id, State.FAILED).error
         assert error

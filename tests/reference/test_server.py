@@ -54,14 +54,14 @@ def test_runs_in_every_state_survive_an_upgrade(saved: CliEnv, later: int) -> No
         server.reply(waiting, server.question(waiting), "blue")
         assert server.wait(waiting, State.SUCCEEDED).turn_index == 2
         # it has run: the simulated agent asks, though it may not in mode auto
-        assert server.failed(run(saved_data.QUEUED).run_id)["code"] == "ASK_USER_IN_AUTO"
+        assert server.failed(run(saved_data.QUEUED).run_id).code == "ASK_USER_IN_AUTO"
         # turns that ran, and processes that waited, ended with their server
         for handle, code in (
             (saved_data.RUNNING, "ORCHESTRATOR_RESTART_INTERRUPTED"),
             (saved_data.STICKY, "INTERACTION_PROCESS_LOST"),
             (saved_data.FAILED, "ENGINE_FAILED"),
         ):
-            assert server.failed(run(handle).run_id)["code"] == code
+            assert server.failed(run(handle).run_id).code == code
         ended = {handle: run(handle) for handle in (saved_data.SUCCEEDED, saved_data.CANCELED)}
         assert [(row.state, row.turn_index) for row in ended.values()] == [(State.SUCCEEDED, 2), (State.CANCELED, 1)]
         assert ended[saved_data.SUCCEEDED].final_data

@@ -187,8 +187,9 @@ def test_no_process_is_kept_where_a_setting_could_let_it_act(closed_server_env: 
         assert env.turn(run_id).process is None
         assert env.deliveries(run_id) == [NEW, LIVING, NEW]
         late, _ = env.ask(0)
-        profile = env.server_env.run(late).profile or {}
-        assert (profile["warm_wait_sec"], str(rule) in profile["warm_wait_reason"]) == (0, True)
+        profile = env.server_env.run(late).profile
+        assert profile
+        assert (profile.warm_wait_sec, str(rule) in str(profile.warm_wait_reason)) == (0, True)
 
 
 def test_the_terminal_finds_the_same_settings(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

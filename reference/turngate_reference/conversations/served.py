@@ -167,5 +167,5 @@ def _news(run: Run) -> str:
     if run.state is State.WAITING_USER:
         return f"run {run.run_id} is waiting for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}
-    why = f": {run.error['code']}: {run.error['detail']}" if run.error else ""
+    why = f": {run.error.code}: {run.error.detail}" if run.error else ""
     return f"run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"

@@ -7,12 +7,13 @@ run as JSON; rows of earlier releases have the same form.
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from turngate import Mode
 from turngate.decoding import convert
+from turngate.model import ProfileKind
 
 
 class ApiError(Exception):
@@ -30,7 +31,6 @@ class ApiError(Exception):
         return f"{self.code}: {self.detail}" + (f" ({self.hint})" if self.hint else "")
 
 
-ProfileKind = Literal["resumable", "sticky_process"]
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO, "engine_options": (), "session_timeout_sec": 1200}
 
 

@@ -350,7 +350,7 @@ def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
     server_env.cli_env.meet()
     terminal.send_signal(signal.SIGTERM)
     terminal.communicate(timeout=60)
-    assert (terminal.returncode, server_env.failed(run_id)["code"]) == (130, "TERMINAL_INTERRUPTED")
+    assert (terminal.returncode, server_env.failed(run_id).code) == (130, "TERMINAL_INTERRUPTED")
     assert resumed(server_env.cli_env, run_id, "go on").out == "b\n"
 
 
@@ -360,7 +360,7 @@ def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: Serv
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
     run_id, _ = server_env.ask()
     engine = kill_terminal(server_env, run_id)
-    assert server_env.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
+    assert server_env.failed(run_id).code == "TERMINAL_INTERRUPTED"
     assert not is_alive(engine)
     assert reported(server_env, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
     assert server_env.run(run_id).process is None
@@ -391,7 +391,7 @@ def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv
     assert resumed(server_env.cli_env, run_id, "go on").out == "b\n"
     assert not is_alive(engine)
     with server_env.opened():
-        assert server_env.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
+        assert server_env.failed(run_id).code == "TERMINAL_INTERRUPTED"
         assert server_env.run(run_id).turn_index == 2
 
 
@@ -433,7 +433,7 @@ def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> Non
     run_id, _ = server_env.ask()
     said = resumed(server_env.cli_env, run_id)
     assert (said.code, f"but got {d.OTHER}" in said.err) == (4, True)
-    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
     assert server_env.cli_env.record(handle_of(run_id))["session"]["value"] == d.SESSION
 
 
@@ -444,7 +444,7 @@ def test_a_turn_that_can_not_be_run_fails_the_run(server_env: ServerEnv) -> None
     (server_env.run(run_id).run_directory / ".turngate" / "attempt-002").touch()
     said = resumed(server_env.cli_env, run_id)
     assert (said.code, f"{run_id} has failed: ORCHESTRATOR_ERROR" in said.err) == (2, True)
-    assert server_env.failed(run_id)["code"] == "ORCHESTRATOR_ERROR"
+    assert server_env.failed(run_id).code == "ORCHESTRATOR_ERROR"
 
 
 def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEnv) -> None:

@@ -16,7 +16,7 @@ from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.server.orchestrator import kept_turn, transitions
 from turngate_reference.server.store import database, runs
-from turngate_reference.states import State
+from turngate_reference.states import RunError, State
 
 
 @pytest.fixture(name="server_env")
@@ -74,7 +74,7 @@ def test_whatever_a_handler_raises_ends_the_run(
     monkeypatch.setattr(target, "ask_permission" if place == "ask" else place, broken)
     if place == "reply_prompt":
         server_env.reply(run_id, question)
-    assert server_env.failed(run_id) == {"code": "ORCHESTRATOR_ERROR", "detail": "OverflowError: too much"}
+    assert server_env.failed(run_id) == RunError("ORCHESTRATOR_ERROR", "OverflowError: too much")
     assert slots_are_free(server_env)
     assert server_env.run(run_id).process is None
 
@@ -88,7 +88,7 @@ def test_a_process_that_can_not_be_opened_frees_its_slot(
         raise RuntimeError("no loop")
 
     monkeypatch.setattr(server_env.server.kept.host, "open", broken)
-    assert server_env.failed(create(server_env, "say x"))["code"] == "ORCHESTRATOR_ERROR"
+    assert server_env.failed(create(server_env, "say x")).code == "ORCHESTRATOR_ERROR"
     assert slots_are_free(server_env)
 
 
@@ -97,7 +97,7 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
     schema = {"properties": {"x": {"multipleOf": 0.5}}}
     number = "1" + "0" * 400
     run_id = create(server_env, f'say {{"outcome": "final", "final_data": {{"x": {number}}}}}', output_schema=schema)
-    assert server_env.failed(run_id)["code"] in ("ENVELOPE_INVALID", "FINAL_DATA_INVALID")
+    assert server_env.failed(run_id).code in ("ENVELOPE_INVALID", "FINAL_DATA_INVALID")
     assert slots_are_free(server_env)
 
 
@@ -108,5 +108,5 @@ def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEn
 def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, odd: str, said: str) -> None:
     """A request that is nested too deeply, or holds a number that is too long, is rejected on arrival."""
     error = server_env.failed(create(server_env, f"act\nfault: odd-request={odd}"))
-    assert (error["code"], said in error["detail"]) == ("ENGINE_FAILED", True), error
+    assert (error.code, said in error.detail) == ("ENGINE_FAILED", True), error
     assert slots_are_free(server_env)

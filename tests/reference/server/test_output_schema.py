@@ -120,8 +120,8 @@ def test_a_pattern_that_backtracks_fails_its_run_alone(
     monkeypatch.setattr(app, "DATA_SECONDS", 0.1)
     server_env.open()
     error = server_env.failed(server_env.create(output_schema=hostile.BACKTRACKING, execution_mode=mode))
-    assert error["code"] == "SCHEMA_TOO_COSTLY"
-    assert "more than 0.1 s of CPU time" in error["detail"]
+    assert error.code == "SCHEMA_TOO_COSTLY"
+    assert "more than 0.1 s of CPU time" in error.detail
     assert server_env.server.dispatcher.wait_until_free(PATIENCE)
 
 
@@ -131,8 +131,8 @@ def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(final(**hostile.BLOATED)))
     server_env.open()
     error = server_env.failed(server_env.create(output_schema=hostile.BLOATING))
-    assert error["code"] == "SCHEMA_TOO_COSTLY"
-    assert "MiB of memory" in error["detail"]
+    assert error.code == "SCHEMA_TOO_COSTLY"
+    assert "MiB of memory" in error.detail
 
 
 def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> None:
@@ -147,7 +147,7 @@ def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> Non
     server.close()
     reopened = server_env.open()
     error = server_env.failed(stuck)
-    assert error["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+    assert error.code == "ORCHESTRATOR_RESTART_INTERRUPTED"
     assert reopened.results.pid is None
 
 

@@ -338,7 +338,7 @@ class Commands(Struct, frozen=True):
             return f"it is {run.state}"
         if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
             return "only interactive runs with the profile `resumable` can"
-        session = run.session["handle_value"] if run.session else ""
+        session = run.session.handle_value if run.session else ""
         if not session or unsafe(session):
             return "its session id isn't known"
         record = self.records.data.record(run.handle)

@@ -11,8 +11,8 @@ from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Run
-from turngate_reference.states import TARGETS, Cause, RunErrorCode, State
+from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
+from turngate_reference.states import TARGETS, Cause, RunError, RunErrorCode, State
 
 MAX_FINAL_DATA = 4 * 2**20
 # returns what in the data violates a schema, like `SchemaChecker.data_flaw`
@@ -23,10 +23,10 @@ _AFTER_REFUSAL = Interaction(
 
 
 class Decision(Struct, frozen=True):
-    """What moves a run after a turn, or ends it outside of one, with the details (`error`: {code, detail})."""
+    """What moves a run after a turn, or ends it outside of one, with the details."""
 
     cause: Cause
-    error: dict[str, str] | None = None
+    error: RunError | None = None
     final_data: Any = None
     interaction: Interaction | None = None
 
@@ -47,7 +47,7 @@ class TurnResult(Struct, frozen=True):
     outcome: str = Outcome.ERROR
     exit_code: int | None = None
     repair_level: str | None = None
-    session: dict[str, Any] | None = None
+    session: RunSession | None = None
     session_seen: bool | None = None
     process: ProcessNote | None = None
     files: TurnChanges | None = None
@@ -114,7 +114,7 @@ def decide_kept(
 
 def failed(code: RunErrorCode, detail: str) -> Decision:
     """Fail a run."""
-    return Decision(code.cause, error={"code": code.value, "detail": detail})
+    return Decision(code.cause, error=RunError(code.value, detail))
 
 
 INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server stopped during the turn")

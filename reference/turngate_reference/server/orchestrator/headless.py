@@ -10,15 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from turngate import (
     EngineContract,
-    EngineSessionHandle,
     Invocation,
     MachineError,
     Mode,
@@ -42,7 +40,7 @@ from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Run
+from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
 from turngate_reference.states import Delivery, RunErrorCode, State
 
 
@@ -122,7 +120,7 @@ class HeadlessTurn(Struct, frozen=True):
                     workspace=run.cwd,
                     allow_file_marks=True,
                 )
-            session: str = run.session["handle_value"] if run.session else ""
+            session = run.session.handle_value if run.session else ""
             if why := self._lost_session(session):
                 raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.launch, run.artifacts)
@@ -150,7 +148,7 @@ class HeadlessTurn(Struct, frozen=True):
         if why := unsafe(session):
             return f"the session id can't be passed on: {why}"
         # if the session was not in this store right after it was created, the engine keeps it elsewhere
-        seen = (run.recovery or {}).get("session_seen")
+        seen = run.recovery and run.recovery.session_seen
         if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
             return f"the engine's session store does not hold {session}"
         return None
@@ -164,7 +162,7 @@ class HeadlessTurn(Struct, frozen=True):
 
         def note_process(pid: int) -> None:
             with suppress(psutil.NoSuchProcess):
-                noted = structs.replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid))
+                noted = replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid))
                 self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
             self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))
             self.outbox.put(lambda connection: transitions.note_delivery(connection, run, Delivery.NEW_PROCESS))
@@ -206,15 +204,14 @@ class HeadlessTurn(Struct, frozen=True):
         return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, seen)
 
 
-def stored_session(contract: EngineContract, session_id: str, turn_index: int) -> dict[str, Any]:
-    """Return what the store keeps of a session id that was first seen in a turn, in the shape of `SessionHandle`.
+def stored_session(contract: EngineContract, session_id: str, turn_index: int) -> RunSession:
+    """Return what the store keeps of a session id that was first seen in a turn.
 
     A `note` says that the id doesn't look like those that the contract knows. It is resumed all the same.
     """
-    handle = EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, turn_index)
     difference = unfamiliar(contract.handle, session_id)
-    note = {"note": f"the session id has an unfamiliar shape: {difference}"} if difference else {}
-    return structs.asdict(handle) | note
+    note = f"the session id has an unfamiliar shape: {difference}" if difference else UNSET
+    return RunSession(contract.engine, contract.handle.handle_type, session_id, turn_index, note)
 
 
 def complete(

@@ -37,6 +37,7 @@ from turngate_reference.server.orchestrator.kept_processes import (
     TurnEvent,
 )
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.runs import RunSession
 from turngate_reference.server.transports import events
 from turngate_reference.states import Delivery, RunErrorCode, State
 
@@ -109,7 +110,7 @@ class KeptTurn:
             run.model,
             run.launch.engine_options,
             warm=self.policy.resumes,
-            session=run.session["handle_value"] if run.session else None,
+            session=run.session.handle_value if run.session else None,
         )
 
     def _follow(self, process: KeptProcess, delivery: Delivery, stop: Stop) -> Ending:
@@ -265,7 +266,7 @@ class KeptTurn:
         seen, session = None, self._new_session(event.session_id)
         if self.policy.resumes and session and decision.state is State.WAITING_USER:
             store = turn.engine.contract.store
-            seen = session_exists(store, session["handle_value"], run.locations, run.cwd) is True
+            seen = session_exists(store, session.handle_value, run.locations, run.cwd) is True
         return decision, replace(result, session=session, session_seen=seen)
 
     def _drop_question(self) -> None:
@@ -285,10 +286,10 @@ class KeptTurn:
             return ""
         if why := unsafe(session_id):
             return f"the session id can't be passed on: {why}"
-        known = run.session["handle_value"] if run.session else session_id
+        known = run.session.handle_value if run.session else session_id
         return "" if known == session_id else f"the engine answered in session {session_id} instead of {known}"
 
-    def _new_session(self, session_id: str | None) -> dict[str, Any] | None:
+    def _new_session(self, session_id: str | None) -> RunSession | None:
         """Return what to store of a session id if it is new and a headless resume would accept it, too."""
         run, contract = self.turn.run, self.turn.engine.contract
         if run.session is not None or not contract.sticky.keeps_session_id or unsafe(session_id or ""):

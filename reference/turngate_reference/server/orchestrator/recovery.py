@@ -81,7 +81,7 @@ def _lost(run: Summary) -> Decision | None:
     if not run.is_resumable:
         detail = "the server stopped, and with it the waiting process"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
-    if run.session is None or unsafe(run.session["handle_value"]):
+    if run.session is None or unsafe(run.session.handle_value):
         detail = "after the restart: no valid session id was stored"
         return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)
     return None

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import contract_for
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.requests import RunLaunch
-from turngate_reference.server.store.runs import Run, own_cwd
+from turngate_reference.server.store.runs import Run, RunSession, own_cwd
 from turngate_reference.states import State
 
 log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Records(Struct, frozen=True):
         for file in (path, path.with_suffix(".tmp"), self.data.lock(handle)):
             file.unlink(missing_ok=True)
 
-    def keep(self, run: Run, state: State, session: dict[str, Any] | None) -> None:
+    def keep(self, run: Run, state: State, session: RunSession | None) -> None:
         """Write the record after a turn; a failure is only logged, since the store has the run."""
         try:
             handle_record.write(self.data.record(run.handle), record_of(run, state, session))
@@ -82,13 +81,13 @@ class Records(Struct, frozen=True):
             log.exception("can't write the record of %s", run.run_id)
 
 
-def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
+def record_of(run: Run, state: State, session: RunSession | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
     field = contract_for(run.engine, run.engine_version).handle.field
     record = _new(run.run_directory, run.launch, run.cwd)
     return replace(
         record,
-        session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,
+        session=SessionReference(field, session.handle_value) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
         state=state,
         turns=run.turn_index,

@@ -22,8 +22,8 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Run, add_event
-from turngate_reference.states import ENDED, Cause, Delivery, State
+from turngate_reference.server.store.runs import ProcessNote, Recovery, Run, add_event
+from turngate_reference.states import ENDED, Cause, Delivery, RunError, State
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -116,8 +116,8 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
 
 def continue_failed(connection: sqlite3.Connection, run: Run, message: str) -> None:
     """Queue a failed run again, with a message as the answer to why it failed."""
-    error = run.error or {"code": "", "detail": ""}
-    prompt = f"The run failed: {error['detail']} ({error['code']}). How should it go on?"[:MAX_PROMPT]
+    error = run.error or RunError("", "")
+    prompt = f"The run failed: {error.detail} ({error.code}). How should it go on?"[:MAX_PROMPT]
     pending = _ask(connection, run, Interaction("open_text", prompt))
     _close_question(connection, replace(run, pending_interaction_id=pending), message)
     columns = {"error": None, "ended_at": None, "pending_interaction_id": None}
@@ -149,7 +149,7 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
             decision = Decision(Cause.CANCELED)
             records.keep(current, decision.state, result.session or current.session)
         if result.session_seen is not None:
-            columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
+            columns["recovery"] = replace(current.recovery or Recovery(), session_seen=result.session_seen)
         if decision.interaction is not None:
             columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
         if decision.state in ENDED:

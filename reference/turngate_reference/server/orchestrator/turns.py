@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
 
 from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
+from turngate.model import EngineInteractiveProfile
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
@@ -22,7 +24,7 @@ from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import Recovery, Run, RunProfile
 from turngate_reference.states import ENDED, RunErrorCode
 
 T = TypeVar("T")
@@ -80,7 +82,7 @@ class TurnRunner(Struct, frozen=True):
             engine = self.engines.find(run.engine)
         except MachineError as lacking:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
-        engine = structs.replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
+        engine = replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None
         if run.turn_index == 1:
             run = self._prepared(run, engine)
@@ -89,7 +91,7 @@ class TurnRunner(Struct, frozen=True):
                 and run.execution_mode is Mode.INTERACTIVE
                 and (lack := no_sticky_process(engine.contract))
             ):
-                reason = (run.profile or {})["reason"]
+                reason = run.profile.reason if run.profile else ""
                 raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{lack}, which the run would need: {reason}")
         else:
             reply = self._reply(run)
@@ -113,7 +115,7 @@ class TurnRunner(Struct, frozen=True):
         if why := prepare_workspace(run):
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
         locations = session_locations(engine.contract, self.server_env)
-        settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
+        settled: dict[str, Any] = {"engine_version": engine.version, "recovery": Recovery(locations)}
         if run.execution_mode is Mode.INTERACTIVE or run.launch.interactive_profile:
             profile, capability = self.profiles.choose(
                 engine,
@@ -121,12 +123,7 @@ class TurnRunner(Struct, frozen=True):
                 asked=run.launch.interactive_profile,
                 session_timeout_sec=run.session_timeout_sec,
             )
-            kept = (
-                self._warm_wait(run, engine)
-                if profile.kind == "resumable" and run.execution_mode is Mode.INTERACTIVE
-                else {}
-            )
-            settled |= {"profile": structs.asdict(profile) | kept, "capability": structs.asdict(capability)}
+            settled |= {"profile": self._run_profile(run, engine, profile), "capability": capability}
 
         def settle() -> Run:
             with self.store.writing() as connection:
@@ -160,14 +157,17 @@ class TurnRunner(Struct, frozen=True):
             is_settled = self._eventually(lambda: self.kept.is_settled(process))
         return is_settled
 
-    def _warm_wait(self, run: Run, engine: InstalledEngine) -> dict[str, Any]:
-        """Return how long the run keeps its process after asking, and why the server's default doesn't apply."""
+    def _run_profile(self, run: Run, engine: InstalledEngine, chosen: EngineInteractiveProfile) -> RunProfile:
+        """Add how long the run keeps its process after asking, and why the server's default doesn't apply."""
+        profile = RunProfile(chosen.kind, chosen.reason, chosen.session_timeout_sec)
+        if profile.kind != "resumable" or run.execution_mode is not Mode.INTERACTIVE:
+            return profile
         asked = run.launch.warm_wait_sec
         seconds = self.warm_wait if asked is None else asked
         env = session_locations(engine.contract, self.server_env)
         why = no_warm_wait(engine.contract, run.launch, run.cwd) if seconds else None
         why = why or (self._unsafe(run, engine, env, kept=True) if seconds else None)
-        return {"warm_wait_sec": 0, "warm_wait_reason": why} if why else {"warm_wait_sec": seconds}
+        return replace(profile, warm_wait_sec=0 if why else seconds, warm_wait_reason=why or UNSET)
 
     def _unsafe(self, run: Run, engine: InstalledEngine, env: Mapping[str, str | None], *, kept: bool) -> str | None:
         """Return why the engine must not run a turn, or must not be kept after it; None if it may."""

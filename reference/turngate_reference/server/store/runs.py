@@ -10,14 +10,42 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from turngate import Mode
+from turngate import EngineSessionHandle, Mode
 from turngate.decoding import convert, decode
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_reference.handle_record import now
 from turngate_reference.server.requests import ApiError, IdempotencyKey, RunLaunch
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import ENDED, TRANSITIONS, Cause, State
+from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
+
+
+class RunProfile(EngineInteractiveProfile, frozen=True, forbid_unknown_fields=False):
+    """How a run waits for its user, and for how many seconds it keeps its process after asking (`resumable` only).
+
+    `warm_wait_reason` says why that is not as long as it could be.
+    """
+
+    warm_wait_sec: int | UnsetType = UNSET
+    warm_wait_reason: str | UnsetType = UNSET
+
+
+class RunSession(EngineSessionHandle, frozen=True):
+    """The engine's session id of a run; `note` says that it doesn't look like those that the contract knows."""
+
+    note: str | UnsetType = UNSET
+
+
+class Recovery(Struct, frozen=True):
+    """What turn 1 leaves for later ones: `locations` are the variables that decide where the engine stores sessions.
+
+    `session_seen` says whether its session store held the session right after the turn that made it. None in a location
+    means unset.
+    """
+
+    locations: dict[str, str | None] = {}
+    session_seen: bool | UnsetType = UNSET
 
 
 class Summary(Struct, frozen=True):
@@ -35,10 +63,10 @@ class Summary(Struct, frozen=True):
     model: str | None
     state: State
     turn_index: int
-    error: dict[str, str] | None
-    profile: dict[str, Any] | None
-    capability: dict[str, Any] | None
-    session: dict[str, Any] | None
+    error: RunError | None
+    profile: RunProfile | None
+    capability: EngineResumeCapability | None
+    session: RunSession | None
     pending_interaction_id: str | None
     wait_deadline_at: str | None
     cancel_requested: bool
@@ -59,17 +87,17 @@ class Summary(Struct, frozen=True):
     @property
     def is_sticky(self) -> bool:
         """Whether its process stays alive while it waits."""
-        return self.profile is not None and self.profile["kind"] == "sticky_process"
+        return self.profile is not None and self.profile.kind == "sticky_process"
 
     @property
     def is_resumable(self) -> bool:
         """Whether it waits without a process."""
-        return self.profile is not None and self.profile["kind"] == "resumable"
+        return self.profile is not None and self.profile.kind == "resumable"
 
     @property
     def warm_wait_sec(self) -> int:
         """For how many seconds it may keep its process after asking; 0: it doesn't."""
-        return self.profile.get("warm_wait_sec", 0) if self.profile and self.is_resumable else 0
+        return (self.profile.warm_wait_sec or 0) if self.profile and self.is_resumable else 0
 
 
 class ProcessNote(Struct, frozen=True, omit_defaults=True):
@@ -93,7 +121,7 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
 
     run_directory: Path
     launch: RunLaunch
-    recovery: dict[str, Any] | None
+    recovery: Recovery | None
     process: ProcessNote | None
     final_data: Any
 
@@ -115,8 +143,7 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
     @property
     def locations(self) -> dict[str, str | None]:
         """The variables that decide where the engine stores its sessions, as they were on turn 1 (None: unset)."""
-        locations: dict[str, str | None] = (self.recovery or {}).get("locations", {})
-        return locations
+        return self.recovery.locations if self.recovery else {}
 
 
 _USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
@@ -145,14 +172,14 @@ class StoredQuestion(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True):
-    """A turn as the API shows it; `failure` is None or {code, detail}, `argv` lacks the prompt."""
+    """A turn as the API shows it; `argv` lacks the prompt."""
 
     turn_index: int
     started_at: str
     ended_at: str | None
     seconds: float | None
     outcome: str | None
-    failure: dict[str, str] | None
+    failure: RunError | None
     repair_level: str | None
     exit_code: int | None
     argv: list[str] | None
@@ -215,7 +242,9 @@ def transition(connection: sqlite3.Connection, run_id: str, source: State, cause
     changed = _update(connection, run_id, {**columns, "state": to}, source)
     if changed:
         run = get(connection, run_id)
-        reported = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
+        reported: dict[str, Any] = {"state": to, "turn_index": run.turn_index}
+        if run.error:
+            reported["error"] = structs.asdict(run.error)
         add_event(connection, run_id, "state", reported)
     return changed
 
@@ -421,7 +450,7 @@ def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict
 _JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
 _COLUMNS = {
     field.name: f"{field.encode_name}_json" if field.name in _JSON else field.encode_name
-    for field in msgspec.structs.fields(Run)
+    for field in structs.fields(Run)
 }
 _RUN = "SELECT * FROM runs WHERE run_id = ?"
 _SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names

@@ -29,7 +29,7 @@ from turngate_reference.server.output_schema.checker import SchemaChecker
 from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import Run, RunSession
 from turngate_reference.server.transports.events import AgentText, Gone, Opened, ProcessEvent, PromptSent
 from turngate_reference.states import State
 
@@ -90,7 +90,7 @@ class ModelledTurns(TurnRunner, frozen=True):
         self.ends[run.run_id] = ended
         with stop.telling(ended) as already:  # type: ignore[arg-type]
             decision = None if already else ended.get(timeout=PATIENCE)
-        session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
+        session = RunSession("codex", "session_id", ENGINE.contract.handle.nonexistent_id, 1)
         return decision if isinstance(decision, Decision) else INTERRUPTED, TurnResult(0.0, session=session)
 
     def _pass(self, marker: str) -> None:

@@ -126,7 +126,7 @@ def failed_run(server_env: ServerEnv, **more: Any) -> str:
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex("no envelope"), d.codex(final(colour="red")))
     run_id = server_env.create(execution_mode="interactive", **more)
-    assert server_env.failed(run_id)["code"] == "ENVELOPE_INVALID"
+    assert server_env.failed(run_id).code == "ENVELOPE_INVALID"
     return run_id
 
 
@@ -235,7 +235,7 @@ def test_a_workspace_that_was_swapped_is_noticed(closed_server_env: ServerEnv, t
         shutil.rmtree(root / "a")
         (root / "a").symlink_to("b")
         closed_server_env.reply(run_id, question)
-        assert closed_server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+        assert closed_server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
         assert len(closed_server_env.cli_env.calls()) == 1
 
 

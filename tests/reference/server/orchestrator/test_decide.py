@@ -42,7 +42,7 @@ def test_the_first_that_applies_names_it(
 ) -> None:
     """The turn reader's error comes first, then the mode's, then the output schema's."""
     decision = decide(result, mode, **{"can_wait": True, "output_schema": None, "data_flaw": data_flaw} | more)
-    assert (decision.state, decision.error and decision.error["code"]) == expected
+    assert (decision.state, decision.error and decision.error.code) == expected
     assert TRANSITIONS[State.RUNNING][decision.cause] is decision.state
 
 
@@ -56,7 +56,7 @@ def test_data_that_is_too_large_is_refused() -> None:
     huge = AdapterTurnResult(Outcome.FINAL, final_data={"x": "y" * (5 * 2**20)})
     decision = decide(huge, Mode.AUTO, can_wait=True, output_schema=None, data_flaw=data_flaw)
     assert decision.error
-    assert decision.error["code"] == "FINAL_DATA_INVALID"
+    assert decision.error.code == "FINAL_DATA_INVALID"
 
 
 def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
@@ -76,7 +76,7 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
     decision = decide(reading.result, Mode.INTERACTIVE, can_wait=True, output_schema=None, data_flaw=data_flaw)
     assert decision.state is State.FAILED
     assert decision.error
-    return decision.error["code"]
+    return decision.error.code
 
 
 @pytest.mark.parametrize("resumed", [False, True])

@@ -46,7 +46,7 @@ def test_a_turn_that_gets_no_thread_fails_alone(
     monkeypatch.setattr(threading.Thread, "start", refused_once(error))
     first = server_env.create()
     reported = server_env.failed(first)
-    assert (reported["code"], type(error).__name__ in reported["detail"]) == ("ORCHESTRATOR_ERROR", True)
+    assert (reported.code, type(error).__name__ in reported.detail) == ("ORCHESTRATOR_ERROR", True)
     assert server_env.cli_env.record(server_env.run(first).handle)["state"] == "failed"
     server_env.wait(server_env.create(), State.SUCCEEDED)
     assert server_env.server.dispatcher.wait_until_free(PATIENCE)
@@ -68,7 +68,7 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
 
     monkeypatch.setattr(transitions, "end_turn", locked)
     monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
-    assert server_env.failed(server_env.create())["code"] == "ORCHESTRATOR_ERROR"
+    assert server_env.failed(server_env.create()).code == "ORCHESTRATOR_ERROR"
     assert not left
 
 
@@ -81,7 +81,7 @@ def test_a_turn_that_can_not_be_started_leaves_no_process(
         pid = env.pid(run_id)
         monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
         env.reply(run_id)
-        assert env.server_env.failed(run_id)["code"] == "ORCHESTRATOR_ERROR"
+        assert env.server_env.failed(run_id).code == "ORCHESTRATOR_ERROR"
         env.until_cold(run_id)
         assert not is_running(pid)
 

@@ -47,11 +47,11 @@ def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play:
     run_id, question = server_env.ask()
     server_env.reply(run_id, question)
     error = server_env.failed(run_id)
-    assert error["code"] == "SESSION_RESUME_FAILED"
-    assert said in error["detail"]
+    assert error.code == "SESSION_RESUME_FAILED"
+    assert said in error.detail
     session = server_env.run(run_id).session
     assert session
-    assert session["handle_value"] == d.SESSION
+    assert session.handle_value == d.SESSION
 
 
 @pytest.mark.parametrize("session", first_quick(["a/b c", "*" * 512, "ses_1", d.SESSION.upper()], 2))
@@ -66,8 +66,8 @@ def test_a_session_id_of_an_unfamiliar_shape_is_resumed_and_noted(closed_server_
         run = server_env.wait(run_id, State.SUCCEEDED)
     assert session in server_env.cli_env.calls()[1]["argv"]
     assert run.session
-    assert run.session["handle_value"] == session
-    assert f"unfamiliar shape: {session!r} doesn't match [0-9a-f]" in run.session["note"]
+    assert run.session.handle_value == session
+    assert f"unfamiliar shape: {session!r} doesn't match [0-9a-f]" in str(run.session.note)
 
 
 def test_a_session_of_an_unfamiliar_shape_that_is_gone_is_noticed(server_env: ServerEnv) -> None:
@@ -78,7 +78,7 @@ def test_a_session_of_an_unfamiliar_shape_that_is_gone_is_noticed(server_env: Se
     run_id, question = server_env.ask()
     stored.rename(stored.with_name(stored.name.lower()))
     server_env.reply(run_id, question)
-    assert f"store does not hold {session}" in server_env.failed(run_id)["detail"]
+    assert f"store does not hold {session}" in server_env.failed(run_id).detail
 
 
 def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) -> None:
@@ -88,7 +88,7 @@ def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) ->
     server_env.cli_env.engine("iflow", first, d.recorded("bad-handles-dead"))
     run_id, question = server_env.ask(engine="iflow")
     server_env.reply(run_id, question)
-    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
 
 
 def test_a_session_that_is_gone_is_noticed_before_a_process_starts(server_env: ServerEnv) -> None:
@@ -98,8 +98,8 @@ def test_a_session_that_is_gone_is_noticed_before_a_process_starts(server_env: S
     server_env.keep_session().unlink()
     server_env.reply(run_id, question)
     error = server_env.failed(run_id)
-    assert error["code"] == "SESSION_RESUME_FAILED"
-    assert "store does not hold" in error["detail"]
+    assert error.code == "SESSION_RESUME_FAILED"
+    assert "store does not hold" in error.detail
     assert len(server_env.cli_env.calls()) == 1
 
 
@@ -129,15 +129,15 @@ def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None
     """On turn 1, the error code is ENGINE_FAILED."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["exit", 3]]))
     error = server_env.failed(server_env.create(execution_mode="interactive"))
-    assert error["code"] == "ENGINE_FAILED"
-    assert "exited with 3" in error["detail"]
+    assert error.code == "ENGINE_FAILED"
+    assert "exited with 3" in error.detail
 
 
 def test_a_turn_is_bounded(server_env: ServerEnv, pids: list[int]) -> None:
     """A turn that exceeds session_timeout_sec is ended."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["hang"]]))
     run_id = server_env.create(execution_mode="interactive", session_timeout_sec=1)
-    assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+    assert server_env.failed(run_id).code == "TURN_TIMEOUT"
     (pid,) = pids
     assert not psutil.pid_exists(pid)
 
@@ -162,7 +162,7 @@ def test_a_resume_that_can_not_be_started_is_one_that_failed(server_env: ServerE
     run_id, question = server_env.ask()
     executable.write_text("#!/no/such/interpreter\n")
     server_env.reply(run_id, question)
-    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
 
 
 def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
@@ -178,7 +178,7 @@ def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
 
     monkeypatch.setattr("turngate_reference.engine.attempt.open_private", full)
     error = server_env.failed(server_env.create())
-    assert (error["code"], "No space left" in error["detail"]) == ("ORCHESTRATOR_ERROR", True)
+    assert (error.code, "No space left" in error.detail) == ("ORCHESTRATOR_ERROR", True)
 
 
 def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,4 +23,6 @@ OURS = Lost("turngate failed", ours=True)
 def test_the_code_says_who_is_to_blame(policy: Policy, lost: Lost | None, first: str, later: str) -> None:
     """Before the user was asked, it is the engine; afterwards, it is the loss, unless turngate caused that."""
     for has_asked, code in ((False, first), (True, later)):
-        assert (loss_in_turn(policy, lost, has_asked=has_asked).error or {})["code"] == code
+        error = loss_in_turn(policy, lost, has_asked=has_asked).error
+        assert error
+        assert error.code == code

@@ -49,7 +49,7 @@ def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> Non
         assert not is_alive(orphan)
         run = only(server_env, State.FAILED)
         assert run.error
-        assert run.error["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert run.error.code == "ORCHESTRATOR_RESTART_INTERRUPTED"
         (second,) = [r for r in runs.summaries(server_env.server.store) if r.run_id != run.run_id]
         assert server_env.wait(second.run_id, State.SUCCEEDED).final_data == {"text": "b"}
         (turn,) = runs.turns(server_env.server.store, run.run_id)
@@ -97,11 +97,12 @@ def test_a_waiting_run_whose_id_is_spoiled_fails_at_the_restart(closed_server_en
         spoiled, _ = server_env.ask()
         other, _ = server_env.ask()
         with server.store.writing() as connection:
-            session = {**(server_env.run(spoiled).session or {}), "handle_value": "--yolo"}
-            runs.change(connection, spoiled, session=session)
+            session = server_env.run(spoiled).session
+            assert session
+            runs.change(connection, spoiled, session=replace(session, handle_value="--yolo"))
     server_env.keep_session().unlink()
     with server_env.opened():
-        assert server_env.failed(spoiled)["code"] == "SESSION_RESUME_FAILED"
+        assert server_env.failed(spoiled).code == "SESSION_RESUME_FAILED"
         assert server_env.cli_env.record(server_env.run(spoiled).handle)["state"] == "failed"
         assert server_env.run(other).state is State.WAITING_USER
 
@@ -115,7 +116,7 @@ def test_a_server_that_ends_in_order_settles_its_turns(closed_server_env: Server
         pid = server_env.cli_env.meet()
     assert not psutil.pid_exists(pid)
     with server_env.opened():
-        assert server_env.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert server_env.failed(run_id).code == "ORCHESTRATOR_RESTART_INTERRUPTED"
 
 
 @pytest.mark.long
@@ -127,12 +128,13 @@ def test_a_turn_that_was_asking_for_permission_has_ended(closed_server_env: Serv
     with server_env.opened() as server:
         run_id, _ = server_env.ask()
         with server.store.writing() as connection:
-            profile = {**(server_env.run(run_id).profile or {}), "kind": "sticky_process"}
-            runs.change(connection, run_id, profile=profile)
+            profile = server_env.run(run_id).profile
+            assert profile
+            runs.change(connection, run_id, profile=replace(profile, kind="sticky_process"))
             connection.execute("UPDATE turns SET ended_at = NULL, outcome = NULL")
         after = runs.events(server.store, run_id)[-1].id
     with server_env.opened() as server:
-        assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+        assert server_env.failed(run_id).code == "INTERACTION_PROCESS_LOST"
         (turn,) = runs.turns(server.store, run_id)
         assert (bool(turn.ended_at), turn.outcome) == (True, "error")
         assert [event.type for event in runs.events(server.store, run_id, after)] == ["turn.ended", "state"]
@@ -149,7 +151,7 @@ def test_a_turn_that_had_ended_is_left_as_it_was(closed_server_env: ServerEnv) -
         with server.store.writing() as connection:
             runs.change(connection, run_id, session=None)
     with server_env.opened() as server:
-        assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+        assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
         assert runs.turns(server.store, run_id) == before
 
 

@@ -75,7 +75,7 @@ def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_hou
     (root / "a").symlink_to(outside)
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
-    assert (error["code"], "workspace" in error["detail"]) == ("ENGINE_UNAVAILABLE", True)
+    assert (error.code, "workspace" in error.detail) == ("ENGINE_UNAVAILABLE", True)
     assert len(busy_house.cli_env.calls()) == 1
     assert not list(outside.iterdir())
 
@@ -88,8 +88,8 @@ def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path,
     run_id = busy_house.create(workspace="a")
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
-    assert error["code"] == "ENGINE_UNAVAILABLE"
-    assert "leads outside the workspace" in error["detail"]
+    assert error.code == "ENGINE_UNAVAILABLE"
+    assert "leads outside the workspace" in error.detail
     assert not list(outside.iterdir())
     assert len(busy_house.cli_env.calls()) == 1
 
@@ -110,9 +110,9 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEn
     run_id = busy_house.create(workspace="a")
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
-    assert error["code"] == "ENGINE_UNAVAILABLE"
-    assert error["detail"].startswith("the workspace can't be used: ")
-    assert "Not a directory" in error["detail"]
+    assert error.code == "ENGINE_UNAVAILABLE"
+    assert error.detail.startswith("the workspace can't be used: ")
+    assert "Not a directory" in error.detail
 
 
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class Interleavings(RuleBasedStateMachine):
         """A run fails only when it must and with the right code; an ended run has nothing open."""
         self.world.settle()
         for run in self._runs():
-            reported = {run.error["code"]} if run.error else None
+            reported = {run.error.code} if run.error else None
             assert reported == self.expected.get(run.run_id), (run, self.expected.get(run.run_id))
             assert (run.error is not None) == (run.state is State.FAILED)
             if run.state in ENDED:

@@ -32,9 +32,9 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
     run = server_env.run(run_id)
     assert question.question == json.loads(ASK)["interaction"]
     assert run.profile
-    assert run.profile["kind"] == "resumable"
+    assert run.profile.kind == "resumable"
     assert run.session
-    assert run.session["handle_value"] == d.SESSION
+    assert run.session.handle_value == d.SESSION
     assert (run.turn_index, run.process, run.wait_deadline_at) == (1, None, None)
     assert server_env.server.dispatcher.wait_until_free(PATIENCE)
     assert not [child for child in psutil.Process().children() if "--json" in child.cmdline()]
@@ -74,8 +74,8 @@ def test_an_envelope_that_can_not_be_read_fails_the_run(server_env: ServerEnv, m
     """A question or a result that is cut off or isn't JSON is never taken for a result in words."""
     server_env.cli_env.engine("codex", d.codex(text))
     error = server_env.failed(server_env.create(execution_mode=mode))
-    assert error["code"] == "ENVELOPE_INVALID"
-    assert "the envelope" in error["detail"]
+    assert error.code == "ENVELOPE_INVALID"
+    assert "the envelope" in error.detail
 
 
 def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
@@ -103,7 +103,7 @@ def test_auto_never_waits(server_env: ServerEnv) -> None:
     """An agent that asks in mode auto fails the run with its own error code."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id = server_env.create()
-    assert server_env.failed(run_id)["code"] == "ASK_USER_IN_AUTO"
+    assert server_env.failed(run_id).code == "ASK_USER_IN_AUTO"
     assert "waiting_user" not in server_env.states(run_id)
 
 
@@ -124,7 +124,7 @@ def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> N
     """An invalid question fails the run."""
     server_env.cli_env.engine("codex", d.codex(text))
     run_id = server_env.create(execution_mode="interactive")
-    assert server_env.failed(run_id)["code"] == "ENVELOPE_INVALID"
+    assert server_env.failed(run_id).code == "ENVELOPE_INVALID"
     assert "waiting_user" not in server_env.states(run_id)
 
 
@@ -143,8 +143,8 @@ def test_an_interactive_turn_without_session_id_fails(server_env: ServerEnv, pla
     server_env.cli_env.engine("codex", play)
     run_id = server_env.create(execution_mode="interactive")
     error = server_env.failed(run_id)
-    assert error["code"] == "SESSION_RESUME_FAILED"
-    assert "no session id" in error["detail"]
+    assert error.code == "SESSION_RESUME_FAILED"
+    assert "no session id" in error.detail
     assert "waiting_user" not in server_env.states(run_id)
 
 
@@ -153,8 +153,8 @@ def test_final_data_is_checked(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(final(colour=7)))
     schema = {"properties": {"colour": {"type": "string"}}}
     error = server_env.failed(server_env.create(output_schema=schema))
-    assert error["code"] == "FINAL_DATA_INVALID"
-    assert "$.colour" in error["detail"]
+    assert error.code == "FINAL_DATA_INVALID"
+    assert "$.colour" in error.detail
 
 
 def test_an_engine_that_is_gone_fails_the_turn(server_env: ServerEnv) -> None:
@@ -163,7 +163,7 @@ def test_an_engine_that_is_gone_fails_the_turn(server_env: ServerEnv) -> None:
     run_id, question = server_env.ask()
     executable.unlink()
     server_env.reply(run_id, question)
-    assert server_env.failed(run_id)["code"] == "ENGINE_UNAVAILABLE"
+    assert server_env.failed(run_id).code == "ENGINE_UNAVAILABLE"
 
 
 def test_a_megabyte_of_prompt_arrives(server_env: ServerEnv) -> None:
@@ -200,7 +200,7 @@ def test_the_record_is_written_where_no_engine_ran(server_env: ServerEnv) -> Non
     (server_env.cli_env.path / "codex").chmod(0o755)
     run_id = server_env.create()
     error = server_env.failed(run_id)
-    assert (error["code"], "could not be started" in error["detail"]) == ("ENGINE_FAILED", True)
+    assert (error.code, "could not be started" in error.detail) == ("ENGINE_FAILED", True)
     assert record(server_env, run_id)["state"] == "failed"
     (server_env.cli_env.path / "codex").unlink()
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
@@ -209,7 +209,7 @@ def test_the_record_is_written_where_no_engine_ran(server_env: ServerEnv) -> Non
         run_id, question = server_env.ask()
         gone.unlink()
         server_env.reply(run_id, question)
-        assert server_env.failed(run_id)["code"] == code
+        assert server_env.failed(run_id).code == code
         kept = record(server_env, run_id)
         assert (kept["state"], kept["turns"], kept["session"]["value"]) == ("failed", 2, d.SESSION)
 
@@ -308,6 +308,6 @@ def test_a_path_that_leads_out_by_now_ends_the_run(server_env: ServerEnv) -> Non
     (server_env.run(run_id).cwd / "a").symlink_to("/")
     server_env.reply(run_id, question, "red")
     error = server_env.failed(run_id)
-    assert error["code"] == "OPTION_REFUSED"
-    assert "'--add-dir a' points outside the workspace" in error["detail"]
+    assert error.code == "OPTION_REFUSED"
+    assert "'--add-dir a' points outside the workspace" in error.detail
     assert len(server_env.cli_env.calls()) == 1

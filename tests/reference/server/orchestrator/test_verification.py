@@ -240,8 +240,8 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     server_env.wait(held_back[2], *State)
     while run.profile is None:
         run = server_env.run(held_back[1])
-    assert run.profile["kind"] == "sticky_process"
-    assert run.profile["reason"].startswith("verified on the wire: sessions are not resumed: forgot (")
+    assert run.profile.kind == "sticky_process"
+    assert run.profile.reason.startswith("verified on the wire: sessions are not resumed: forgot (")
     reported = codex(server_env)
     assert (reported["verified"], reported["verified_detail"]) == ("refuted", "forgot")
     assert reported["profile"]["kind"] == "sticky_process"
@@ -256,8 +256,8 @@ def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None
     question = server_env.question(run_id)
     profile = server_env.run(run_id).profile
     assert profile
-    assert profile["kind"] == "resumable"
-    assert profile["reason"].startswith("verified on the wire: seen (")
+    assert profile.kind == "resumable"
+    assert profile.reason.startswith("verified on the wire: seen (")
     # another file in its place has yet to be verified, but this run has started
     codex_file = server_env.cli_env.path / "codex"
     codex_file.write_text(codex_file.read_text() + "\n")
@@ -273,8 +273,8 @@ def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_en
     verifying_env.question(run_id)
     profile = verifying_env.run(run_id).profile
     assert profile
-    assert profile["reason"].startswith("session store: ")
-    assert profile["reason"].endswith("; not verified on the wire: turngate verify: exit code 0")
+    assert profile.reason.startswith("session store: ")
+    assert profile.reason.endswith("; not verified on the wire: turngate verify: exit code 0")
 
 
 def test_a_restart_goes_on_waiting(verifying_env: ServerEnv, stand: Stand) -> None:
@@ -303,7 +303,7 @@ def test_another_file_is_verified_before_the_next_run(verifying_env: ServerEnv, 
     run = verifying_env.wait(run_id, *State)
     while run.profile is None:
         run = verifying_env.run(run_id)
-    assert run.profile["kind"] == "sticky_process"
+    assert run.profile.kind == "sticky_process"
 
 
 def test_an_executable_that_always_changes_keeps_nobody_waiting(

@@ -15,7 +15,7 @@ from turngate.process import ProcessRequest, run
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.states import State
+from turngate_reference.states import RunError, State
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_transaction_that_fails_is_undone(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     with contextlib.suppress(KeyError), server_env.server.store.writing() as connection:
-        runs.change(connection, run_id, error={"code": "x"})
+        runs.change(connection, run_id, error=RunError("x", "y"))
         raise KeyError
     assert server_env.run(run_id).error is None
 

@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -9,13 +9,13 @@ from turngate_reference.server.orchestrator.kept_loss import STICKY
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.store.database import Outbox
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import Run, RunSession
 
 HANDLE = ENGINE.contract.handle
 ID = HANDLE.nonexistent_id
 
 
-def turn(session: dict[str, Any] | None) -> KeptTurn:
+def turn(session: RunSession | None) -> KeptTurn:
     """Return the first turn of a run with this session."""
     run = type("Run", (), {"session": session, "cwd": Path(), "turn_index": 1})()
     headless = HeadlessTurn(cast(Outbox, None), cast(Run, run), ENGINE, {}, lambda _text: None, lambda *_: None)
@@ -28,14 +28,10 @@ def turn(session: dict[str, Any] | None) -> KeptTurn:
         (ID, None, True),
         ("--yolo", None, False),
         ("", None, False),
-        (ID, {"handle_value": ID}, False),
+        (ID, RunSession("codex", HANDLE.handle_type, ID, 1), False),
     ],
 )
-def test_a_session_id_is_kept_once(session_id: str, before: dict[str, Any] | None, *, is_kept: bool) -> None:
+def test_a_session_id_is_kept_once(session_id: str, before: RunSession | None, *, is_kept: bool) -> None:
     """An id is kept only if it can be passed on and the run has none yet."""
-    expected = (
-        {"engine": "codex", "handle_type": HANDLE.handle_type, "handle_value": ID, "created_at_turn": 1}
-        if is_kept
-        else None
-    )
+    expected = RunSession("codex", HANDLE.handle_type, ID, 1) if is_kept else None
     assert turn(before)._new_session(session_id) == expected

@@ -26,7 +26,7 @@ from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.runs import StoredQuestion, StoredTurn
+from turngate_reference.server.store.runs import RunProfile, StoredQuestion, StoredTurn
 from turngate_reference.states import State
 
 HERE = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
         server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
-    assert run.profile == {"kind": "sticky_process", "reason": "the run requested it", "session_timeout_sec": 1200}
+    assert run.profile == RunProfile("sticky_process", "the run requested it", 1200)
     assert len(pids) == 1
     assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [SERVING] * 10
     assert slots_are_free(server_env)
@@ -106,7 +106,7 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     question = server_env.question(run_id)
     process = psutil.Process(pid_of(server_env, run_id))
     move_deadlines(server_env, 1000)
-    assert server_env.failed(run_id)["code"] == "INTERACTION_WAIT_TIMEOUT"
+    assert server_env.failed(run_id).code == "INTERACTION_WAIT_TIMEOUT"
     with pytest.raises(ApiError, match="NOT_WAITING"):
         server_env.reply(run_id, question)
     assert slots_are_free(server_env)
@@ -123,7 +123,7 @@ def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
             server_env.reply(run_id, question, f"do: say {final(x=1)}")
         taken = server_env.run(run_id).turn_index == 2
         run = server_env.wait(run_id, State.SUCCEEDED if taken else State.FAILED)
-        assert taken or (run.error or {})["code"] == "INTERACTION_WAIT_TIMEOUT"
+        assert taken or (run.error and run.error.code) == "INTERACTION_WAIT_TIMEOUT"
 
 
 @pytest.mark.parametrize("number", first_quick([signal.SIGKILL, signal.SIGTERM]))
@@ -132,7 +132,7 @@ def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, nu
     run_id = create(server_env, f"say {ASK}")
     server_env.question(run_id)
     os.kill(pid_of(server_env, run_id), number)
-    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+    assert server_env.failed(run_id).code == "INTERACTION_PROCESS_LOST"
     assert slots_are_free(server_env)
 
 
@@ -145,10 +145,10 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
     host = server_env.server.kept.host
     monkeypatch.setattr(host, "prompt", lambda *_, **_more: os.kill(pid_of(server_env, run_id), signal.SIGKILL))
     server_env.reply(run_id, question)
-    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+    assert server_env.failed(run_id).code == "INTERACTION_PROCESS_LOST"
     asked, lost = turns(server_env, run_id)
     assert (asked.outcome, asked.failure) == ("ask_user", None)
-    assert (lost.outcome, (lost.failure or {})["code"]) == ("error", "INTERACTION_PROCESS_LOST")
+    assert (lost.outcome, (lost.failure and lost.failure.code)) == ("error", "INTERACTION_PROCESS_LOST")
     assert lost.ended_at
     assert slots_are_free(server_env)
 
@@ -163,10 +163,10 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
 )
 def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: str, later: str) -> None:
     """On turn 1, the engine is blamed for dying; later, the lost process is the reason."""
-    assert server_env.failed(create(server_env, do))["code"] == first
+    assert server_env.failed(create(server_env, do)).code == first
     run_id = create(server_env, f"say {ASK}")
     server_env.reply(run_id, server_env.question(run_id), f"do: {do}")
-    assert server_env.failed(run_id)["code"] == later
+    assert server_env.failed(run_id).code == later
     assert slots_are_free(server_env)
 
 
@@ -176,7 +176,7 @@ def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
     server_env.reply(run_id, server_env.question(run_id), "do: hang")
     server_env.cli_env.meet_word()
     move_deadlines(server_env, 1000)
-    assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+    assert server_env.failed(run_id).code == "TURN_TIMEOUT"
     assert slots_are_free(server_env)
 
 
@@ -339,8 +339,8 @@ def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
     """What is known to fail only when the turn begins fails before the engine is run."""
     monkeypatch.setattr(commands, "no_sticky_process", lambda _contract: "")
     error = server_env.failed(create(server_env, f"say {ASK}"))
-    assert error["code"] == "INTERACTION_PROCESS_LOST"
-    assert "no transport" in error["detail"]
+    assert error.code == "INTERACTION_PROCESS_LOST"
+    assert "no transport" in error.detail
     assert not server_env.cli_env.calls()
 
 
@@ -364,7 +364,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
     with server_env.opened():
         assert not is_alive(orphan)
         (run,) = runs.summaries(server_env.server.store)
-        assert server_env.failed(run.run_id)["code"] == code
+        assert server_env.failed(run.run_id).code == code
 
 
 @pytest.mark.parametrize("waited", first_quick([False, True]))
@@ -387,7 +387,7 @@ def test_an_end_of_the_server_interrupts_a_running_turn(
     if canceled:
         assert (run.state, run.error) == (State.CANCELED, None)
     else:
-        assert (run.error or {})["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert (run.error and run.error.code) == "ORCHESTRATOR_RESTART_INTERRUPTED"
 
 
 def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> None:
@@ -396,7 +396,7 @@ def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> N
     with closed_server_env.opened() as server:
         server.kept.host.close()
         run_id = create(closed_server_env, "hang")
-        assert closed_server_env.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert closed_server_env.failed(run_id).code == "ORCHESTRATOR_RESTART_INTERRUPTED"
         assert slots_are_free(closed_server_env)
 
 
@@ -409,8 +409,8 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(
     monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))
     run_id = server_env.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "."])
     error = server_env.failed(run_id)
-    assert error["code"] == "ORCHESTRATOR_ERROR"
-    assert "a sticky codex doesnt accept --cd" in error["detail"].replace("'", "")
+    assert error.code == "ORCHESTRATOR_ERROR"
+    assert "a sticky codex doesnt accept --cd" in error.detail.replace("'", "")
     assert slots_are_free(server_env)
 
 

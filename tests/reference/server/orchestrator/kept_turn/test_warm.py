@@ -113,7 +113,7 @@ def test_a_process_killed_in_its_turn_fails_the_run(closed_server_env: ServerEnv
         env.reply(run_id)
         env.until(run_id, lambda _run: len(env.deliveries(run_id)) == 2)
         os.kill(pid, signal.SIGKILL)
-        assert env.server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+        assert env.server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
 
 
 @pytest.mark.long
@@ -233,7 +233,7 @@ def test_a_turn_that_is_too_late_fails_once_its_process_is_gone(
         pid, states = env.pid(run_id), states_at_the_end(env, monkeypatch)
         env.box.backend.script(StubRule(Hang()))
         env.reply(run_id)
-        assert env.server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+        assert env.server_env.failed(run_id).code == "TURN_TIMEOUT"
         assert (states[0], is_running(pid)) == (State.RUNNING, False)
 
 

@@ -12,8 +12,9 @@ def test_an_engine_without_proof_is_refused(closed_server_env: ServerEnv) -> Non
     with warm_env(closed_server_env, "qwen", warm_wait=60) as env:
         assert refusal(env, engine="qwen", execution_mode="interactive") == "WARM_WAIT_UNAVAILABLE"
         run_id, _ = env.ask(0)
-        profile = env.server_env.run(run_id).profile or {}
-        assert (profile["warm_wait_sec"], "qwen" in profile["warm_wait_reason"]) == (0, True)
+        profile = env.server_env.run(run_id).profile
+        assert profile
+        assert (profile.warm_wait_sec, "qwen" in str(profile.warm_wait_reason)) == (0, True)
         assert env.server_env.run(run_id).process is None
 
 

@@ -33,7 +33,7 @@ def test_an_engine_works_below_its_run_or_in_the_workspace(tmp_path: Path) -> No
 )
 def test_the_profile_says_how_a_run_waits(tmp_path: Path, *, kind: str | None, sticky: bool, resumable: bool) -> None:
     """The profile decides whether a run is sticky or resumable; without one, it is neither."""
-    run = stored(tmp_path, profile=kind and {"kind": kind})
+    run = stored(tmp_path, profile=kind and {"kind": kind, "reason": ""})
     assert (run.is_sticky, run.is_resumable) == (sticky, resumable)
 
 

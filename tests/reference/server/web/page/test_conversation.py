@@ -124,7 +124,7 @@ def test_pieces_of_a_text_are_joined(server_env: ServerEnv) -> None:
         for piece in ("I pai", "nt.\n\n", DONE[:20], DONE[20:]):
             runs.add_event(connection, run_id, "text", {"turn_index": 1, "text": piece})
         connection.execute("DELETE FROM events WHERE type = 'text' AND json_extract(data_json, '$.text') = ?", (DONE,))
-    kept = replace(run, engine="gemini", engine_version="0.61.0", profile={"kind": "sticky_process", "reason": ""})
+    kept = replace(run, engine="gemini", engine_version="0.61.0", profile=runs.RunProfile("sticky_process", ""))
     (part,) = conversation(store, kept, None).turns
     assert [said.text for said in part.messages] == ["I paint."]
     (part,) = conversation(store, run, None).turns
