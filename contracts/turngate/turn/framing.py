@@ -30,8 +30,8 @@ class Problems(Struct):
         """Note one problem with an excerpt of the bytes concerned."""
         self.count += 1
         if len(self.first) < MAX_PROBLEMS:
-            shown = at[:EXCERPT].decode("utf-8", "backslashreplace")
-            self.first.append(f"{what}: {shown!r}" if at else what)
+            excerpt = at[:EXCERPT].decode("utf-8", "backslashreplace")
+            self.first.append(f"{what}: {excerpt!r}" if at else what)
 
 
 class Lines:

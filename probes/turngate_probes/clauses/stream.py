@@ -54,15 +54,15 @@ def shape(observed: Observations) -> Finding:
 @check("handle.unique", *AGREEING)
 def unique(observed: Observations) -> Finding:
     """The first turns of several cases, each in a home of its own, have different ids."""
-    seen = dict[str, Turn]()
+    turns = dict[str, Turn]()
     for turn in (observed.turn(f"{case}/first") for case in AGREEING):
         if turn.session is not None and went_well(turn):
-            other = seen.setdefault(turn.session, turn)
+            other = turns.setdefault(turn.session, turn)
             same = f"sessions in two homes have the id {turn.session}"
             fail_if(other is not turn, same, other, turn, symptom="only-in-home")
-    if not tuple(seen)[1:]:
+    if not tuple(turns)[1:]:
         raise NotObservedError("only one home has a session, so that nothing is shown", by_engine=True)
-    return passed(f"{len(seen)} sessions in different homes have different ids", *seen.values())
+    return passed(f"{len(turns)} sessions in different homes have different ids", *turns.values())
 
 
 @check("version.readable", "static")

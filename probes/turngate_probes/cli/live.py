@@ -85,6 +85,6 @@ def _describe(release: Release) -> None:
         raise NotInstalledError(f"{release.name} has no executable", "pass one as ENGINE=/path/to/executable")
     say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
     for argv, prompt in zip(planned(release.contract), (FIRST.format(word="<word>"), AGAIN), strict=True):
-        shown = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"
-        say(f"  $ {command_line(argv, LONGEST)}{shown}")
+        stdin = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"
+        say(f"  $ {command_line(argv, LONGEST)}{stdin}")
     say("  in an empty directory; the session stays in your own store")

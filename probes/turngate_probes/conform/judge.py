@@ -75,8 +75,8 @@ def last_words(ran: Ran) -> str:
     Node.js prints its version after an error.
     """
     lines = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
-    said = next((line for line in reversed(lines) if re.search(r"rror\]?: ", line)), lines[-1] if lines else "")
-    return f"it exited with {ran.exit_code}" + (f": {_quoted(said)}" if said else "")
+    last = next((line for line in reversed(lines) if re.search(r"rror\]?: ", line)), lines[-1] if lines else "")
+    return f"it exited with {ran.exit_code}" + (f": {_quoted(last)}" if last else "")
 
 
 def _course(evidence: Evidence) -> str:
@@ -219,8 +219,8 @@ def _broke(ran: Ran) -> bool:
     """Whether COMMAND was ended by a broken pipe, or shows it instead of the engine's own message."""
     if ran.exit_code in _BROKEN:
         return True
-    said = f"{ran.stdout}\n{ran.stderr}"
-    return UNREAD.strip() not in said and re.search(r"EPIPE|broken ?pipe", said, re.IGNORECASE) is not None
+    output = f"{ran.stdout}\n{ran.stderr}"
+    return UNREAD.strip() not in output and re.search(r"EPIPE|broken ?pipe", output, re.IGNORECASE) is not None
 
 
 def _replays(call: EngineCall, owner: Conversation | None) -> bool:

@@ -269,8 +269,10 @@ class _Draft(Struct, frozen=True):
         if trial.session:
             both = [(first.output, trial.session), (trial.good[-1].output, trial.session)]
             found = [(trial.session, place) for place in reading.id_places(both, kind)] or found
-        shown = [f"{_described(place)}: {value}" for value, place in found]
-        reported = ["It may be in:", *_quoted(shown)] if shown else ["It printed no value that looks like an id."]
+        candidates = [f"{_described(place)}: {value}" for value, place in found]
+        reported = (
+            ["It may be in:", *_quoted(candidates)] if candidates else ["It printed no value that looks like an id."]
+        )
         self.notes["handle.field"] = reported
         if not trial.session or len(found) != 1:
             return {
@@ -365,8 +367,10 @@ def _literal(text: str) -> str:
 def _quoted(lines: Iterable[str]) -> list[str]:
     """Return lines of others so that they can't pass for ours, the first of many."""
     split = [part.rstrip() for line in lines for part in line.splitlines() if part.strip()]
-    shown = [f"  | {bounded(visible(line.expandtabs(4)), LONGEST_LINE)}" for line in dict.fromkeys(split)]
-    return shown if len(shown) <= MOST_LINES else [*shown[:MOST_LINES], f"  and {len(shown) - MOST_LINES} more lines"]
+    quoted = [f"  | {bounded(visible(line.expandtabs(4)), LONGEST_LINE)}" for line in dict.fromkeys(split)]
+    return (
+        quoted if len(quoted) <= MOST_LINES else [*quoted[:MOST_LINES], f"  and {len(quoted) - MOST_LINES} more lines"]
+    )
 
 
 def _prose(text: str, *lines: str) -> str:

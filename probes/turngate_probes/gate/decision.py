@@ -182,9 +182,9 @@ def _failing_clauses(new: ReleaseReport, *, breaking: bool) -> Iterator[GateReas
 
 def _declared(new: ReleaseReport, differences: Iterable[Difference]) -> Iterator[GateReason]:
     """Return the new caveats that did not occur this time."""
-    shown = {clause.id for clause in new.clauses if clause.stale or clause.result is Result.DEVIATES}
+    reported = {clause.id for clause in new.clauses if clause.stale or clause.result is Result.DEVIATES}
     for row in differences:
-        if row.kind == "deviation" and row.after is not None and row.clause not in shown:
+        if row.kind == "deviation" and row.after is not None and row.clause not in reported:
             yield GateReason("caveat", f"caveat {row.subject}", f"new caveat {row.subject}: {row.detail}", row.clause)
 
 

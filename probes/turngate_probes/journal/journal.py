@@ -84,12 +84,12 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
 
 
 def _command(release: str, item: Turn | CommandOutput, places: Mapping[str, str]) -> dict[str, Any]:
-    shown = [redact(token, places) for token in item.argv]
+    argv = [redact(token, places) for token in item.argv]
     return {
         "release": release,
         "case": item.case,
         "step": item.step,
-        "argv": tuple(t if len(t) <= MAX_ARGUMENT else f"{t[:MAX_ARGUMENT]}… ({len(t)} characters)" for t in shown),
+        "argv": tuple(t if len(t) <= MAX_ARGUMENT else f"{t[:MAX_ARGUMENT]}… ({len(t)} characters)" for t in argv),
         "exit_code": item.exit_code,
         "ended": item.ended,
         "cpu_seconds": round(item.cpu_seconds, 3),

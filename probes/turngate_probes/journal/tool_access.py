@@ -105,9 +105,9 @@ def difference(access: ToolAccess | None) -> tuple[list[str], list[str]]:
 
 
 def _named(what: str, tools: Sequence[str]) -> str:
-    shown = [bounded(tool, LONGEST_NAME) for tool in tools[:MOST_NAMED]]
+    names = [bounded(tool, LONGEST_NAME) for tool in tools[:MOST_NAMED]]
     more = [f"{len(tools) - MOST_NAMED} more"] if len(tools) > MOST_NAMED else []
-    return f"{what}: {', '.join([*shown, *more])}" if tools else ""
+    return f"{what}: {', '.join([*names, *more])}" if tools else ""
 
 
 def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | None:

@@ -111,7 +111,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
     found = {event.id: event.clause_result() for event in events if isinstance(event, ClauseEvent)}
     results = list(_in_order(found, wanted, _NOT_ASKED if finished else _why_missing(failed)))
     unknown = {result.id for result in unexplained(results)}
-    shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
+    observed = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
     able = finished.capability if finished else None if selected else capability(results)
     kind = finished.profile if finished else profile(able) if able else None
     # a release that was not tested completely is never compatible
@@ -137,7 +137,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
         unverified=finished.unverified if finished else (),
         failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None,
         tool_access=tool_access(turns),
-        clauses=tuple(_shown(result, shown, is_bug=result.id in unknown) for result in results),
+        clauses=tuple(_shown(result, observed, is_bug=result.id in unknown) for result in results),
     )
 
 
@@ -162,12 +162,12 @@ def bugs(release: ReleaseReport) -> list[str]:
     return [result.id for result in unexplained(release.clauses)]
 
 
-def _shown(result: ClauseResult, shown: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
+def _shown(result: ClauseResult, observed: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
     """Replace names by their turn or call, if it was observed; a pass keeps the names."""
     detail = f"{result.detail}: {BUG}" if is_bug else result.detail
     if result.result is Result.PASS:
         return result
-    evidence = tuple(_evidence(shown[e]) if isinstance(e, str) and e in shown else e for e in result.evidence)
+    evidence = tuple(_evidence(observed[e]) if isinstance(e, str) and e in observed else e for e in result.evidence)
     return structs.replace(result, detail=detail, evidence=evidence)
 
 

@@ -451,8 +451,8 @@ def _suite(probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, 
 
 def _seconds(release: ReleaseReport, clause: ClauseResult) -> float:
     """Return the duration of the turns in a clause's evidence or, without evidence, of those of its cases."""
-    shown = {item if isinstance(item, str) else getattr(item, "turn", "") for item in clause.evidence}
-    named = release.durations.keys() & shown
+    evidence = {item if isinstance(item, str) else getattr(item, "turn", "") for item in clause.evidence}
+    named = release.durations.keys() & evidence
     if not named and clause.id in CHECKS:
         named = {turn for turn in release.durations if turn.partition("/")[0] in CHECKS[clause.id].cases}
     return sum(release.durations[turn] for turn in named)
@@ -522,8 +522,8 @@ def _access(access: ModeToolAccess) -> Iterator[str]:
 def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> tuple[RowFamily, ...]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
     results = [{clause.id: clause for clause in release.clauses} for release in releases]
-    shown = {name for by_id in results for name in by_id}
-    ids = [name for name in dict.fromkeys([*catalogue(), *(n for by_id in results for n in by_id)]) if name in shown]
+    present = {name for by_id in results for name in by_id}
+    ids = [name for name in dict.fromkeys([*catalogue(), *(n for by_id in results for n in by_id)]) if name in present]
     families: dict[str, list[Row]] = {}
     for number, clause_id in enumerate(ids):
         cells = [_cell(by_id[clause_id]) if clause_id in by_id else None for by_id in results]
@@ -543,6 +543,6 @@ def _cell(clause: ClauseResult) -> Cell:
         clause.detail,
         clause.level,
         clause.action,
-        tuple(shown for shown in clause.evidence if not isinstance(shown, str)),
+        tuple(item for item in clause.evidence if not isinstance(item, str)),
         tuple(name for name in clause.evidence if isinstance(name, str)),
     )

@@ -44,8 +44,8 @@ Accepted = Mapping[str, AcceptedOption]
 def accepted(contract: EngineContract, syntax: ArgumentSyntax) -> Accepted:
     """Return every option by each of its spellings."""
     options = dict[str, AcceptedOption]()
-    for shown in syntax.options:
-        names, option = _parsed(shown)
+    for text in syntax.options:
+        names, option = _parsed(text)
         options |= dict.fromkeys(names, option)
     for spelled, value, repeatable in (*_listed(contract), *_in_templates(contract)):
         known = next((options[name] for name in spelled if name in options), None)
@@ -59,10 +59,10 @@ def accepted(contract: EngineContract, syntax: ArgumentSyntax) -> Accepted:
     return options
 
 
-def _parsed(shown: str) -> tuple[list[str], AcceptedOption]:
+def _parsed(text: str) -> tuple[list[str], AcceptedOption]:
     """Read an option as help pages show it."""
-    match = _SHOWN.fullmatch(shown)
-    names = re.split(r"[,\s]+", match["names"].strip()) if match else [shown]
+    match = _SHOWN.fullmatch(text)
+    names = re.split(r"[,\s]+", match["names"].strip()) if match else [text]
     value = match["value"] or "" if match else ""
     name = next((name for name in names if name.startswith("--")), names[0])
     several = value.endswith(("...>", "...]"))

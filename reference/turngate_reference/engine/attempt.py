@@ -79,8 +79,8 @@ def version_of(
     now = identity(executable)
     known = _known_versions(data)
     # by the name on PATH, since version managers link the names of many engines to one program
-    seen, version = known.get(str(executable), ("", ""))
-    if seen != now:
+    earlier, version = known.get(str(executable), ("", ""))
+    if earlier != now:
         version = engine_version(newest, executable, env, stop) or ""
         # a cache that can't be written only costs time
         with suppress(OSError):

@@ -112,8 +112,8 @@ class _Upgrade:
             left = deepcopy(stretches(pages)[-1].data["pages"])
             for page in left:
                 page["names"][:] = [name for name in page["names"] if name not in missing]
-            shown = observed.format(", ".join(missing))
-            self.contract = edit.change(self.contract, pages, self._newer, {"pages": left}, shown)
+            evidence = observed.format(", ".join(missing))
+            self.contract = edit.change(self.contract, pages, self._newer, {"pages": left}, evidence)
             self.done.append(f"help: {', '.join(missing)} not required from {self._newer} on")
 
     def add_events(self) -> None:

@@ -113,9 +113,9 @@ class SimulatedService(StickyEngine):
             if match := re.fullmatch(pattern, str(message.get("method"))):
                 params = dict_at(message, "params")
                 paths = {"handle": entry.handle, "request": entry.request, "decision": entry.decision}
-                said = {name: value_at(params, path) for name, path in paths.items() if path}
+                values = {name: value_at(params, path) for name, path in paths.items() if path}
                 prompt = text_of(value_at(params, entry.prompt)) if entry.prompt else ""
-                return entry, {**match.groupdict(), **said, "prompt": prompt}
+                return entry, {**match.groupdict(), **values, "prompt": prompt}
         return None
 
     def _known(self, message: Message) -> tuple[ServiceRequest, dict[str, Any]]:
@@ -124,8 +124,8 @@ class SimulatedService(StickyEngine):
             raise Refused(self.records.unknown, self._slots())
         return found
 
-    def _handle(self, entry: ServiceRequest, said: dict[str, Any], message: Message) -> None:
-        handle = said.get("handle")
+    def _handle(self, entry: ServiceRequest, values: dict[str, Any], message: Message) -> None:
+        handle = values.get("handle")
         if entry.does == "opens":
             self._session = self.open(dict_at(message, "params").get("directory"), handle)
             self._sessions[self.session.handle] = self.session
@@ -134,7 +134,7 @@ class SimulatedService(StickyEngine):
         elif handle is not None:
             self._session = self._existing(str(handle))
         if entry.does in ("prompts", "starts"):
-            self._run(entry, str(said["prompt"]), message)
+            self._run(entry, str(values["prompt"]), message)
             return
         if entry.does == "drops":
             store(self.contract, self.world.env, self.session.cwd).drop(self.session)
@@ -214,10 +214,10 @@ class SimulatedService(StickyEngine):
 
     def _history(self, about: Slots) -> dict[str, Any]:
         """Return what was said in the session."""
-        said = self._session.messages if self._session else ()
+        messages = self._session.messages if self._session else ()
         entries = [
             fill_all(self.records.history[message["role"]], {**about, **self._new_ids(), "text": message["content"]})
-            for message in said
+            for message in messages
             if message["role"] in self.records.history and message["content"]
         ]
         return {"history": entries}

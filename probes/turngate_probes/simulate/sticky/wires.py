@@ -63,9 +63,9 @@ def with_headers(world: EngineContext) -> EngineContext:
     """Return a context whose messages are JSON-RPC, with a header for each."""
 
     def put(message: Message) -> None:
-        said = {"id": message["id"]} if "id" in message else {}
-        said |= {key: message[key] for key in ("result", "error") if key in message}
-        body = json.dumps({"jsonrpc": "2.0", **said, **message.get("event", {})}, ensure_ascii=False).encode()
+        members = {"id": message["id"]} if "id" in message else {}
+        members |= {key: message[key] for key in ("result", "error") if key in message}
+        body = json.dumps({"jsonrpc": "2.0", **members, **message.get("event", {})}, ensure_ascii=False).encode()
         world.write("stdout", b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
     return replace(world, stdin=_HeaderLines(world.stdin), write=_by_message(world, put))

@@ -148,8 +148,8 @@ class HeadlessTurn(Struct, frozen=True):
         if why := unsafe(session):
             return f"the session id can't be passed on: {why}"
         # if the session was not in this store right after it was created, the engine keeps it elsewhere
-        seen = run.recovery and run.recovery.session_seen
-        if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
+        session_seen = run.recovery and run.recovery.session_seen
+        if session_seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
             return f"the engine's session store does not hold {session}"
         return None
 
@@ -197,11 +197,13 @@ class HeadlessTurn(Struct, frozen=True):
             decision = interrupted
         # keep the run's first session: a different one is an error, and is reported as such
         handle = done.reading.session if run.session is None else None
-        seen = None
+        session_seen = None
         if handle and decision.state is State.WAITING_USER:
-            seen = session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
+            session_seen = (
+                session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
+            )
         session = stored_session(self.engine.contract, handle.handle_value, run.turn_index) if handle else None
-        return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, seen)
+        return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, session_seen)
 
 
 def stored_session(contract: EngineContract, session_id: str, turn_index: int) -> RunSession:

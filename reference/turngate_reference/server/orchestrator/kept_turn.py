@@ -263,11 +263,11 @@ class KeptTurn:
             decision, result = failed(RunErrorCode.SESSION_RESUME_FAILED, why), TurnResult()
         else:
             decision, result = decide_kept(run, event.final_text, declined=event.declined, data_flaw=turn.data_flaw)
-        seen, session = None, self._new_session(event.session_id)
+        session_seen, session = None, self._new_session(event.session_id)
         if self.policy.resumes and session and decision.state is State.WAITING_USER:
             store = turn.engine.contract.store
-            seen = session_exists(store, session.handle_value, run.locations, run.cwd) is True
-        return decision, replace(result, session=session, session_seen=seen)
+            session_seen = session_exists(store, session.handle_value, run.locations, run.cwd) is True
+        return decision, replace(result, session=session, session_seen=session_seen)
 
     def _drop_question(self) -> None:
         """Take back a request for permission whose turn has ended; RunHasEnded if its run has ended, too."""

@@ -92,8 +92,8 @@ def find(store: Store, run_id: str, path: str) -> tuple[ChangedFile, bytes | Non
     """Read a file that a run changed, with the text that it had before; None if it changed no such file."""
     sql = "SELECT *, earlier_text IS NOT NULL AS has_before FROM files WHERE run_id = ? AND path = ?"
     for row in store.read(sql, run_id, path):
-        shown = {name: row[name] for name in ChangedFile.__struct_fields__}
-        return convert(shown, ChangedFile, strict=False), row["earlier_text"]
+        values = {name: row[name] for name in ChangedFile.__struct_fields__}
+        return convert(values, ChangedFile, strict=False), row["earlier_text"]
     return None
 
 

@@ -85,8 +85,8 @@ class Views(Struct, frozen=True):
 
     def get_patch(self, run_id: str, path: str) -> Response:
         """Show what changed in a text file."""
-        shown = run_files.patch(self.core.store, self._run(run_id), path)
-        lines = "".join(f"{line.kind.replace('@', '')}{line.text}\n" for line in shown.patch)
+        file = run_files.patch(self.core.store, self._run(run_id), path)
+        lines = "".join(f"{line.kind.replace('@', '')}{line.text}\n" for line in file.patch)
         return Response(f"--- {visible(path)}\n+++ {visible(path)}\n{lines}", content_type="text/plain; charset=utf-8")
 
     def get_interaction(self, run_id: str) -> dict[str, Any]:
@@ -149,8 +149,8 @@ class Views(Struct, frozen=True):
 
 def _document(run: Summary) -> dict[str, Any]:
     """Show a run, without its final data if `run` lacks them."""
-    shown = msgspec.to_builtins(run, enc_hook=str)
-    document = {_API_NAMES.get(name, name): value for name, value in shown.items() if name not in _UNSHOWN}
+    members = msgspec.to_builtins(run, enc_hook=str)
+    document = {_API_NAMES.get(name, name): value for name, value in members.items() if name not in _UNSHOWN}
     if isinstance(run, Run):
         document |= {"trusted_workspace": run.launch.trusted_workspace, "unsafe_allowed": run.launch.unsafe_allowed}
     return document | {"links": run.links}

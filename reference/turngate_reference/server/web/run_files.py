@@ -61,10 +61,10 @@ def view(store: Store, run: Run, path: str) -> FileView:
 
 def patch(store: Store, run: Run, path: str) -> FileView:
     """Read a text file with its patch; ApiError if there is none."""
-    shown = view(store, run, path)
-    if shown.before is None or shown.text is None:
+    file = view(store, run, path)
+    if file.before is None or file.text is None:
         raise ApiError("FILE_NOT_TEXT", f"{path[:200]!r} has no patch", "download it")
-    return shown
+    return file
 
 
 def _changed(store: Store, run: Run, path: str) -> tuple[ChangedFile, bytes | None]:

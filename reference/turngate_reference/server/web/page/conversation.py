@@ -85,8 +85,8 @@ def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
     for is_text, group in groupby(events, key=lambda event: event.type == "text"):
         first, *rest = group
         if is_text:
-            said = "".join(event.data["text"] for event in (first, *rest))
-            joined.append(replace(first, data=first.data | {"text": said}))
+            text = "".join(event.data["text"] for event in (first, *rest))
+            joined.append(replace(first, data=first.data | {"text": text}))
         else:
             joined += [first, *rest]
     return joined

@@ -137,16 +137,16 @@ class Pages(Struct, frozen=True):
         sent = request.args.get("sent", "")
         notice = f"Your reply to {sent} was sent." if _HANDLE.fullmatch(sent) else ""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
-        shown = content.inbox(self.core.store, event_id("query", "skip") or 0)
-        return self._render("inbox.html", inbox=shown, notice=notice, live=live)
+        inbox = content.inbox(self.core.store, event_id("query", "skip") or 0)
+        return self._render("inbox.html", inbox=inbox, notice=notice, live=live)
 
     def runs(self) -> str:
         """List runs."""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
         state, engine = request.args.get("state", type=State), request.args.get("engine")
         chosen: dict[str, Any] = {"state": state, "engine": engine if engine in engine_names() else None}
-        shown = content.run_list(self.core.store, **chosen, before=event_id("query", "before"))
-        return self._render("runs.html", list=shown, **chosen, states=[*State], engines=engine_names(), live=live)
+        page = content.run_list(self.core.store, **chosen, before=event_id("query", "before"))
+        return self._render("runs.html", list=page, **chosen, states=[*State], engines=engine_names(), live=live)
 
     def new(self) -> str:
         """Show the form that starts a run."""
@@ -166,10 +166,10 @@ class Pages(Struct, frozen=True):
         after = runs.last_event_id(self.core.store)
         run = content.existing(self.core.store, run_id)
         turn, before = event_id("query", "turn"), event_id("query", "before")
-        shown = content.run_view(self.core.store, run, turn, before)
-        live = None if shown.is_over else url_for(".live", after=after, run=run_id)
+        view = content.run_view(self.core.store, run, turn, before)
+        live = None if view.is_over else url_for(".live", after=after, run=run_id)
         no_continue = self.core.commands.no_continue(run)
-        return self._render("run.html", view=shown, can_continue=no_continue is None, live=live)
+        return self._render("run.html", view=view, can_continue=no_continue is None, live=live)
 
     def file(self, run_id: str) -> str:
         """Show a file that a run changed."""
