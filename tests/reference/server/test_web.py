@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
         server_env.wait(running, State.RUNNING)
         with served(Caller(server, RequestCheck(TOKEN))) as port:
             # a token is optional in the document, but not on a server that has one
-            schema = schemathesis.openapi.from_dict(openapi.document() | {"security": [{"bearer": []}]})
+            own = deepcopy(openapi.document())  # schemathesis adds links to it
+            schema = schemathesis.openapi.from_dict(own | {"security": [{"bearer": []}]})
             schema.config.update(base_url=f"http://127.0.0.1:{port}")
             yield Fuzzed(schema, (waiting, running, queued), ended)
 
