@@ -81,7 +81,7 @@ def _tidied(component: Schema, cls: type | None) -> Schema:
     """Forbid unknown keys, and null for optional keys; describe the fields."""
     component = {key: value for key, value in component.items() if key != "title" and value != []}
     if "properties" not in component:
-        about = _without_examples(component.get("description", ""))
+        about = _without_examples(inspect.cleandoc(component.get("description", "")))
         return component | ({"description": about} if about else {})
     about, fields = _described(cls)
     properties = {name: _property(prop, fields.get(name)) for name, prop in component["properties"].items()}

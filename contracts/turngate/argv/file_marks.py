@@ -9,6 +9,7 @@ from pathlib import Path
 
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
+from turngate.files import real_path
 
 _SHOWN = 100
 
@@ -41,6 +42,6 @@ def _leads_out(path: str, workspace: Path | None) -> bool:
 
 def _is_below(path: Path, workspace: Path) -> bool:
     try:
-        return path.resolve().is_relative_to(workspace.resolve())
-    except (OSError, RuntimeError, ValueError):  # such as a link to itself, or a NUL character
+        return real_path(path).is_relative_to(real_path(workspace))
+    except (OSError, ValueError):  # such as a link to itself, or a NUL character
         return False

@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -114,14 +114,14 @@ def test_a_directory_may_stand_in_the_path(tmp_path: Path) -> None:
 def test_what_can_not_be_read_leaves_the_question_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a directory can't be read the answer is unknown, unless the session is found elsewhere."""
     closed = written(tmp_path, SESSIONS["claude"].format(id="other")).parent
-    really = os.listdir
+    really = Path.iterdir
 
-    def listed(path: Path) -> list[str]:
+    def listed(path: Path) -> Iterator[Path]:
         if path == closed.parent.parent / "locked":
             raise PermissionError(13, "Permission denied")
         return really(path)
 
-    monkeypatch.setattr(os, "listdir", listed)
+    monkeypatch.setattr(Path, "iterdir", listed)
     store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/.claude/*/*/{handle}.jsonl"))
     locked = closed.parent.parent / "locked"
     locked.mkdir()

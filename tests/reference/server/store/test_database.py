@@ -22,7 +22,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     """A file of a later turngate is left unchanged."""
     file = tmp_path / "turngate.db"
     Store(file).close()
-    with sqlite3.connect(file) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(UsageError, match="schema 99"):
         Store(file)
@@ -31,7 +31,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     """A database of another program gets no tables; a file that isn't a database is rejected, too."""
     file = tmp_path / "turngate.db"
-    with sqlite3.connect(file) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE theirs (x)")
     with pytest.raises(UsageError, match="another program's database"):
         Store(file)

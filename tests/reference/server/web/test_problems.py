@@ -1,4 +1,5 @@
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,13 @@ def test_a_locked_database_changes_nothing(
 ) -> None:
     """While another process locks the database, requests that would change it are told to retry."""
     monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.0)
-    with sqlite3.connect(closed_server_env.settings.data.root / "turngate.db", isolation_level=None) as other:
+    database = closed_server_env.settings.data.root / "turngate.db"
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
         assert caller.get("/v1/runs").json["runs"] == []
         other.execute("ROLLBACK")
-    other.close()
     assert not [*closed_server_env.settings.data.runs.glob("*")]
     assert caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).status == 202
 
