@@ -31,7 +31,7 @@ class RunProfile(EngineInteractiveProfile, frozen=True, forbid_unknown_fields=Fa
     warm_wait_reason: str | UnsetType = UNSET
 
 
-class RunSession(EngineSessionHandle, frozen=True):
+class RunSession(EngineSessionHandle, frozen=True, forbid_unknown_fields=False):
     """The engine's session id of a run; `note` says that it doesn't look like those that the contract knows."""
 
     note: str | UnsetType = UNSET

@@ -7,7 +7,8 @@ from turngate import Mode
 from turngate_reference.server.requests import RunLaunch
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import Recovery, Run, RunProfile, RunSession
+from turngate_reference.states import RunError
 
 LAUNCH = RunLaunch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
 
@@ -42,3 +43,18 @@ def test_the_locations_are_those_of_the_first_turn(tmp_path: Path) -> None:
     assert stored(tmp_path).locations == {}
     (tmp_path / "other").mkdir()
     assert stored(tmp_path / "other", recovery={"locations": {"HOME": None}}).locations == {"HOME": None}
+
+
+def test_rows_of_other_releases_are_read(tmp_path: Path) -> None:
+    """A row may lack members that came later, and have some that are not known."""
+    session = {"engine": "codex", "handle_type": "session_id", "handle_value": "s", "created_at_turn": 1}
+    run = stored(
+        tmp_path,
+        profile={"kind": "resumable", "reason": "", "other": 1},
+        session={**session, "other": 1},
+        recovery={"cwd": "/", "locations": {}},
+        error={"code": "ENGINE_FAILED", "detail": "d", "other": 1},
+    )
+    assert (run.profile, run.warm_wait_sec) == (RunProfile("resumable", ""), 0)
+    assert run.session == RunSession("codex", "session_id", "s", created_at_turn=1)
+    assert (run.recovery, run.error) == (Recovery(), RunError("ENGINE_FAILED", "d"))
