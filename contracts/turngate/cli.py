@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Never
 import click
 
 from turngate.errors import ContractError, TurngateError
-from turngate.files import use_overlay
+from turngate.files import allows_few_files, use_overlay
 from turngate.sanitize import visible
 
 if TYPE_CHECKING:
@@ -236,6 +236,12 @@ def _run(args: Sequence[str]) -> int:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
         _print_error(f"{error.strerror}; raise the limit (ulimit -n)")
+        return UNANSWERED
+    except ImportError:
+        # without a free descriptor the interpreter can't list a folder, and takes what is in it for missing
+        if not allows_few_files():
+            raise
+        _print_error("Too many open files; raise the limit (ulimit -n)")
         return UNANSWERED
     return code if isinstance(code, int) else 0
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import resource
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,14 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from stat import S_IRWXG, S_IRWXO, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
+
+FEW_FILES = 64
+
+
+def allows_few_files() -> bool:
+    """Whether this process may have so few open files that commands which start processes can fail for that."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit != resource.RLIM_INFINITY and limit < FEW_FILES
 
 
 def default_cache() -> Path:

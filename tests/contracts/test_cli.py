@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ def ending(kind):
             raise RuntimeError("our mistake")
         case "files":
             raise OSError(24, "Too many open files")
+        case "hidden":
+            raise ModuleNotFoundError("No package metadata was found for turngate")
         case "talk":
             click.echo("hello " * 1000)
 
@@ -155,6 +158,18 @@ def test_too_few_files_are_an_error_of_the_environment(capsys: pytest.CaptureFix
     """If no file descriptor is free, wherever that shows, the error is one line that says what to do."""
     assert cli.run(["ending", "--as", "files"]) == 2
     assert capsys.readouterr().err == "Error: Too many open files; raise the limit (ulimit -n)\n"
+
+
+def test_what_is_missing_for_lack_of_files_is_the_same_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The interpreter takes a module for missing if it can't list its folder; with enough files it is a crash."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (6, 6))
+    assert cli.run(["ending", "--as", "hidden"]) == 2
+    assert capsys.readouterr().err == "Error: Too many open files; raise the limit (ulimit -n)\n"
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    with pytest.raises(ModuleNotFoundError):
+        cli.run(["ending", "--as", "hidden"])
 
 
 @pytest.mark.parametrize("args", [["ending", "--as", "crash"], ["nowhere"], ["wrong"]])
