@@ -11,7 +11,7 @@ from msgspec import Struct
 from turngate import EngineContract
 from turngate.contract.launch import Stream
 from turngate.contract.values import Match
-from turngate.turn.records import matches
+from turngate.turn.records import matches, value_at
 from turngate_probes.simulate.backend import Answer, Backend, Failed, ModelRequest
 from turngate_probes.simulate.faults import Faults
 
@@ -175,14 +175,26 @@ def unknown(faults: Faults) -> dict[str, Any]:
 
 
 def _silent(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[FaultyOutput]:
-    """Take out the agent's text: its record, or only its field where the same record ends the turn."""
-    final = contract.final
+    """Take out the agent's text: the records that have it, or only its field in the one that ends the turn."""
+    final, text = contract.final, None
+    for row in rows:
+        record = _document(row.data)
+        if final.field and record is not None and _is_end(contract, row) and matches(record, final.match):
+            text = value_at(record, final.field)
     for row in rows:
         record = _document(row.data)
         if row.stream != final.stream or (record is not None and not matches(record, final.match)):
-            yield row
+            if not (text and row.stream == final.stream and _holds(record, text)):
+                yield row
         elif final.field is not None and record is not None and _is_end(contract, row):
             yield _edited(row, final.field)
+
+
+def _holds(value: object, text: str) -> bool:
+    """Whether a text is one of the values in a record, at any depth."""
+    if isinstance(value, dict | list):
+        return any(_holds(inner, text) for inner in (value.values() if isinstance(value, dict) else value))
+    return value == text
 
 
 def _is_end(contract: EngineContract, row: FaultyOutput) -> bool:
