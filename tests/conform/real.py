@@ -77,6 +77,21 @@ ORCHESTRATORS = (
     ),
     Orchestrator("codex_mcp.mjs", "`codex-mcp-server` (npm)", "codex-mcp-server@1.4.10", "codex", "0.169.0"),
     Orchestrator("claude_sdk.py", "`claude-agent-sdk` (PyPI)", "claude-agent-sdk==0.2.187", "claude", "2.1.330"),
+    Orchestrator(
+        "ai_sdk_claude.mjs",
+        "`ai-sdk-provider-claude-code` (npm)",
+        "ai-sdk-provider-claude-code@3.6.0",
+        "claude",
+        "2.1.330",
+        others=("ai@6",),
+    ),
+    Orchestrator(
+        "claude_code_sdk_ts.mjs",
+        "`@instantlyeasy/claude-code-sdk-ts` (npm)",
+        "@instantlyeasy/claude-code-sdk-ts@0.3.3",
+        "claude",
+        "2.1.330",
+    ),
     Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
     Orchestrator(
         "acp.mjs",
