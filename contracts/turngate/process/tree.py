@@ -85,7 +85,12 @@ class ProcessTree:
         # the outer tags stay, so that enclosing runs can find this run's processes
         with STARTING, marking() as self._mark:
             process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
-            self.adopt(process)
+            try:
+                self.adopt(process)
+            except OSError:  # such as no free file descriptor; nobody else knows of the process
+                with process:
+                    process.kill()
+                raise
         return process
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:

@@ -211,3 +211,18 @@ def test_a_tree_needs_the_list_of_processes(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MachineError, match="processes can't be listed: Too many open files") as failed:
         run(unruly("deaf"))
     assert failed.value.hint == "raise the limit of open files (ulimit -n)"
+
+
+def test_a_process_that_can_not_be_looked_at_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no file descriptor is free after the start, the error is raised and the process doesn't stay."""
+    started = list[int]()
+
+    def refuse(pid: int) -> bool:
+        started.append(pid)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("turngate.process.tree.is_child", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        ProcessTree("tag").start(["sleep", "600"], tmp_path, dict(os.environ), stdin=False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
