@@ -6,7 +6,8 @@ the contract that holds then.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ class Admission(Struct, frozen=True):
         refused = _refused_option(contract, request, place)
         if isinstance(refused, AutoFlagRefusedError):
             raise ApiError("AUTO_FLAG_REFUSED", refused.what, refused.hint, {"flag": refused.subject} | listed)
-        self._check_safety(contract, mode, workspace, self.server_env, kept=sticky)
+        with _unsafe_is_an_error():
+            self.trust.check(contract, mode, workspace, self.server_env, kept=sticky)
         if mode is Mode.INTERACTIVE:
             self._check_profile(engine, request.interactive_profile)
         if request.warm_wait_sec:
@@ -127,21 +129,8 @@ class Admission(Struct, frozen=True):
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
         if engine is not None:
-            self._check_safety(contract, run.execution_mode, run.workspace, run.locations)
-
-    def _check_safety(
-        self,
-        contract: EngineContract,
-        mode: Mode,
-        workspace: Path | None,
-        env: Mapping[str, str | None],
-        *,
-        kept: bool = False,
-    ) -> None:
-        try:
-            self.trust.check(contract, mode, workspace, env, kept=kept)
-        except RefusedError as refused:
-            raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
+            with _unsafe_is_an_error():
+                self.trust.check(contract, run.execution_mode, run.workspace, run.locations)
 
     def _check_profile(self, engine: InstalledEngine, asked: str | None) -> None:
         """Reject an interactive run that needs a sticky process of an engine that can't have one."""
@@ -184,6 +173,15 @@ class Admission(Struct, frozen=True):
             raise ApiError(
                 "ENGINE_NOT_INSTALLED", str(uncovered), "install a release that the contract covers"
             ) from uncovered
+
+
+@contextmanager
+def _unsafe_is_an_error() -> Iterator[None]:
+    """Answer a request whose turn can't be made safe with ENGINE_UNSAFE."""
+    try:
+        yield
+    except RefusedError as refused:
+        raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
 
 
 def _refused_option(contract: EngineContract, request: RunRequest, place: Path) -> RefusedError | None:
