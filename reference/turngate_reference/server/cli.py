@@ -47,9 +47,8 @@ def log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
-    logging.getLogger("waitress").setLevel(logging.WARNING)
-    # says that requests wait for a thread, which they may
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    # it warns of requests that wait for a thread, and of idle threads that end late at a stop on a busy machine
+    logging.getLogger("waitress").setLevel(logging.ERROR)
 
 
 PORT = 8321

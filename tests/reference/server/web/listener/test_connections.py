@@ -326,6 +326,7 @@ def test_a_client_that_leaves_early_is_no_error(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         assert served_all.wait(PATIENCE)
-    # on a busy machine a request may wait for a thread, which waitress notes
+    # on a busy machine a request may wait for a thread, and a thread may end late, of which waitress warns
     noted = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [record.getMessage() for record in noted if record.name != "waitress.queue"] == []
+    failed = [record for record in noted if record.levelno >= logging.ERROR or not record.name.startswith("waitress")]
+    assert [record.getMessage() for record in failed] == []
