@@ -97,7 +97,9 @@ def _pinned(flag: AutoFlag, value: str | None) -> str | None:
 
 def _auto_approves(flag: AutoFlag, value: str | None, pinned: Collection[str]) -> bool:
     if flag.keys:
-        return value is not None and any(_key_auto_approves(key, value, pinned) for key in flag.keys)
+        name = (value or "").partition("=")[0].strip()
+        keys = [key for key in flag.keys if key.key == name] or flag.keys
+        return value is not None and any(_key_auto_approves(key, value, pinned) for key in keys)
     return flag.safe_values is None or not _is_safe(flag, value, pinned)
 
 

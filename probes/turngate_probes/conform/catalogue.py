@@ -88,6 +88,8 @@ _TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault
     "exit_code",
 }
 _PLACES = ("last", "stderr")
+# what only an output with records can show
+_IN_RECORDS = {"unknown", "padding", "decoy", "several_messages", "omits_end", "repeats_end", "session_id", "retries"}
 # transports whose turns name no session
 _WITHOUT_ID = ("json_commands",)
 
@@ -115,6 +117,12 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
     if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
         return f"{contract.title} takes no prompt on standard input"
     return None
+
+
+def needs_records(scenario: Scenario) -> bool:
+    """Return whether what the engine does is only in its records; a failure is, if it exits with 0."""
+    failures = any(play.backend and play.exit_code == 0 for play in scenario.plays)
+    return failures or any(changed(play).keys() & _IN_RECORDS for play in scenario.plays)
 
 
 def for_driver(scenario: Scenario, turns: int) -> Scenario | None:

@@ -27,7 +27,15 @@ from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls
-from turngate_probes.conform.catalogue import MOST_TURNS, PROMPT, Scenario, for_driver, in_process, obstacle
+from turngate_probes.conform.catalogue import (
+    MOST_TURNS,
+    PROMPT,
+    Scenario,
+    for_driver,
+    in_process,
+    needs_records,
+    obstacle,
+)
 from turngate_probes.conform.conform_report import (
     BreachRow,
     ConformReport,
@@ -47,7 +55,7 @@ from turngate_probes.conform.real import obstacle as real_obstacle
 from turngate_probes.conform.real import staged
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
-from turngate_probes.simulate.arguments import in_chosen_output
+from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text
 
 GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
 LONG_PROMPT = 200_000
@@ -195,12 +203,11 @@ NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
+PLAIN_TEXT = "COMMAND asks for plain text, which the contract of the engine doesn't describe"
 FEWER_TURNS = "it needs more turns than --turns {turns}"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
-TOO_LONG = (
-    "the engine was never started with a long prompt, but it was with a short one; an argument holds at most "
-    "128 KB on Linux, so pass the prompt on standard input"
-)
+TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
+LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt on standard input"
 
 
 class ConformSession(Struct, frozen=True):
@@ -281,7 +288,7 @@ class ConformSession(Struct, frozen=True):
             if _is_long(evidence) and not _turns(evidence) and not _has_not_read(evidence):
                 short = replace(scenario, prompt=PROMPT)
                 if _turns(self._play(short, contract, folder / "short", stop)):
-                    missing, listed = None, [Breach("orchestrator.text-whole", f"{TOO_LONG}{_failed(evidence)}")]
+                    missing, listed = None, [Breach("orchestrator.text-whole", _too_long(evidence))]
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
         rows = [self._breach(contract, scenario, breach, used) for breach in listed]
@@ -347,7 +354,9 @@ def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioR
     if not turns:
         reported = NO_FILE if _has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
         return ScenarioResult.UNANSWERED, reported + _failed(evidence)
-    in_turns = (call for call in turns if call.started.kind == "turn")
+    in_turns = [call for call in turns if call.started.kind == "turn"]
+    if needs_records(evidence.scenario) and any(in_plain_text(contract, call.started.argv) for call in in_turns):
+        return ScenarioResult.SKIPPED, PLAIN_TEXT
     chosen = (in_chosen_output(contract, call.started.argv) for call in in_turns)
     if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
         return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
@@ -365,6 +374,13 @@ def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioR
 def _failed(evidence: Evidence) -> str:
     """Return how COMMAND failed, in brackets; empty: it did not."""
     return next((f" ({last_words(ran)})" for ran in evidence.ran if ran.exit_code), "")
+
+
+def _too_long(evidence: Evidence) -> str:
+    """Return what is wrong if only a long prompt starts no engine: it was an argument, or COMMAND refuses it."""
+    printed = (text for ran in evidence.ran for text in (ran.stdout, ran.stderr))
+    argument = any(re.search(r"E2BIG|Argument list too long", text) for text in printed)
+    return f"{TOO_LONG}{LONG_ARGUMENT if argument else ''}{_failed(evidence)}"
 
 
 def _turns(evidence: Evidence) -> list[EngineCall]:

@@ -16,8 +16,7 @@ from turngate_probes.harness.resource_usage import Machine
 Schema: TypeAlias = Literal["turngate.probe-events/2"]
 SCHEMA: Final[Schema] = "turngate.probe-events/2"
 
-Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings", "none"]
-"""Where an executable comes from; `none`: there is none, and no registry has its releases."""
+Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings"]
 
 
 class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):

@@ -295,6 +295,14 @@ def in_chosen_output(contract: EngineContract, argv: Sequence[str]) -> EngineCon
     return contract.in_output(next(chosen, contract.launch.output))
 
 
+def in_plain_text(contract: EngineContract, argv: Sequence[str]) -> bool:
+    """Return whether arguments of a turn ask for a text that no output mode of the contract describes."""
+    try:
+        return read(contract, argv).plain
+    except (UsageProblem, UsageError):
+        return False
+
+
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
     """Read the arguments of a turn, with or without those that guard it; UsageProblem if the engine refuses them."""
     plain = without_guards(contract)

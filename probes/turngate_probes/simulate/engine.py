@@ -144,19 +144,17 @@ class HeadlessCall:
         self.facts.add(trouble)
         if symptom == "fresh-session":
             return self._turn(self._fresh())
-        refusal = (self.simulation.elsewhere if existing else None) or self.simulation.nonexistent_id
-        if symptom == "context-lost" or refusal is None:
-            return self._turn(SimulatedSession(handle, self.world.cwd, self.world.clock()))
         if symptom == "late" or (symptom == "hang" and existing):
             session = existing or self._fresh()
             self._ask([*session.messages, {"role": "user", "content": self.prompt}])
         if symptom == "hang":
             self.world.hang()
-        return self._end(refusal, 0 if symptom == "quiet" else None)
+        refusal = self.simulation.elsewhere if existing else None
+        return self._end(refusal or self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
 
     def _find(self, handle: str) -> SimulatedSession | None:
         """Return a session, which some releases lose if it is resumed in a later minute."""
-        existing = self.store.find(handle, self.world.cwd)
+        existing = self.store.find(handle)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
             self.store.drop(existing)
             return None
@@ -203,8 +201,9 @@ class HeadlessCall:
         session.messages.append({"role": "assistant", "content": text})
         self.store.keep(session)
         self.slots["text"] = text
-        self._print(self.syntax.plain if self.asked.plain else self.simulation.answered, plain=True)
         faults = self.world.faults_in(self.slots["turn"], self.prompt)
+        plain = () if faults.omits_answer else self.syntax.plain
+        self._print(plain if self.asked.plain else self.simulation.answered, plain=True)
         cut_short = faults.crash or faults.omits_end or faults.hang in ("before", "during", "heartbeat")
         if (file := self.asked.line.last(self.syntax.answer_file)) and not cut_short:
             Path(self.world.cwd, file).write_text("" if faults.omits_answer else text, "utf-8")

@@ -17,10 +17,12 @@ from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.session import (
     FEWER_TURNS,
+    LONG_ARGUMENT,
     NO_CALL,
     NO_FILE,
     NO_THIRD_TURN,
     ONE_PROCESS,
+    PLAIN_TEXT,
     TOO_LONG,
     ConformSession,
 )
@@ -106,8 +108,15 @@ def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path)
     driver.write_text(CORRECT["python"].read_text().replace('*resume, "-"]', '*resume, "--", text]'))
     report = conform(tmp_path / "1", (sys.executable, str(driver)), "prompt-200-kb")
     ((breach,),) = [row.breaches for row in report.results]
-    assert (breach.rule, breach.detail.startswith(TOO_LONG)) == ("orchestrator.text-whole", True)
+    assert (breach.rule, breach.detail.startswith(TOO_LONG + LONG_ARGUMENT)) == ("orchestrator.text-whole", True)
     assert "Argument list too long" in breach.detail
+    source = CORRECT["python"].read_text()
+    driver.write_text(
+        source.replace("    resume =", "    assert len(text) < 99999, 'at most 99999 characters'\n    resume =")
+    )
+    report = conform(tmp_path / "3", (sys.executable, str(driver)), "prompt-200-kb")
+    ((breach,),) = [row.breaches for row in report.results]
+    assert breach.detail == f"{TOO_LONG} (it exited with 1: 'AssertionError: at most 99999 characters')"
     driver.write_text("import os; os.environ['TURNGATE_PROMPT']")
     report = conform(tmp_path / "2", (sys.executable, str(driver)), "prompt-200-kb")
     assert report.results[0].detail.startswith(NO_FILE)
@@ -126,6 +135,22 @@ def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
         (ScenarioResult.PASS, "", 1),
         skipped,
         skipped,
+    ]
+
+
+def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
+    """The contract describes only output with records. A turn without an answer is one without text."""
+    driver = tmp_path / "driver.sh"
+    driver.write_text(
+        'cd "$TURNGATE_WORKSPACE" && answer=$(claude --print "$TURNGATE_PROMPT") && test -n "$answer" && echo "$answer"'
+    )
+    chosen = tuple(scenarios()[name] for name in ("two-turns", "no-answer", "exit-0-without-end"))
+    session = ConformSession(("sh", str(driver)), (CLAUDE,), chosen, tmp_path / "r", 2, turns=1)
+    report = session.run(Interrupt(), lambda _: None)
+    assert [(row.result, row.detail) for row in report.results] == [
+        (ScenarioResult.PASS, ""),
+        (ScenarioResult.PASS, ""),
+        (ScenarioResult.SKIPPED, PLAIN_TEXT),
     ]
 
 
