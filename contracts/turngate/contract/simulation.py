@@ -203,7 +203,7 @@ class Simulation(Struct, frozen=True):
     handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}.
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
-    nonexistent_id: How it refuses to resume: {handle}.
+    nonexistent_id: How it refuses to resume: {handle}. Null: it starts a session with that id instead.
     elsewhere: How it refuses to resume a session of another directory: {session_cwd}. Absent: as `nonexistent_id` says.
     usage: How it rejects its arguments, unless `arguments` says so: {error}.
     arguments: How it reads its arguments.
@@ -226,7 +226,7 @@ class Simulation(Struct, frozen=True):
     handle: Text
     answered: tuple[Line, ...]
     failed: Ending
-    nonexistent_id: Ending
+    nonexistent_id: Ending | None
     usage: Ending
     elsewhere: Ending | None = None
     arguments: ArgumentSyntax = ArgumentSyntax()

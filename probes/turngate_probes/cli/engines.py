@@ -77,7 +77,7 @@ def install_engines(names: tuple[str, ...]) -> int:
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
         if default_registry(target.engine) is None or version is None:
-            raise click.UsageError(f"no registry has a release of {target.engine} to install")
+            raise click.UsageError(f"turngate has no release of {target.engine} to install")
         with ReleaseSource().held(Target(target.engine, version), say) as release:
             click.echo(f"{release.name} {release.executable}")
     return 0

@@ -16,7 +16,8 @@ from turngate_probes.harness.resource_usage import Machine
 Schema: TypeAlias = Literal["turngate.probe-events/2"]
 SCHEMA: Final[Schema] = "turngate.probe-events/2"
 
-Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings"]
+Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings", "none"]
+"""Where an executable comes from; `none`: there is none, and no registry has its releases."""
 
 
 class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):

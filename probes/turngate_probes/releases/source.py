@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -56,8 +57,7 @@ def published(engine: str, name: RegistryName | None = None, stop: Stop | None =
     """
     known = registries(engine)
     if not known:
-        note = load_contract(engine).lifecycle.note or "pass an executable: ENGINE=/path/to/executable"
-        raise NotFoundError(f"no release of {engine} is published", note)
+        raise _not_installable(load_contract(engine))
     name = name or next(iter(known.values())).name
     if name not in known:
         raise NotFoundError(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
@@ -116,10 +116,10 @@ class ReleaseSource:
     def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
         self.registry, self._limit = registry, limit
 
-    def origin(self, engine: str) -> RegistryName:
-        """Return the name of the registry that an engine's releases come from; npm if none has it."""
+    def origin(self, engine: str) -> RegistryName | Literal["none"]:
+        """Return the name of the registry that an engine's releases come from, or `none`."""
         registry = self.registry or default_registry(engine)
-        return registry.name if registry else "npm"
+        return registry.name if registry else "none"
 
     @contextmanager
     def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:
@@ -185,13 +185,18 @@ def _unpublished(contract: EngineContract, version: str) -> NotFoundError:
     """Return why no release of an engine can be installed, and what to use instead."""
     engine = contract.engine
     if contract.lifecycle.status != "sealed":
-        return NotFoundError(f"no release of {engine} is published", _NAME_IT)
+        return _not_installable(contract)
     what = f"{engine}@{version} can't be installed: its vendor withdrew {engine}"
     recorded = recorded_releases.newest(engine)
     return NotFoundError(
         what,
         f"probe the recordings of {recorded} with turngate probe {engine}, or {_NAME_IT}" if recorded else _NAME_IT,
     )
+
+
+def _not_installable(contract: EngineContract) -> NotFoundError:
+    what = f"turngate can't install {contract.engine}: its contract names no package"
+    return NotFoundError(what, f"{contract.lifecycle.note or ''} {_NAME_IT}".strip())
 
 
 def obstacle(engine: str, *, recordings: bool) -> str | None:

@@ -29,7 +29,7 @@ from turngate_probes.journal.events import (
     TurnEvent,
 )
 from turngate_probes.report.github import commands_off
-from turngate_probes.report.release_view import label
+from turngate_probes.report.release_view import from_where, label
 from turngate_probes.report.text import style_of
 
 HEARTBEAT = 15.0
@@ -199,7 +199,7 @@ def _line(event: Event, *, begins: bool) -> str | None:
         case InstallProgress() if begins:
             return f"{event.release}: {event.text}"
         case ReleasePlanned():
-            where = event.executable or f"from {event.source}"
+            where = event.executable or from_where(event.source)
             waits = f"; waits {event.waits}" if event.waits else ""
             return f"{event.release}: {event.turns} turns planned ({where}){waits}"
         case ClauseEvent() if event.result is not Result.PASS:

@@ -15,6 +15,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
 from turngate.sanitize import visible
 from turngate_probes.clauses import CHECKS
+from turngate_probes.journal.events import Origin
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
 from turngate_probes.report.build import bugs, standing
 from turngate_probes.report.reports import (
@@ -71,6 +72,11 @@ class ReleaseView(View, frozen=True, kw_only=True):
 def known(clause_id: str) -> Clause | None:
     """Return the catalogue's entry; None for a clause of another version of turngate."""
     return catalogue().get(clause_id)
+
+
+def from_where(source: Origin) -> str:
+    """Return where a release comes from, such as `from npm`."""
+    return "no executable" if source == "none" else f"from {source}"
 
 
 def advice(clause: Clause) -> tuple[str, ...]:
@@ -502,7 +508,7 @@ def _facts(release: ReleaseReport) -> Iterator[Fact]:
     yield Fact("resume", (f"{ability}, by {able.probe_method}: {able.detail}" if able else NOT_TESTED,))
     kind = f"({handle.handle_type.replace('_', ' ')})" if handle else "none"
     yield Fact("handle", (kind,), handle.handle_value if handle else "")
-    yield Fact("executable", (f"{release.executable or 'none was run'} (from {release.source})",))
+    yield Fact("executable", (f"{release.executable or 'none was run'} ({from_where(release.source)})",))
     if release.note:
         yield Fact("note", (release.note,))
     unverified = f"; unverified: {', '.join(release.unverified)}" if release.unverified else ""

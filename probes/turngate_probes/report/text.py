@@ -21,6 +21,7 @@ from turngate_probes.report.release_view import (
     advice,
     basis,
     counted,
+    from_where,
     known,
     name_of,
     probe_cases,
@@ -176,7 +177,7 @@ def _is_listed(case: JudgedCase, detail: Detail) -> bool:
 def _title(releases: Sequence[ReleaseReport]) -> Text:
     first = releases[0]
     versions = named([visible(release.version or "?") for release in releases])
-    where = "; ".join(filter(None, (first.executable or f"from {first.source}", first.note)))
+    where = "; ".join(filter(None, (first.executable or from_where(first.source), first.note)))
     about = f" ({visible(where)})" if len(releases) == 1 else ""
     return Text.assemble((f"{visible(first.engine)} {versions}", "bold"), about)
 

@@ -144,17 +144,19 @@ class HeadlessCall:
         self.facts.add(trouble)
         if symptom == "fresh-session":
             return self._turn(self._fresh())
+        refusal = (self.simulation.elsewhere if existing else None) or self.simulation.nonexistent_id
+        if symptom == "context-lost" or refusal is None:
+            return self._turn(SimulatedSession(handle, self.world.cwd, self.world.clock()))
         if symptom == "late" or (symptom == "hang" and existing):
             session = existing or self._fresh()
             self._ask([*session.messages, {"role": "user", "content": self.prompt}])
         if symptom == "hang":
             self.world.hang()
-        refusal = self.simulation.elsewhere if existing else None
-        return self._end(refusal or self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
+        return self._end(refusal, 0 if symptom == "quiet" else None)
 
     def _find(self, handle: str) -> SimulatedSession | None:
         """Return a session, which some releases lose if it is resumed in a later minute."""
-        existing = self.store.find(handle)
+        existing = self.store.find(handle, self.world.cwd)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
             self.store.drop(existing)
             return None

@@ -49,9 +49,10 @@ class SimulatedStore(ABC):
     def sessions(self, handle: str | None = None) -> list[SimulatedSession]:
         """Read every session, or only those that may have this id."""
 
-    def find(self, handle: str) -> SimulatedSession | None:
-        """Return the session of that id, if there is one."""
-        return next((session for session in self.sessions(handle) if session.handle == handle), None)
+    def find(self, handle: str, cwd: str | None = None) -> SimulatedSession | None:
+        """Return the session of that id, if there is one; preferably that of the directory `cwd`."""
+        found = [session for session in self.sessions(handle) if session.handle == handle]
+        return next((session for session in found if session.cwd == cwd), found[0] if found else None)
 
     def others(self, session: SimulatedSession) -> list[SimulatedSession]:
         """Return every other session of the same directory."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.matrix.conftest import Shop, verdicts
+from turngate import cli
 from turngate.contract.load import first_error
 
 
@@ -83,9 +84,22 @@ def test_bad_input_is_told(shop: Shop, args: tuple[str, ...], what: str) -> None
 def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
     """A withdrawn engine, or a release instead of an engine, is rejected."""
     assert shop.run("matrix", "iflow", "--versions", "all") == (2, None)
-    assert "no release of iflow is published" in shop.err
+    assert "turngate can't install iflow" in shop.err
     assert shop.run("matrix", "codex@0.160.0", "--versions", "all") == (2, None)
     assert "not just an engine" in shop.err
+
+
+def test_an_engine_whose_contract_names_no_package_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A probe and a gate say that the engine can't be installed, and what to do, and name no registry."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
+    for asked in (["probe", "kimi@1.44.0"], ["gate", "kimi@1.44.0", "--from", "kimi@1.43.0"]):
+        assert cli.run(asked) == 2
+        told = capsys.readouterr()
+        assert "turngate can't install kimi: its contract names no package" in told.out + told.err
+        assert "Install kimi-cli yourself" in told.out + told.err
+        assert "npm" not in told.out + told.err
 
 
 def test_no_shard_is_planned_for_nothing(shop: Shop) -> None:

@@ -26,8 +26,9 @@ class SimulatedJsonCommands(StickyEngine):
     def serve(self) -> Never:
         """Continue the session that the arguments name, and run commands until the process ends."""
         handle = self.start.resume
-        if handle is not None and self.load(handle) is None:
-            lost, slots = self.simulation.nonexistent_id, {"handle": handle, "cwd": self.world.cwd, "error": ""}
+        lost = self.simulation.nonexistent_id
+        if handle is not None and self.load(handle) is None and lost is not None:
+            slots = {"handle": handle, "cwd": self.world.cwd, "error": ""}
             for stream, data in rendered(self.contract, lost.lines, ("dead",), slots):
                 self.world.write(stream, data)
             raise SystemExit(lost.exit_code)

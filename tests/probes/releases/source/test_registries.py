@@ -17,7 +17,7 @@ def test_npm_comes_before_pypi() -> None:
 def test_an_engine_that_no_registry_has() -> None:
     """For a withdrawn engine there is no registry, and the error says why."""
     assert default_registry("iflow") is None
-    with pytest.raises(NotFoundError, match="no release of iflow is published"):
+    with pytest.raises(NotFoundError, match="turngate can't install iflow"):
         published("iflow")
 
 

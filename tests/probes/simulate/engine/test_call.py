@@ -19,7 +19,7 @@ MINUTE = 60.0
 SHOWN = frozenset(
     {("resume.dead-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
     | {("resume.malformed-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
-    | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "refused", "hang")}
+    | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "context-lost", "refused", "hang")}
     | {("resume.same-handle", "new-handle")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
@@ -125,6 +125,24 @@ def test_the_symptoms_of_another_directory(
     assert (played.exit_code, len(played.requests)) == (exit_code, requests)
     if exit_code == 0:
         assert (played.session(codex) == handle) == (symptom is None)
+
+
+def test_a_session_may_lose_its_context_in_another_directory(tmp_path: Path) -> None:
+    """With the deviation, each directory has a conversation of its own under the same id."""
+    codex, machine = _deviating(("resume.other-cwd", "context-lost")), SimulatedMachine(tmp_path)
+    handle = machine.start(codex).session(codex)
+    machine.work = "other"
+    lost = machine.resume(codex, handle)
+    assert (lost.session(codex), _said(lost)) == (handle, ["again"])
+    machine.work = "work"
+    assert _said(machine.resume(codex, handle)) == ["first", "ok", "again"]
+
+
+def test_an_unknown_id_may_start_a_session(tmp_path: Path) -> None:
+    """An engine that refuses no id answers under the one that it doesn't know."""
+    kimi = at_known_release("kimi")
+    played = SimulatedMachine(tmp_path).resume(kimi, kimi.handle.nonexistent_id)
+    assert (played.exit_code, played.session(kimi), _said(played)) == (0, kimi.handle.nonexistent_id, ["again"])
 
 
 def test_a_session_is_lost_after_another_only_if_a_minute_passed(tmp_path: Path) -> None:
