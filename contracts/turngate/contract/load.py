@@ -102,6 +102,7 @@ ALL_OF = (
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
 GAP = "GAP"  # the value in place of one that nobody has found out yet
+NONE = "none"  # the key of a section with evidence that the engine has nothing to list there
 MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
 # importing importlib.resources would take longer than reading a contract
 _FOLDER = Path(__file__).parents[1]
@@ -136,8 +137,8 @@ class Document(msgspec.Struct, frozen=True):
         return [claim for path, entry in self.entries(*sections) for claim in stretches(entry, path)]
 
     def meeting(self, section: str, claim: Claim) -> list[Claim]:
-        """List the claims of a section whose ranges overlap that of `claim`."""
-        return [other for other in self.claims(section) if other.range.overlaps(claim.range)]
+        """List the entries of a section whose ranges overlap that of `claim`, without a statement that it has none."""
+        return [other for other in self.claims(section) if other.range.overlaps(claim.range) and NONE not in other.data]
 
     def error(self, path: Path_, message: str, hint: str = "", *, of_key: bool = False) -> ContractError:
         """Return the error that points at `path` (or at its nearest part in the file), or at its key."""
@@ -186,7 +187,7 @@ class Contract(msgspec.Struct, frozen=True):
             valid = [claim.data for claim in claims if claim.range.covers(version)]
             unverified += [section] * any("unverified" in claim for claim in valid)
             if section in ALL_OF:
-                fields[section] = [bare(claim) for claim in valid]
+                fields[section] = [bare(claim) for claim in valid if NONE not in claim]
             elif valid:
                 fields[section] = bare(valid[0])
             elif section in OPTIONAL:

@@ -148,7 +148,8 @@ def _auto(driver: EngineDriver) -> None:
 
 def _flag_prompts(driver: EngineDriver) -> None:
     first = driver.start("first", Ask("--help", "", ASK))
-    driver.resume("again", first.session, Ask(driver.contract.auto_flags[0].flag, "", FINAL, turn_index=2))
+    like_flag = next((auto.flag for auto in driver.contract.auto_flags), "--yes")
+    driver.resume("again", first.session, Ask(like_flag, "", FINAL, turn_index=2))
 
 
 def _large_prompt(driver: EngineDriver) -> None:

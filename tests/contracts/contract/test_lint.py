@@ -398,3 +398,13 @@ def test_the_file_of_a_tool_is_a_name() -> None:
     call = "tool_call: {name: write, arguments: {}, creates_file: ../x}"
     error = only_mistake(SMALL.replace("model: stub,", f"model: stub, {call},"))
     assert error.path.endswith("tool_call.creates_file")
+
+
+def test_an_engine_without_auto_flags_says_so_with_evidence() -> None:
+    """The contract has no mistake and lists no flag, and an empty list names the way to say it."""
+    flags = "auto_flags:\n  - {flag: --auto, unverified: true}\n"
+    none = 'auto_flags: {none: true, evidence: [{observed: "no help page names one", releases: [0.140.0]}]}\n'
+    text = SMALL.replace("auto: [--auto]", "auto: []").replace(flags, none)
+    assert mistakes_in(text) == []
+    assert load.Contract(load.parse(text, "small.yaml")).at("0.140.0").auto_flags == ()
+    assert "{none: true, evidence: [...]}" in str(only_mistake(SMALL.replace(flags, "auto_flags: []\n")))

@@ -140,6 +140,14 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
         ),
         ("symptom: hang", "symptom: It hangs", 0, 0, "$.deviations[0].symptom", "does not match"),
         ("auto_flags:\n  - {flag: --auto, unverified: true}", "auto_flags: []", 0, 0, "$.auto_flags", ""),
+        (
+            "auto_flags:\n  - {flag: --auto, unverified: true}",
+            "auto_flags: {none: true}",
+            0,
+            0,
+            "$.auto_flags",
+            "'evidence'",
+        ),
         ("pass: [SMALL_KEY]", "pass: [SMALL-KEY]", 0, 0, "$.environment[0].pass[0]", "does not match"),
         ("pass: [SMALL_KEY]", "pass: [SMALL_KEY, SMALL_KEY]", 0, 0, "$.environment[0].pass", "non-unique"),
         (
