@@ -14,7 +14,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
-from turngate.contract.load import ONE_OF, OPTIONAL, SECTIONS, SIMULATION, Document, catalogue, read, schema_errors
+from turngate.contract.load import (
+    NONE,
+    ONE_OF,
+    OPTIONAL,
+    SECTIONS,
+    SIMULATION,
+    Document,
+    catalogue,
+    read,
+    schema_errors,
+)
 from turngate.contract.session_ids import names_in, numbered_like
 from turngate.contract.versions import Basis, Claim, Path_, dotted, parse
 from turngate.decoding import convert
@@ -484,6 +494,9 @@ def _launch_errors(document: Document, launch: Claim) -> _Errors:
         yield from _slot_errors(document, at, channel["tokens"], text)
         yield from _auto_approving(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
     yield from _auto_approving(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
+    if launch.data["auto"] and any(NONE in claim.data for claim in document.claims("auto_flags")):
+        message = "the contract says under `auto_flags` that the engine has no auto-approve option"
+        yield document.error(launch.at("auto"), message, "leave `auto` empty, or list its options under `auto_flags`")
 
 
 def _guard_errors(document: Document, guards: Claim) -> _Errors:

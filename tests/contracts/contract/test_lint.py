@@ -408,3 +408,5 @@ def test_an_engine_without_auto_flags_says_so_with_evidence() -> None:
     assert mistakes_in(text) == []
     assert load.Contract(load.parse(text, "small.yaml")).at("0.140.0").auto_flags == ()
     assert "{none: true, evidence: [...]}" in str(only_mistake(SMALL.replace(flags, "auto_flags: []\n")))
+    passed = mistakes_in(SMALL.replace(flags, none))
+    assert [error.path for error in passed] == ["$.launch[0].auto", "$.launch[1].auto"]
