@@ -15,9 +15,21 @@ from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
 BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-CONTRACT, LINES, OUTPUTS, CHANGE, DEVIATIONS, SIGNS, STICKY, CANARIES, SETTINGS, UNSAFE, REDIRECTS, MARKS = (
-    BLOCKS_OF_YAML
-)
+(
+    CONTRACT,
+    NO_AUTO_FLAGS,
+    LINES,
+    OUTPUTS,
+    CHANGE,
+    DEVIATIONS,
+    SIGNS,
+    STICKY,
+    CANARIES,
+    SETTINGS,
+    UNSAFE,
+    REDIRECTS,
+    MARKS,
+) = BLOCKS_OF_YAML
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -35,6 +47,15 @@ def test_the_example_of_a_change_is_valid() -> None:
     assert list(lint.problems(document)) == []
     ends = [Contract(document).at(version).end.match for version in ("1.3.2", "1.4.0")]
     assert ends == [{"type": "done"}, {"type": "turn.done"}]
+
+
+def test_the_example_of_an_engine_without_auto_flags_is_valid() -> None:
+    """The example is valid in place of its section, in a contract whose mode auto passes no option."""
+    text = re.sub(r"(?m)^auto_flags:\n(?:  .*\n)+", NO_AUTO_FLAGS, CONTRACT.replace("auto: [--yes]", "auto: []"))
+    assert NO_AUTO_FLAGS in text
+    document = load.parse(text, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    assert Contract(document).at("1.0.0").auto_flags == ()
 
 
 def test_the_example_of_a_session_id_in_plain_text_is_valid() -> None:

@@ -2,11 +2,26 @@
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.engine_contract import EngineContract
-from turngate.contract.load import ALL_OF, ONE_OF, SIMULATION, catalogue
+from turngate.contract.load import ALL_OF, NONE, ONE_OF, SIMULATION, catalogue
 from turngate.contract.simulation import Simulation
 from turngate.contract.versions import Basis
 
 OF_RESOLVED = ("release", "unverified")
+NO_AUTO_FLAGS: Schema = {
+    "type": ["array", "object"],
+    "properties": {
+        NONE: {"const": True, "description": "The engine has no flag that widens approval or sandbox."},
+        "evidence": {
+            "$ref": "#/$defs/Basis/properties/evidence",
+            "description": "What proves that the engine has no such flag: write what was run, and on which releases.",
+        },
+        "note": {"$ref": "#/$defs/Basis/properties/note"},
+    },
+    "required": [NONE, "evidence"],
+    "additionalProperties": False,
+    "description": "Each flag that widens approval or sandbox, so that the engine can act without asking."
+    " If the engine has none, write `{none: true, evidence: [...]}`.",
+}
 
 
 def engine() -> Schema:
@@ -23,6 +38,7 @@ def engine() -> Schema:
     for section in ALL_OF:
         ref = properties[section]["items"]["$ref"]
         properties[section]["description"] = _claim(defs[ref.rpartition("/")[2]], ref)
+    properties["auto_flags"] |= NO_AUTO_FLAGS
     defs["Deviation"]["properties"]["symptom"]["enum"] = sorted({s for c in catalogue().values() for s in c.symptoms})
     return _based(whole)
 
