@@ -1,13 +1,9 @@
-"""The accessibility checker axe-core, from npm, stored in turngate's cache."""
+"""The accessibility checker axe-core, from npm."""
 
-import hashlib
-import subprocess
 import tarfile
-import tempfile
-from pathlib import Path
 
 from tests.browser.chromium import Browser
-from turngate.files import default_cache, write_atomically
+from tests.npm_package import npm_package
 
 RUN = (
     "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
@@ -25,16 +21,7 @@ def violations(tab: Browser) -> list[str]:
 
 
 def _source() -> str:
-    """Return the script; the package is downloaded once and its checksum verified."""
-    kept = default_cache() / f"axe-core-{VERSION}.js"
-    if not kept.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            command = ("npm", "pack", "--silent", f"axe-core@{VERSION}")
-            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
-            (packed,) = Path(folder).glob("*.tgz")
-            assert hashlib.sha256(packed.read_bytes()).hexdigest() == SHA256
-            with tarfile.open(packed) as archive:
-                script = archive.extractfile("package/axe.min.js")
-                assert script
-                write_atomically(kept, script.read().decode())
-    return kept.read_text("utf-8")
+    with tarfile.open(npm_package("axe-core", VERSION, SHA256)) as archive:
+        script = archive.extractfile("package/axe.min.js")
+        assert script
+        return script.read().decode()
