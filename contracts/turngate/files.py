@@ -33,6 +33,11 @@ def default_data() -> Path:
     return user_folder("XDG_DATA_HOME", ".local/share") or _platform_folder("user_data_path")
 
 
+def default_config() -> Path:
+    """Return the platform's folder for the user's configuration."""
+    return user_folder("XDG_CONFIG_HOME", ".config") or _platform_folder("user_config_path")
+
+
 def user_folder(variable: str, below_home: str) -> Path | None:
     """Return a folder by the rules of XDG; None where others hold, as on macOS, or without an absolute HOME."""
     if sys.platform != "linux" or "ANDROID_DATA" in os.environ:

@@ -1,10 +1,16 @@
 """The subcommand `gate`: can you upgrade to a release?"""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from turngate.cli import use_contracts
+from turngate.files import overlay
+from turngate.sanitize import visible
 from turngate_probes.cli.shared_options import (
     clause_option,
     fail_on_options,
@@ -17,17 +23,42 @@ from turngate_probes.cli.shared_options import (
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
+    from turngate_probes.gate.settings import Settings
     from turngate_probes.report.publish import Printer
+
+_PARAMETERS = {"fail-on": "fail_on", "baseline": "baseline", "reports": "reports", "contracts": "contracts"}
+_LEAST_BAD_FIRST = (0, 2, 1, 130, 3)
+
+
+class Upgrade(NamedTuple):
+    """A newer release to test and the one in use (None: the pinned one), each with the place that names it."""
+
+    new: str
+    new_place: str
+    old: str | None
+    old_place: str
+
+
+def _use_settings(ctx: click.Context, _option: click.Parameter, show: bool) -> bool:
+    """Make the settings the defaults of the options that are parsed later."""
+    if not ctx.resilient_parsing:  # a shell completes a word
+        from turngate_probes.gate.settings import read_settings
+
+        ctx.obj = settings = read_settings(Path.cwd())
+        by_caller = {"contracts"} if overlay() else set[str]()
+        keys = _PARAMETERS.keys() & settings.values.keys() - by_caller
+        ctx.default_map = {_PARAMETERS[key]: settings.values[key] for key in keys}
+    return show
 
 
 @click.command()
-@click.argument("new", metavar="ENGINE@NEW", shell_complete=targets)
+@click.argument("new", metavar="[ENGINE@NEW]", required=False, shell_complete=targets)
 @click.option(
     "--from",
     "old",
     metavar="ENGINE@OLD",
     shell_complete=targets,
-    help="The release in use now.  [default: the pinned release]",
+    help="The release in use now.  [default: the one that the project names or pins, else turngate's pinned release]",
 )
 @click.option(
     "--baseline",
@@ -48,13 +79,27 @@ if TYPE_CHECKING:
 @output_options(*FORMATS)
 @fail_on_options
 @many_releases
-def gate(new: str, output: "Printer", **asked: Any) -> int:
+@click.option(
+    "--show-settings",
+    is_flag=True,
+    is_eager=True,
+    callback=_use_settings,
+    help="Print what is in force and where it comes from, and test nothing.",
+)
+@click.pass_obj
+def gate(
+    settings: "Settings", /, new: str | None, old: str | None, output: "Printer", *, show_settings: bool, **asked: Any
+) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help
     pages, events and the tools offered to the model. NEW can be an executable: codex=/path/to/codex.
 
+    Without an argument it tests each engine that the settings in turngate.toml or pyproject.toml name, else the newest
+    release of each engine that the files here pin. Options override settings.
+
     \b
+    turngate gate
     turngate gate codex@latest
     turngate gate codex@0.169.0 --from codex@0.147.0 --report gate.md
     turngate gate codex@latest --accept
@@ -65,6 +110,7 @@ def gate(new: str, output: "Printer", **asked: Any) -> int:
     Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
+    from turngate import UsageError
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.gate import decision
     from turngate_probes.gate.accept import accept
@@ -73,12 +119,80 @@ def gate(new: str, output: "Printer", **asked: Any) -> int:
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view
 
+    upgrades = _upgrades(settings, new, old)
+    if show_settings:
+        _show(upgrades, settings, {**asked, "reports": output.reports, "contracts": overlay()})
+        return 0
+    if len(upgrades) > 1 and (output.as_json or asked["accept"]):
+        raise UsageError("--json and --accept are for one engine", f"name it: turngate gate {upgrades[0].new}")
     into = accept_target() if asked.pop("accept") else None
-    question = decision.question(new, asked.pop("old"), **asked)
-    with adopting_orphans(), interruptible() as interrupt:
-        report = decision.answer(question, output.progress, interrupt)
-    with adopting_orphans(), interrupting(interrupt.set):
-        code = publish(view(report), output)
-        if into is not None:
-            accept(report, into, question.new, question.settings.probe, interrupt, output.console)
-    return code
+    questions = [decision.question(upgrade.new, upgrade.old, **asked) for upgrade in upgrades]
+    for place in dict.fromkeys(settings.places.values()):
+        output.progress.print(f"settings: {visible(place)}", soft_wrap=True)
+    codes = []
+    for question in questions:
+        with adopting_orphans(), interruptible() as interrupt:
+            report = decision.answer(question, output.progress, interrupt)
+        with adopting_orphans(), interrupting(interrupt.set):
+            codes.append(publish(view(report), output if len(questions) == 1 else _of(question.new.engine, output)))
+            if into is not None:
+                accept(report, into, question.new, question.settings.probe, interrupt, output.console)
+        if interrupt.is_set():
+            break
+    return max(codes, key=_LEAST_BAD_FIRST.index)
+
+
+def _upgrades(settings: "Settings", new: str | None, old: str | None) -> list[Upgrade]:
+    """Return what to test: the release that the caller names, else those of the settings or pins."""
+    from turngate import UsageError
+    from turngate_probes.releases.target import parse_target
+
+    chosen = [(new, "argument")] if new else settings.upgrades()
+    if old and len(chosen) > 1:
+        raise UsageError("--from is for one engine", f"name it: turngate gate {chosen[0][0]} --from {old}")
+    if old:
+        return [Upgrade(*named, old, "--from") for named in chosen]
+    in_use = [settings.in_use(parse_target(name).engine) for name, _ in chosen]
+    return [Upgrade(*named, *(used or (None, "turngate"))) for named, used in zip(chosen, in_use, strict=True)]
+
+
+def _show(upgrades: list[Upgrade], settings: "Settings", values: Mapping[str, Any]) -> None:
+    """Print what is in force, and from where."""
+    from turngate_probes.releases.pins import pinned_version
+    from turngate_probes.releases.target import parse_target
+
+    rows = []
+    for upgrade in upgrades:
+        engine = parse_target(upgrade.new).engine
+        rows.append(("engine", upgrade.new, upgrade.new_place))
+        old = upgrade.old or (f"{engine}@{version}" if (version := pinned_version(engine)) else "none")
+        rows.append(("in use", old, upgrade.old_place))
+    for key, parameter in _PARAMETERS.items():
+        value = values[parameter]
+        text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value or "")
+        rows.append((key, text or "none", _origin(settings, key, parameter)))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for key, text, place in rows:
+        click.echo(visible(f"{key:{widths[0]}}  {text:{widths[1]}}  {place}"))
+
+
+def _origin(settings: "Settings", key: str, parameter: str) -> str:
+    """Say where the value of an option comes from."""
+    here = click.get_current_context()
+    # --contracts is an option of `turngate`, too
+    contexts = [here, *([here.parent] if here.parent else [])]
+    names = (parameter, "strict") if parameter == "fail_on" else (parameter,)
+    sources = {ctx.get_parameter_source(name) for ctx in contexts for name in names}
+    known = {
+        ParameterSource.COMMANDLINE: "command line",
+        ParameterSource.ENVIRONMENT: "environment",
+        ParameterSource.DEFAULT_MAP: settings.places.get(key, ""),
+    }
+    return next((place for source, place in known.items() if source in sources), "default")
+
+
+def _of(engine: str, output: "Printer") -> "Printer":
+    """Return the output with reports of their own for one of several engines."""
+    one = copy(output)
+    one.reports = tuple(path.with_stem(f"{path.stem}-{engine}") for path in output.reports)
+    return one

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 import turngate
 from turngate.files import contract_files, default_cache
@@ -85,7 +86,10 @@ def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_fail_on(*arguments: Any, fail_on: str, strict: bool, **more: Any) -> Any:
         from turngate.contract.verdict import FailOn
 
-        mildest = FailOn.DEGRADED if strict and fail_on == "broken" else FailOn(fail_on)
+        source = click.get_current_context().get_parameter_source("fail_on")
+        # a project's settings may ask for something else than the command line does
+        unasked = fail_on == "broken" or source is not ParameterSource.COMMANDLINE
+        mildest = FailOn.DEGRADED if strict and unasked else FailOn(fail_on)
         return command(*arguments, fail_on=mildest, **more)
 
     return with_fail_on

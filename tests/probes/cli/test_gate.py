@@ -55,3 +55,86 @@ def test_nothing_is_published_when_nothing_is_known(
     monkeypatch.setattr(decision, "answer", Mock(side_effect=KeyboardInterrupt))
     assert cli.run(["gate", "codex@0.169.0", "--from", "codex@0.160.0"]) == 130
     assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working directory, with settings and with a pin of an engine; the user has no settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "package.json").write_text('{"dependencies": {"@openai/codex": "0.160.0"}}')
+    (folder / "turngate.toml").write_text('engines = ["codex@0.169.0"]\nfail-on = "caveat"\nreports = ["gate.json"]\n')
+    return folder
+
+
+def test_a_bare_gate_reads_settings_and_pins(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The releases, the problems that fail the gate and the reports come from the project."""
+    answer = Mock(return_value=views.red_by_a_tool())
+    monkeypatch.setattr(decision, "answer", answer)
+    assert cli.run(["gate"]) == 1
+    question = answer.call_args.args[0]
+    assert (str(question.old), str(question.new)) == ("codex@0.160.0", "codex@0.169.0")
+    assert question.settings.probe.fail_on == "caveat"
+    assert json.loads((project / "gate.json").read_text())["outcome"] == "fail"
+
+
+@pytest.mark.parametrize(
+    "args, fail_on",
+    [((), "caveat"), (("--strict",), "degraded"), (("--fail-on", "broken"), "broken")],
+)
+def test_options_override_settings(
+    project: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], fail_on: str
+) -> None:
+    """What the command line says counts, whatever the project sets."""
+    answer = Mock(return_value=views.red_by_a_tool())
+    monkeypatch.setattr(decision, "answer", answer)
+    report = ("--report", str(project / "mine.md"))
+    cli.run(["gate", "codex@0.170.0", "--from", "codex@0.168.0", *report, *args])
+    question = answer.call_args.args[0]
+    assert (str(question.old), str(question.new)) == ("codex@0.168.0", "codex@0.170.0")
+    assert question.settings.probe.fail_on == fail_on
+    assert sorted(path.name for path in project.iterdir()) == ["mine.md", "package.json", "turngate.toml"]
+
+
+def test_settings_are_shown_with_their_places(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each value has its place, and nothing is tested."""
+    monkeypatch.setattr(decision, "answer", Mock(side_effect=AssertionError))
+    assert cli.run(["gate", "--strict", "--show-settings"]) == 0
+    file = project / "turngate.toml"
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["engine", "codex@0.169.0", str(file)],
+        ["in", "use", "codex@0.160.0", "package.json:1"],
+        ["fail-on", "degraded", "command", "line"],
+        ["baseline", "none", "default"],
+        ["reports", str(project / "gate.json"), str(file)],
+        ["contracts", "none", "default"],
+    ]
+
+
+def test_several_engines_are_tested_in_turn(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each engine has reports of its own, and the worst exit code counts; --json and --from are for one engine."""
+    (project / "turngate.toml").write_text(
+        'engines = ["codex", "gemini"]\nin-use = ["gemini@0.60.0"]\nreports = ["gate.md"]\n'
+    )
+    monkeypatch.setattr(decision, "answer", Mock(side_effect=[views.red_by_a_tool(), views.green_by_baseline()]))
+    assert cli.run(["gate"]) == 1
+    assert sorted(path.name for path in project.glob("*.md")) == ["gate-codex.md", "gate-gemini.md"]
+    for args in (["--json"], ["--from", "codex@0.1.0"]):
+        assert cli.run(["gate", *args]) == 2
+        assert "name it: turngate gate codex@latest" in capsys.readouterr().err
+
+
+def test_other_commands_read_no_settings(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Settings that `gate` refuses stop no other command."""
+    (project / "turngate.toml").write_text('contracts = "evil"\n')
+    assert cli.run(["gate"]) == 2
+    assert "a project can't choose a folder of contracts" in capsys.readouterr().err
+    for command in (["handles", "list"], ["engines", "list"], ["start", "codex=/absent", "Hello"]):
+        cli.run(command)
+        assert "a project" not in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""The releases of engines that a project pins: by lock files, manifests, requirements, Dockerfiles, mise and asdf.
+
+The files belong to whoever wrote the project. They are searched as text for the packages of known engines, and nothing
+but a version number is taken from them.
+"""
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from turngate import EngineContract, UsageError
+from turngate.files import read_regular
+
+MOST_BYTES = 32 * 2**20  # lock files can be long
+_VERSION = r"(?P<version>\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)(?![\w.+-]| +(?:\|\||- |,))"
+# by file name, what precedes the version; NAME is a package of the engine, ANY also its executable, for mise and asdf
+_BEFORE = {
+    r"package-lock\.json|npm-shrinkwrap\.json": r'"(?:node_modules/)?NAME": ?\{\s*"version": ?"',
+    r"pnpm-lock\.yaml": r"(?m:^ *['\"]?/?)NAME[@/]",
+    r"yarn\.lock": r'(?m:^"?NAME@[^\n]*:\n  version:? "?)',
+    r"bun\.lock": r'"NAME": ?\["NAME@',
+    r"(uv|poetry|pdm)\.lock": r'(?m:^name = "NAME"\nversion = ")',
+    r"Pipfile\.lock": r'"NAME": ?\{[^{}]*"version": ?"==',
+    r"package\.json": r'"NAME": ?"=?',
+    r"requirements.*\.(txt|in)": r"(?m:^NAME *== *)",
+    r"pyproject\.toml|Pipfile": r'"?NAME"? *(?:= *")?== *',
+    r"(.*\.)?(Dockerfile|Containerfile)(\..*)?": r"(?<![\w@/.-])NAME(?:@|==)",
+    r"\.?mise\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
+    r"\.tool-versions": r"(?m:^(?:npm:|pipx:)?ANY[ \t]+)",
+}
+
+
+class ProjectPin(Struct, frozen=True):
+    """The version at which a file pins an engine, and the place `file:line`."""
+
+    version: str
+    place: str
+
+
+def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
+    """Return the release of an engine that the files of a folder pin, None if they pin none.
+
+    A range such as `^1.2.0` is no pin. UsageError: the files pin different releases.
+    """
+    pins = _pins(folder, contract)
+    for pin in pins[1:]:
+        if pin.version != pins[0].version:
+            what = f"{contract.engine} is {pins[0].version} in {pins[0].place}, but {pin.version} in {pin.place}"
+            raise UsageError(what, f"pass the release in use: --from {contract.engine}@VERSION")
+    return pins[0] if pins else None
+
+
+def _pins(folder: Path, contract: EngineContract) -> list[ProjectPin]:
+    published = contract.published
+    packages = {source.package for source in (published.npm, published.pypi) if source}
+    if not packages:
+        return []
+    names = "(?:{})".format("|".join(map(re.escape, sorted(packages))))
+    tools = "(?:{})".format("|".join(map(re.escape, sorted(packages | {contract.executable}))))
+    pins = []
+    for file in sorted(_files(folder)):
+        before = next((text for name, text in _BEFORE.items() if re.fullmatch(name, file.name)), None)
+        text = _text(file) if before else ""
+        if before and (found := re.search(before.replace("NAME", names).replace("ANY", tools) + _VERSION, text)):
+            line = text.count("\n", 0, found.start("version")) + 1
+            pins.append(ProjectPin(found["version"], f"{file.name}:{line}"))
+    return pins
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return [*folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _text(file: Path) -> str:
+    """Return the text of a file; empty if it can't be read or is too long to be a lock file."""
+    try:
+        data = read_regular(file, MOST_BYTES + 1)
+    except OSError:
+        return ""
+    return data.decode("utf-8", "replace") if len(data) <= MOST_BYTES else ""
