@@ -1,6 +1,8 @@
 """The command `gate`; what it does is tested with its modules."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -138,3 +140,14 @@ def test_other_commands_read_no_settings(project: Path, capsys: pytest.CaptureFi
     for command in (["handles", "list"], ["engines", "list"], ["start", "codex=/absent", "Hello"]):
         cli.run(command)
         assert "a project" not in capsys.readouterr().err
+
+
+def test_the_program_reads_the_settings_of_its_working_directory(project: Path) -> None:
+    """The installed command finds the project's settings, and names a mistake in them without a traceback."""
+    command = (Path(sys.executable).with_name("turngate"), "gate", "--show-settings")
+    shown = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert (shown.returncode, "codex@0.160.0" in shown.stdout, shown.stderr) == (0, True, "")
+    (project / "turngate.toml").write_text('fial-on = "caveat"\n')
+    refused = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"Error: {project}/turngate.toml: fial-on: unknown key (did you mean fail-on?)\n"
