@@ -8,14 +8,34 @@ The files of a client that lets an agent read and write them.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from turngate import EngineContract
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Records
 from turngate.contract.simulation import StickySimulation
+from turngate.messages import (
+    FileAccess,
+    Initialize,
+    LoadSession,
+    MessageChunk,
+    ModeUpdate,
+    NewSession,
+    PermissionAnswer,
+    PermissionOption,
+    Prompt,
+    SetMode,
+    SetModel,
+    SetOption,
+    TextBlock,
+    UserChunk,
+    received,
+    sent,
+)
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.printing import Slots, fill, fill_all
-from turngate_probes.simulate.sticky.engine import DONE, OTHER_MODE, dict_at, text_of
+from turngate_probes.simulate.sticky.engine import DONE, OTHER_MODE, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
 from turngate_probes.simulate.sticky.tool_calls import slots_of
@@ -49,16 +69,16 @@ class Modes:
         self._has_mode_option = simulation.modes == "option" and bool(self._modes)
         self._has_model_option = contract.sticky.model == "session" and not self.answers
 
-    def set(self, mode: object) -> bool:
+    def set(self, mode: str) -> bool:
         """Set the mode, and return whether there is such a mode."""
-        if not isinstance(mode, str) or mode not in self._modes:
+        if mode not in self._modes:
             return False
         self.current = self.current if self.faults.wrong_mode else mode
         return True
 
-    def set_option(self, name: object, value: object) -> bool:
+    def set_option(self, name: str, value: str) -> bool:
         """Set an option of the session, and return whether that was possible."""
-        if name not in [option["id"] for option in self.options()] or not isinstance(value, str):
+        if name not in [option["id"] for option in self.options()]:
             return False
         if name == "mode":
             return self.set(value)
@@ -103,13 +123,13 @@ class ClientFiles:
     """
 
     def __init__(self, uses: Sequence[str], call: Callable[[str, Message], Message]) -> None:
-        self.offered: Message = {}
+        self.offered = FileAccess()
         self._uses, self._call = uses, call
 
     @property
     def writes(self) -> bool:
         """Whether files are written through the client."""
-        return "write" in self._uses and bool(self.offered.get("writeTextFile"))
+        return "write" in self._uses and self.offered.write_text_file
 
     def can_read(self, slots: Slots) -> bool:
         """Whether the client can read the file, or need not."""
@@ -117,7 +137,7 @@ class ClientFiles:
 
     def read(self, slots: Slots) -> str | None:
         """Read the file through the client, if the agent does that; return the error."""
-        if "read" not in self._uses or not self.offered.get("readTextFile"):
+        if "read" not in self._uses or not self.offered.read_text_file:
             return None
         return self._failure("fs/read_text_file", {"path": slots["path"], "sessionId": slots["handle"]})
 
@@ -150,22 +170,42 @@ class SimulatedAcp(Rpc):
 
     def request(self, method: str, params: Message, message: Message) -> None:
         """Answer a request of the client; a cancellation outside of a turn does nothing."""
-        handlers: dict[str, Callable[[Message], Message]] = {
-            "initialize": self._initialize,
-            "session/new": self._new,
-            "session/load": self._load,
-            "session/set_mode": self._set_mode,
-            "session/set_model": self._set_model,
-            "session/set_config_option": self._set_option,
-            "session/prompt": self._prompt,
-            "authenticate": lambda _: {},
-            "session/cancel": lambda _: {},
+        if method in ("authenticate", "session/cancel"):
+            self.reply(message, {})
+            return
+        kinds = {
+            "initialize": Initialize,
+            "session/new": NewSession,
+            "session/load": LoadSession,
+            "session/set_mode": SetMode,
+            "session/set_model": SetModel,
+            "session/set_config_option": SetOption,
+            "session/prompt": Prompt,
         }
-        if method not in handlers or (method == "session/set_model" and self.faults.refuses_model):
+        if method not in kinds or (method == "session/set_model" and self.faults.refuses_model):
             raise RpcError(NO_METHOD, f"Method not found: {method}")
-        self.reply(message, handlers[method](params))
+        self.reply(message, self._answer(method, received(kinds[method], params)))
         if method == "session/prompt":
             self.turn_told()
+
+    def _answer(self, method: str, asked: Struct | None) -> Message:
+        """Return the result of a request; RpcError if its parameters are wrong."""
+        match asked:
+            case Initialize():
+                return self._initialize(asked)
+            case LoadSession():
+                return self._load(asked)
+            case NewSession():
+                return self._new(asked)
+            case SetMode():
+                return self._set_mode(asked)
+            case SetModel():
+                return self._set_model(asked)
+            case SetOption():
+                return self._set_option(asked)
+            case Prompt():
+                return self._prompt(asked)
+        raise RpcError(BAD_PARAMS, f"Invalid params for {method}")
 
     def stops(self, message: Message) -> bool:
         """Whether a message cancels the turn."""
@@ -203,41 +243,46 @@ class SimulatedAcp(Rpc):
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:
         """Whether the client chose an option that allows; it may allow for the whole session."""
-        chosen = dict_at(dict_at(answer, "result"), "outcome").get("optionId")
+        answered = received(PermissionAnswer, answer.get("result"))
+        chosen = answered and answered.outcome.option_id
         kind = next((option["kind"] for option in self._options(once) if option["optionId"] == chosen), "")
         self._always = self._always or kind == "allow_always"
         return kind in (once.allow, "allow_always")
 
     def _options(self, once: OneTime) -> list[Message]:
         usual = (
-            {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"},
-            {"optionId": "proceed_once", "name": "Allow", "kind": once.allow},
-            {"optionId": "cancel", "name": "Reject", "kind": once.deny},
+            PermissionOption("proceed_always", "Allow for this session", "allow_always"),
+            PermissionOption("proceed_once", "Allow", once.allow),
+            PermissionOption("cancel", "Reject", once.deny),
         )
-        options = [dict(option) for option in self.records.options or usual]
+        options = [dict(option) for option in self.records.options] or [sent(option) for option in usual]
         match self.faults.choices:
             case "unnamed":
                 return [option | {"name": " "} for option in options]
             case "many" | "long" as more:
                 names = [f"choice {number}" for number in range(MANY)] if more == "many" else ["x" * LONG]
-                return options + [{"optionId": name, "name": name, "kind": once.allow} for name in names]
+                return options + [sent(PermissionOption(name, name, once.allow)) for name in names]
         return options
 
-    def _initialize(self, params: Message) -> Message:
-        self.files.offered = dict_at(dict_at(params, "clientCapabilities"), "fs")
+    def _initialize(self, asked: Initialize) -> Message:
+        self.files.offered = asked.client_capabilities.fs
         contract = self.contract
         about = {"name": contract.engine, "title": contract.title, "version": contract.version or "0.0.0"}
-        return {"protocolVersion": 1, "agentInfo": about, **fill_all(self.records.initialized, about)}
+        return {
+            "protocolVersion": Initialize().protocol_version,
+            "agentInfo": about,
+            **fill_all(self.records.initialized, about),
+        }
 
-    def _new(self, params: Message) -> Message:
-        session = self.open(params.get("cwd"))
+    def _new(self, asked: NewSession) -> Message:
+        session = self.open(asked.cwd)
         self._sessions[session.handle] = session
         return {"sessionId": session.handle, **self.modes.described()}
 
-    def _load(self, params: Message) -> Message:
+    def _load(self, asked: LoadSession) -> Message:
         """Continue a session, and send what was written in it."""
-        handle = str(params.get("sessionId"))
-        session = self.load(handle, params.get("cwd")) if self.records.loads else None
+        handle = asked.session_id
+        session = self.load(handle, asked.cwd) if self.records.loads else None
         if session is None:
             lost, slots = self.records.lost, {"handle": handle}
             raise RpcError(lost.code, fill(lost.message, slots), fill_all(lost.data, slots))
@@ -252,7 +297,7 @@ class SimulatedAcp(Rpc):
         for message in session.messages:
             text = str(message["content"] or "")
             if message["role"] == "user":
-                self._say("user_message_chunk", text)
+                self._update(sent(UserChunk(TextBlock(text))))
             elif message["role"] == "tool":
                 end = "done" if text == DONE else "refused" if text == records.declined else "failed"
                 usual = {"done": records.done, "refused": records.refused, "failed": records.failed}[end]
@@ -262,41 +307,39 @@ class SimulatedAcp(Rpc):
                 slots = self._slots(Called(str(calls[0]["function"]["name"]), str(calls[0]["id"]), message))
                 self._update_all(records.recalled, slots)
             elif text:
-                self._say("agent_message_chunk", text)
+                self._update(sent(MessageChunk(TextBlock(text))))
                 self._update_all(records.after_text, {})
 
-    def _set_mode(self, params: Message) -> Message:
-        if not self.modes.set(params.get("modeId")):
-            raise RpcError(BAD_PARAMS, f"there is no mode {params.get('modeId')}")
+    def _set_mode(self, asked: SetMode) -> Message:
+        if not self.modes.set(asked.mode_id):
+            raise RpcError(BAD_PARAMS, f"there is no mode {asked.mode_id}")
         self._leave_mode()
         if self.faults.hides_mode:
             return {}
-        reported: Message = {"currentModeId": self.mode}
         if self.simulation.sticky.modes == "request":
-            self._update({"sessionUpdate": "current_mode_update", **reported})
-        return reported if self.modes.answers else {}
+            self._update(sent(ModeUpdate(self.mode)))
+        return {"currentModeId": self.mode} if self.modes.answers else {}
 
-    def _set_model(self, params: Message) -> Message:
-        if not isinstance(params.get("modelId"), str):
-            raise RpcError(BAD_PARAMS, "modelId is not text")
-        self.model = self.modes.model = params["modelId"]
+    def _set_model(self, asked: SetModel) -> Message:
+        self.model = self.modes.model = asked.model_id
         return {"currentModelId": self.model} if self.modes.answers else {}
 
-    def _set_option(self, params: Message) -> Message:
-        if not self.modes.set_option(params.get("configId"), params.get("value")):
-            raise RpcError(BAD_PARAMS, f"there is no option {params.get('configId')}")
+    def _set_option(self, asked: SetOption) -> Message:
+        if not self.modes.set_option(asked.config_id, asked.value):
+            raise RpcError(BAD_PARAMS, f"there is no option {asked.config_id}")
         self.model = self.modes.model
-        if params.get("configId") == "mode":
+        if asked.config_id == "mode":
             self._leave_mode()
         return {"configOptions": self.modes.options()}
 
-    def _prompt(self, params: Message) -> Message:
-        session = self._sessions.get(str(params.get("sessionId")))
+    def _prompt(self, asked: Prompt) -> Message:
+        session = self._sessions.get(asked.session_id)
         if session is None:
-            raise RpcError(BAD_PARAMS, f"Session not found: {params.get('sessionId')}")
-        self.begin(text_of(params.get("prompt")))
+            raise RpcError(BAD_PARAMS, f"Session not found: {asked.session_id}")
+        prompt = text_of(asked.prompt)
+        self.begin(prompt)
         self._leave_mode()
-        end = self.turn(text_of(params.get("prompt")), session)
+        end = self.turn(prompt, session)
         if isinstance(end, Failed):
             raise RpcError(end.status if end.status > 1 else INTERNAL, end.error)
         if end is None:
@@ -304,17 +347,14 @@ class SimulatedAcp(Rpc):
             return {"stopReason": "cancelled"}
         middle = len(end) // 2
         for piece in filter(None, (end[:middle], end[middle:])):
-            self._say("agent_message_chunk", piece)
+            self._update(sent(MessageChunk(TextBlock(piece))))
         self._update_all(self.records.after_text if end else (), {})
         return {"stopReason": "end_turn", **fill_all(self.records.prompted, self._slots())}
 
     def _leave_mode(self) -> None:
         """Report a switch to another mode, if that is a fault at present."""
         if self.faults.leaves_mode:
-            self._update({"sessionUpdate": "current_mode_update", "currentModeId": self.modes.other})
-
-    def _say(self, kind: str, text: str) -> None:
-        self._update({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+            self._update(sent(ModeUpdate(self.modes.other)))
 
     def _slots(self, call: Called | None = None) -> Slots:
         tool, session = self.contract.hermetic.tool_call, self.session

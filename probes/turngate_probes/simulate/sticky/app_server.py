@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import AppServerSimulation, Record
+from turngate.messages import Decision, ThreadId, received
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import fill, fill_all
 from turngate_probes.simulate.sticky.engine import dict_at, text_of
@@ -47,7 +48,7 @@ class SimulatedAppServer(Rpc):
                 self._open_thread(self.open(params.get("cwd")), params, message, {})
                 self.tell("thread/started", {"thread": self._thread()})
             case "thread/resume":
-                handle = str(params.get("threadId"))
+                handle = _thread_of(params)
                 if (session := self.load(handle, params.get("cwd"))) is None:
                     raise RpcError(BAD_REQUEST, f"no rollout found for thread id {handle}")
                 self._open_thread(session, params, message, self._records.resumed)
@@ -111,8 +112,8 @@ class SimulatedAppServer(Rpc):
         }
 
     def _start_turn(self, params: Message, message: Message) -> None:
-        if params.get("threadId") != self.session.handle:
-            raise RpcError(BAD_PARAMS, f"thread not found: {params.get('threadId')}")
+        if (handle := _thread_of(params)) != self.session.handle:
+            raise RpcError(BAD_PARAMS, f"thread not found: {handle}")
         self.begin(text_of(params.get("input")))
         self._turn, self._began = str(fill("{uuid}", {})), 0.0
         self.reply(message, {"turn": self._turn_as("inProgress")})
@@ -171,7 +172,8 @@ class SimulatedAppServer(Rpc):
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:
         """Whether the client decided to allow."""
-        return dict_at(answer, "result").get("decision") in (once.allow, _FOREVER)
+        decided = received(Decision, answer.get("result"))
+        return decided is not None and decided.decision in (once.allow, _FOREVER)
 
     def _turn_as(self, status: str, error: Message | None = None) -> Message:
         more = self._more(self._records.turn, ended=status != "inProgress")
@@ -205,3 +207,10 @@ class SimulatedAppServer(Rpc):
 
     def _named(self, params: Message) -> Message:
         return {"threadId": self.session.handle, "turnId": self._turn, **params}
+
+
+def _thread_of(params: Message) -> str:
+    """Return the id of the thread that a request names; RpcError if it names none."""
+    if (thread := received(ThreadId, params)) is None:
+        raise RpcError(BAD_PARAMS, "threadId is not text")
+    return thread.thread_id

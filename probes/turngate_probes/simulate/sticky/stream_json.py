@@ -9,10 +9,12 @@ from contextlib import suppress
 from typing import Any, Never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import NotFoundError
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Record
+from turngate.messages import ControlAnswer, ControlRequest, ControlResponse, ToolDecision, UserMessage, received, sent
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.engine import DECLINED, OTHER_MODE, StickyEngine, dict_at, text_of
@@ -98,7 +100,8 @@ class SimulatedStreamJson(StickyEngine):
             case "control_request":
                 self._control(message)
             case "user":
-                self._run(text_of(dict_at(message, "message").get("content")))
+                prompt = received(UserMessage, message)
+                self._run(text_of(prompt.message.content) if prompt else "")
 
     def stops(self, message: Message) -> bool:
         """Whether a message interrupts the turn, which is confirmed."""
@@ -148,30 +151,30 @@ class SimulatedStreamJson(StickyEngine):
 
     def is_granted(self, answer: Message, once: OneTime) -> bool:  # noqa: ARG002 - the protocol has its own words
         """Whether the client allows the action."""
-        response = dict_at(dict_at(answer, "response"), "response")
-        self._changed, self._reason = dict_at(response, "updatedInput"), str(response.get("message", DECLINED))
-        return bool(response.get("behavior") == "allow")
+        decision = received(ToolDecision, dict_at(answer, "response").get("response")) or ToolDecision(DENY)
+        self._changed, self._reason = dict(decision.updated_input or {}), decision.message or DECLINED
+        return decision.behavior == "allow"
 
     def _control(self, message: Message) -> None:
         request = dict_at(message, "request")
-        answer: Message = {"subtype": "success", "request_id": message.get("request_id")}
+        answer = ControlAnswer(message.get("request_id"), "success")
         match request.get("subtype"):
             case "set_permission_mode":
                 self._mode = str(request.get("mode"))
-                answer["response"] = {"mode": self.mode}
+                answer = replace(answer, response={"mode": self.mode})
             case "set_model":
                 self.model = str(request.get("model") or self.start.model)
-                answer["response"] = {"model": self.model}
+                answer = replace(answer, response={"model": self.model})
             case "initialize":
                 self.hooks.registered = dict_at(request, "hooks")
-                answer["response"] = fill_all(self.records.initialized, self._slots())
+                answer = replace(answer, response=fill_all(self.records.initialized, self._slots()))
             case str() as known if known in self.records.controls:
-                answer["response"] = fill_all(self.records.controls[known], self._slots())
+                answer = replace(answer, response=fill_all(self.records.controls[known], self._slots()))
             case "interrupt":
                 pass
             case other:
-                answer |= {"subtype": "error", "error": f"Unsupported control request subtype: {other}"}
-        self.client.write({"type": "control_response", "response": answer})
+                answer = replace(answer, subtype="error", error=f"Unsupported control request subtype: {other}")
+        self.client.write(sent(ControlResponse(answer)))
 
     def _run(self, prompt: str) -> None:
         self.begin(prompt)
@@ -218,7 +221,7 @@ class SimulatedStreamJson(StickyEngine):
 
     def _requested(self, request: Message) -> tuple[str, Message]:
         number = str(fill("{uuid}", {}))
-        return number, {"type": "control_request", "request_id": number, "request": request}
+        return number, sent(ControlRequest(number, request))
 
     def _slots(self, call: Called | None = None) -> Slots:
         """Return what is known of the session and the turn, and of a call of the contract's tool."""

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from turngate import messages
 from turngate.contract.launch import OneTime
+from turngate.messages import received, sent
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
-PROTOCOL_VERSION = 1
-_NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
-_CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
+_CANCELLED = messages.PermissionAnswer(messages.PermissionOutcome("cancelled"))
 _WELL = "end_turn"
-_SET_MODEL = "session/set_model"  # not part of version 1, but known to agents that offer no option for a model
 _SHOWN = ("kind", "title", "rawInput", "content", "locations")
 CONFIRM_SECONDS = 2.0
 
@@ -50,22 +49,22 @@ class AcpTransport(RpcTransport):
 
     async def open(self) -> None:
         """Open or load a session, ask for the model, and set the mode."""
-        asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
-        answer = await self.call("initialize", asked)
-        if answer.get("protocolVersion") != PROTOCOL_VERSION:
+        asked = messages.Initialize()
+        answer = await self.call("initialize", sent(asked))
+        if answer.get("protocolVersion") != asked.protocol_version:
             raise TransportError(f"it uses protocol version {answer.get('protocolVersion')}")
-        session = await self._session({"cwd": str(self.request.cwd), "mcpServers": []})
+        session = await self._session(str(self.request.cwd))
         if self.model is not None and not await self._choose(session, "model", self.model):
             await self._set_model(self.model)
         if self.approval.mode is not None:
             await self._set_mode(session, self.approval.mode)
 
-    async def _session(self, where: Message) -> Message:
+    async def _session(self, cwd: str) -> Message:
         """Return what the agent tells about the session that it opens, or loads by its id."""
         if (known := self.request.session) is not None:
             self.session_id = known
-            return await self.call("session/load", {"sessionId": known, **where})
-        session = await self.call("session/new", where)
+            return await self.call("session/load", sent(messages.LoadSession(cwd, session_id=known)))
+        session = await self.call("session/new", sent(messages.NewSession(cwd)))
         if not isinstance(session.get("sessionId"), str):
             raise TransportError("it opened a session without an id")
         self.session_id = session["sessionId"]
@@ -74,9 +73,9 @@ class AcpTransport(RpcTransport):
     async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Prompt; the turn ends with the answer to it."""
         self._texts, self._other_session = (texts := Texts()), ""
-        prompt = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": text}]}
+        prompt = messages.Prompt(str(self.session_id), [messages.TextBlock(text)])
         try:
-            ended = await self.call("session/prompt", prompt)
+            ended = await self.call("session/prompt", sent(prompt))
         except TransportError as failed:
             return texts.final, str(failed)
         finally:
@@ -88,51 +87,48 @@ class AcpTransport(RpcTransport):
 
     def on_notification(self, method: str, params: Message) -> None:
         """Handle the agent's texts, mode changes, and messages of other sessions."""
-        update = mapping(params.get("update"))
         if method != "session/update":
             return
         if params.get("sessionId") != self.session_id and self.session_id is not None:
             self._other_session = str(params.get("sessionId"))
             return
-        kind, text = update.get("sessionUpdate"), mapping(update.get("content")).get("text")
-        if kind == "agent_message_chunk":
-            if self._texts is not None and isinstance(text, str) and text:
-                self._texts.add(text, update.get("messageId"))
+        match received(messages.SessionUpdate, params.get("update")):
+            case messages.MessageChunk(messages.TextBlock(text), message) if self._texts is not None and text:
+                self._texts.add(text, message)
                 self.say(text)
-        elif kind == "current_mode_update":
-            self._told_mode = update.get("currentModeId")
-            self._mode_told.set()
-            if self._mode not in (None, self._told_mode):
-                self.process.lose(f"it switched from mode {self._mode} to {self._told_mode}")
+            case messages.ModeUpdate(mode):
+                self._told_mode = mode
+                self._mode_told.set()
+                if self._mode not in (None, mode):
+                    self.process.lose(f"it switched from mode {self._mode} to {mode}")
 
     async def on_permission(self, params: Message, once: OneTime) -> Message:
         """Ask for one of the one-time options, by their names, or by their ids where names repeat."""
         call, kinds = mapping(params.get("toolCall")), (once.allow, once.deny)
-        options = [o for o in params.get("options", ()) if isinstance(o, dict) and o.get("kind") in kinds]
-        named = {str(option.get("name")): option for option in options}
+        offered = (received(messages.PermissionOption, option) for option in params.get("options", ()))
+        options = [option for option in offered if option and option.kind in kinds]
+        named = {option.name: option for option in options}
         if len(named) < len(options) or not all(map(str.strip, named)):
-            named = {str(option.get("optionId")): option for option in options}
-        answers = {
-            name: {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
-            for name, option in named.items()
-        }
-        grants = [name for name, option in named.items() if option["kind"] == once.allow]
-        return await self.permission(str(call.get("title") or ""), answers, grants, call, _SHOWN) or _CANCELLED
+            named = {option.option_id: option for option in options}
+        answers = {name: sent(_chosen(option)) for name, option in named.items()}
+        grants = [name for name, option in named.items() if option.kind == once.allow]
+        title = str(call.get("title") or "")
+        return await self.permission(title, answers, grants, call, _SHOWN) or sent(_CANCELLED)
 
     async def _choose(self, session: Message, category: str, value: str) -> bool:
         """Set an option that the session offers; the answer must confirm it. False: it offers none."""
         option = _option(session, category)
         if option is None:
             return False
-        chosen = {"sessionId": self.session_id, "configId": option["id"], "value": value}
-        answer = await self.call("session/set_config_option", chosen)
+        chosen = messages.SetOption(str(self.session_id), option["id"], value)
+        answer = await self.call("session/set_config_option", sent(chosen))
         confirm(category, value, (_option(answer, category) or {}).get("currentValue"))
         return True
 
     async def _set_model(self, model: str) -> None:
         """Set a model without an option: an agent may have a separate request for it, which must confirm it."""
         try:
-            answer = await self.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
+            answer = await self.call("session/set_model", sent(messages.SetModel(str(self.session_id), model)))
         except TransportError:
             raise TransportError(f"model {model} was requested, but it offers no choice of models") from None
         confirm("model", model, answer.get("currentModelId"))
@@ -153,12 +149,16 @@ class AcpTransport(RpcTransport):
         """Set a mode without an option: the agent must report the change, in its answer or after it."""
         if mode not in [offered.get("id") for offered in modes.get("availableModes", ())]:
             raise TransportError(f"it doesn't offer mode {mode}")
-        answer = await self.call("session/set_mode", {"sessionId": self.session_id, "modeId": mode})
+        answer = await self.call("session/set_mode", sent(messages.SetMode(str(self.session_id), mode)))
         self._told_mode = answer.get("currentModeId", self._told_mode)
         if self._told_mode is None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._mode_told.wait(), CONFIRM_SECONDS)
         confirm("mode", mode, self._told_mode)
+
+
+def _chosen(option: messages.PermissionOption) -> messages.PermissionAnswer:
+    return messages.PermissionAnswer(messages.PermissionOutcome("selected", option.option_id))
 
 
 def _option(document: Message, category: str) -> Message | None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from turngate.contract.launch import OneTime
+from turngate.messages import Decision, TextBlock, ThreadId, sent
 from turngate.turn.records import obstacle_at, value_at
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
@@ -37,7 +38,7 @@ class AppServerTransport(RpcTransport):
         if wanted_session is None:
             answer = await self.call("thread/start", asked)
         else:
-            answer = await self.call("thread/resume", {"threadId": wanted_session, **asked})
+            answer = await self.call("thread/resume", {**sent(ThreadId(wanted_session)), **asked})
         for path, wanted in self.approval.expect.items():
             confirm(path, wanted, value_at(answer, path), obstacle_at(answer, path)[1])
         session_id = value_at(answer, "thread.id")
@@ -52,7 +53,7 @@ class AppServerTransport(RpcTransport):
         self._text, self._items = None, {}
         self._turn_id, self._other_threads = None, {}
         self._ended = asyncio.get_running_loop().create_future()
-        prompt = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
+        prompt = {**sent(ThreadId(str(self.session_id))), "input": [sent(TextBlock(text))]}
         try:
             started = await self.call("turn/start", {**self.approval.turn, **prompt})
         except TransportError as failed:
@@ -87,7 +88,7 @@ class AppServerTransport(RpcTransport):
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
         """Ask for one of the one-time decisions; the user sees the request, or the item that it is about."""
         action = {**self._items.get(params.get("itemId"), {}), **params}
-        answers = {decision: {"decision": decision} for decision in (once.allow, once.deny)}
+        answers = {decision: sent(Decision(decision)) for decision in (once.allow, once.deny)}
         return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN)
 
     def _end(self, turn: Message) -> None:

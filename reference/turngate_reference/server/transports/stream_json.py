@@ -8,6 +8,15 @@ from msgspec.structs import replace
 from turngate import EngineContract, Mode, TurnReader
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import OneTime
+from turngate.messages import (
+    ControlAnswer,
+    ControlRequest,
+    ControlResponse,
+    ToolDecision,
+    UserContent,
+    UserMessage,
+    sent,
+)
 from turngate.turn.framing import framer
 from turngate.turn.records import matches
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
@@ -37,7 +46,7 @@ class StreamJsonTransport(Transport):
         self._records = framer(self._contract.streams.stdout)
         self._reader = reader = TurnReader(self._contract, Mode.AUTO, on_text=self.say)
         self._ended = asyncio.get_running_loop().create_future()
-        self.send({"type": "user", "message": {"role": "user", "content": text}})
+        self.send(sent(UserMessage(UserContent(content=text))))
         await self._ended
         self._reader = None
         reading = reader.finish(0)
@@ -70,9 +79,9 @@ class StreamJsonTransport(Transport):
 
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
         """Ask for one of the two decisions; a request that is refused without a choice is denied."""
-        answers: dict[str, Message] = {
-            once.allow: {"behavior": once.allow, "updatedInput": params.get("input") or {}},
-            once.deny: {"behavior": once.deny, "message": "the user declined"},
+        answers = {
+            once.allow: sent(ToolDecision(once.allow, updated_input=params.get("input") or {})),
+            once.deny: sent(ToolDecision(once.deny, message="the user declined")),
         }
         subject = f"{params.get('tool_name') or ''} {params.get('description') or ''}"
         return await self.permission(subject, answers, [once.allow], params, _SHOWN) or answers[once.deny]
@@ -85,19 +94,19 @@ class StreamJsonTransport(Transport):
 
     async def _control(self, request: Mapping[str, str]) -> Message:
         name = f"turngate-{next(self.numbers)}"
-        answer = await self.exchange(name, {"type": "control_request", "request_id": name, "request": request})
+        answer = await self.exchange(name, sent(ControlRequest(name, request)))
         if answer.get("subtype") != "success":
             raise TransportError(f"{request['subtype']}: {answer.get('error')}")
         return mapping(answer.get("response"))
 
     def _answer_control(self, message: Message) -> None:
-        request = mapping(message.get("request"))
-        kind, request_id = request.get("subtype"), {"request_id": message.get("request_id")}
+        request, request_id = mapping(message.get("request")), message.get("request_id")
+        kind = request.get("subtype")
 
         def reply(answer: Message | None) -> None:
-            refused = {"subtype": "error", "error": f"{kind} is not supported"}
-            response = refused if answer is None else {"subtype": "success", "response": answer}
-            self.send({"type": "control_response", "response": request_id | response})
+            refused = ControlAnswer(request_id, "error", error=f"{kind} is not supported")
+            response = refused if answer is None else ControlAnswer(request_id, "success", response=answer)
+            self.send(sent(ControlResponse(response)))
 
         self.answer(kind, request, reply)
 

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -173,14 +173,14 @@ class RawClient:
         session = self.said[-1]["result"]
         chosen = {option["id"]: option["currentValue"] for option in session.get("configOptions", ())}
         in_force = session["modes"]["currentModeId"] if "modes" in session else chosen.get("mode")
+        params = {"sessionId": session["sessionId"]}
         if self._stance.mode and self._stance.mode != in_force:
             if "configOptions" in session:
-                params: Mapping[str, str] = {"configId": "mode", "value": self._stance.mode}
-                yield {"id": 2, "method": "session/set_config_option", "params": params}
+                option = {**params, "configId": "mode", "value": self._stance.mode}
+                yield {"id": 2, "method": "session/set_config_option", "params": option}
             else:
-                yield {"id": 2, "method": "session/set_mode", "params": {"modeId": self._stance.mode}}
+                yield {"id": 2, "method": "session/set_mode", "params": {**params, "modeId": self._stance.mode}}
         for number, prompt in enumerate(self.prompts, 3):
-            params = {"sessionId": session["sessionId"]}
             yield {
                 "id": number,
                 "method": "session/prompt",

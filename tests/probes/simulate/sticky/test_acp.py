@@ -33,13 +33,27 @@ def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    "method, params", [("session/set_mode", {"modeId": "no-such"}), ("session/set_config_option", {"configId": "x"})]
+    "method, params, reason",
+    [
+        ("session/set_mode", {"sessionId": "s", "modeId": "no-such"}, "there is no mode no-such"),
+        ("session/set_mode", {"sessionId": "s", "modeId": None}, "Invalid params for session/set_mode"),
+        ("session/set_mode", {"modeId": "plan"}, "Invalid params for session/set_mode"),
+        ("session/set_config_option", {"sessionId": "s", "configId": "x", "value": "y"}, "there is no option x"),
+        (
+            "session/set_config_option",
+            {"sessionId": "s", "configId": "x", "value": 1},
+            "Invalid params for session/set",
+        ),
+    ],
 )
-def test_a_mode_or_option_that_there_is_none_of_is_refused(method: str, params: object, tmp_path: Path) -> None:
-    """An unknown mode or option is answered with an error, and the mode doesn't change."""
+def test_a_mode_or_option_that_there_is_none_of_is_refused(
+    method: str, params: object, reason: str, tmp_path: Path
+) -> None:
+    """An unknown mode or option, or a parameter of the wrong type, is answered with an error."""
     client = RawClient(at_known_release("gemini"), tmp_path, lines=(_request(method, params),))
     assert client.run() == 0
-    assert client.said[0]["error"]["code"] == -32602
+    error = client.said[0]["error"]
+    assert (error["code"], error["message"].startswith(reason)) == (-32602, True)
 
 
 @pytest.mark.parametrize("engine", ["opencode", "qwen"])
