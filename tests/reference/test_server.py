@@ -66,7 +66,7 @@ def test_runs_in_every_state_survive_an_upgrade(saved: CliEnv, later: int) -> No
         assert [(row.state, row.turn_index) for row in ended.values()] == [(State.SUCCEEDED, 2), (State.CANCELED, 1)]
         assert ended[saved_data.SUCCEEDED].final_data
         assert run(saved_data.WAITING).launch.output_schema == {"type": "object"}
-        assert server.question(run(saved_data.ALSO_WAITING).run_id).question["options"] == ["red", "blue"]
+        assert server.question(run(saved_data.ALSO_WAITING).run_id).question.options == ("red", "blue")
         # an answer to a request with a key is kept, too
         key = server.server.store.read("SELECT scope, key FROM idempotency")
         assert [(row["key"], run(saved_data.SUCCEEDED).run_id in row["scope"]) for row in key] == [("key-1", True)]

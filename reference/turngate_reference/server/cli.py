@@ -217,7 +217,7 @@ def _server(settings: ServerSettings, listening: socket.socket, token_file: Path
 
 def _started(core: Server, at: str, settings: ServerSettings, token: str | None) -> str:
     engines = core.engines.every(patience=0)
-    names = [engine["engine"] + " (simulated)" * engine["simulated"] for engine in engines if engine["executable"]]
+    names = [engine.engine + " (simulated)" * engine.simulated for engine in engines if engine.executable]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
     here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(names) or 'none on PATH'})"
     reported = [here]

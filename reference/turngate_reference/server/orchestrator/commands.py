@@ -111,8 +111,8 @@ class Admission(Struct, frozen=True):
         """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
         response = reply.response
         if question.request_id is not None:
-            if response not in question.question["options"]:
-                hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
+            if response not in question.question.options:
+                hint = f"reply with one of {', '.join(map(repr, question.question.options))}"
                 raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is not one of the options", hint)
             return
         self.check_message(run, response, engine, allow_file_marks=reply.allow_file_marks)

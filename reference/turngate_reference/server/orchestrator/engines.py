@@ -7,26 +7,89 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from msgspec import structs
+from msgspec import Struct
 
 from turngate import EngineContract, MachineError, NotInstalledError, Stop, UsageError, engine_names, find_executable
 from turngate.contract.cached import cached_contract
-from turngate.contract.verdict import profile
+from turngate.contract.verdict import Verdict, profile
 from turngate.files import default_cache
-from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProfileKind
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import InstalledEngine, contract_for, version_of
-from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Cache, Profiles, no_sticky_process, warm_wait
-from turngate_reference.server.orchestrator.verification import Verify
+from turngate_reference.server.orchestrator.profiles import (
+    FAILURES_KEPT,
+    Cache,
+    Profiles,
+    WarmWait,
+    no_sticky_process,
+    warm_wait,
+)
+from turngate_reference.server.orchestrator.verification import Status, Verify
 
 _CLOSING_GRACE = 15.0
 # runs no longer wait for an executable that has changed after this many examinations
 _LOOKS = 3
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class NextProfile(Struct, frozen=True):
+    """How an engine's next interactive run would wait, and why."""
+
+    kind: ProfileKind
+    reason: str
+
+
+class StickyStatus(Struct, frozen=True):
+    """How one process of an engine can serve several turns, by its contract."""
+
+    supported: bool
+    transport: str
+    verified: bool
+    asks: bool
+    same_id: bool
+    own_store: bool
+    detail: str
+
+
+class LostTool(Struct, frozen=True):
+    """A tool that interactive turns of a resumable run can't use, and what happens to it."""
+
+    tool: str
+    detail: str
+
+
+class LastProbe(Struct, frozen=True):
+    """The latest result of `turngate probe` for an executable; `at` is its time in UTC."""
+
+    verdict: Verdict
+    version: str | None
+    at: str
+    supported: bool | None
+
+
+class EngineStatus(Struct, frozen=True, kw_only=True):
+    """What is known about an engine, as `Engine` in `openapi.yaml` describes it; None: not known, or not installed."""
+
+    engine: str
+    title: str
+    contract_version: str
+    lifecycle: str
+    executable: str | None
+    simulated: bool
+    version: str | None
+    capability: EngineResumeCapability | None
+    profile: NextProfile | None
+    verified: Status | None
+    verified_detail: str | None
+    verified_at: str | None
+    sticky: StickyStatus
+    warm_wait: WarmWait
+    tools_lost: list[LostTool]
+    help_missing: list[str]
+    last_probe: LastProbe | None
 
 
 class Engines:
@@ -94,15 +157,15 @@ class Engines:
         """Wait until nothing runs, for some seconds at most; `stop` must be set."""
         self._wait(_CLOSING_GRACE)
 
-    def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
-        """Describe every contracted engine, in the shape of `Engine` in `openapi.yaml`.
+    def every(self, patience: float = 2.0) -> list[EngineStatus]:
+        """Describe every contracted engine.
 
         New executables are examined in the background; their version is awaited for at most
         `patience` seconds. What is not known by then is null.
         """
         with self._news:
             self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), patience)
-        return [self._row(engine) for engine in engine_names()]
+        return [self._status(engine) for engine in engine_names()]
 
     def _wait(self, seconds: float | None) -> None:
         with self._news:
@@ -155,7 +218,7 @@ class Engines:
                 self._news.notify_all()
             self._settled()
 
-    def _row(self, name: str) -> dict[str, Any]:
+    def _status(self, name: str) -> EngineStatus:
         """Describe an engine without running it."""
         executable, engine = self._seen(name)
         contract = engine.contract if engine else _newest(name)
@@ -163,33 +226,27 @@ class Engines:
         verified = self._profiles.verifier.status(engine) if executable else None
         able = self._profiles.known(engine) if engine else None
         last = last_result(ProbeResult, name, engine.executable, default_cache()) if engine else None
-        return {
-            "engine": contract.engine,
-            "title": contract.title,
-            "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status,
-            "executable": executable and str(executable),
-            "simulated": simulated,
-            "version": engine and engine.version,
-            "capability": able and structs.asdict(able),
-            "profile": able and {"kind": profile(able).kind, "reason": able.detail},
-            "verified": verified and verified.status.value,
-            "verified_detail": verified and verified.detail,
-            "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
-            "sticky": _sticky(contract, simulated=simulated),
-            "warm_wait": warm_wait(contract),
-            "tools_lost": [
-                {"tool": tool, "detail": lost.why} for lost in contract.unavailable_tools for tool in lost.tools
-            ],
-            "help_missing": [*self._profiles.help_missing(engine)] if engine else [],
-            "last_probe": last
-            and {
-                "verdict": last.verdict.value,
-                "version": last.version,
-                "at": f"{last.at:{_TIME}}",
-                "supported": last.capability.supported,
-            },
-        }
+        return EngineStatus(
+            engine=contract.engine,
+            title=contract.title,
+            contract_version=contract.contract_version,
+            lifecycle=contract.lifecycle.status,
+            executable=str(executable) if executable else None,
+            simulated=simulated,
+            version=engine.version if engine else None,
+            capability=able,
+            profile=NextProfile(profile(able).kind, able.detail) if able else None,
+            verified=verified.status if verified else None,
+            verified_detail=verified.detail if verified else None,
+            verified_at=f"{verified.at:{_TIME}}" if verified and verified.at else None,
+            sticky=_sticky(contract, simulated=simulated),
+            warm_wait=warm_wait(contract),
+            tools_lost=[LostTool(tool, lost.why) for lost in contract.unavailable_tools for tool in lost.tools],
+            help_missing=[*self._profiles.help_missing(engine)] if engine else [],
+            last_probe=LastProbe(last.verdict, last.version, f"{last.at:{_TIME}}", last.capability.supported)
+            if last
+            else None,
+        )
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
@@ -207,7 +264,7 @@ def _newest(engine: str) -> EngineContract:
     return cached_contract(engine)
 
 
-def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
+def _sticky(contract: EngineContract, *, simulated: bool) -> StickyStatus:
     """Describe the sticky process of an engine by its contract."""
     sticky, transport = contract.sticky, contract.sticky.transport
     asks, verified = sticky.interactive is not None, "sticky" not in contract.unverified and not simulated
@@ -216,12 +273,6 @@ def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
     if simulated:
         how = "this engine is simulated, which proves nothing about the real one"
     supported, detail = not why_not, why_not or f"uses {transport}; {how}"
-    return {
-        "supported": supported,
-        "transport": transport,
-        "verified": supported and verified,
-        "asks": asks,
-        "same_id": sticky.keeps_session_id,
-        "own_store": sticky.private_store,
-        "detail": detail,
-    }
+    return StickyStatus(
+        supported, transport, supported and verified, asks, sticky.keeps_session_id, sticky.private_store, detail
+    )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -202,11 +202,19 @@ def _no_proof(contract: EngineContract) -> str:
     return f"the contract doesn't show that {release} can resume the sessions of a process that stays"
 
 
-def warm_wait(contract: EngineContract) -> dict[str, Any]:
-    """Describe whether runs of a release can keep their processes, in the shape of `Engine` in `openapi.yaml`."""
+class WarmWait(Struct, frozen=True):
+    """Whether runs of a release can keep their processes after asking, and `again` after a reply that came too late."""
+
+    supported: bool
+    again: bool
+    detail: str
+
+
+def warm_wait(contract: EngineContract) -> WarmWait:
+    """Return whether runs of a release can keep their processes."""
     why, again = _no_proof(contract), contract.sticky.loads_headless_sessions
     detail = why or f"headless turns resume its sessions; it {'loads' if again else 'can load none of'} theirs"
-    return {"supported": not why, "again": again, "detail": detail}
+    return WarmWait(not why, again, detail)
 
 
 def no_warm_wait(contract: EngineContract, launch: RunRequest, workspace: Path) -> str:

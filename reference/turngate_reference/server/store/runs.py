@@ -149,8 +149,18 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
 _USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
 
 
+class AskedQuestion(Struct, frozen=True):
+    """What was asked: a `turngate.Interaction` without its limits, which an engine's own question may exceed."""
+
+    kind: str
+    prompt: str
+    options: tuple[str, ...]
+    required_fields: tuple[str, ...]
+    context: dict[str, Any]
+
+
 class StoredQuestion(Struct, frozen=True):
-    """A question of a run to its user: `question` holds kind, prompt, options, required_fields and context.
+    """A question of a run to its user.
 
     `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
     """
@@ -158,17 +168,16 @@ class StoredQuestion(Struct, frozen=True):
     interaction_id: str
     run_id: str
     turn_index: int
-    question: dict[str, Any]
+    question: AskedQuestion
     request_id: str | None
     asked_at: str
     response: str | None
     answered_at: str | None
 
     @property
-    def suggestions(self) -> list[str]:
+    def suggestions(self) -> tuple[str, ...]:
         """The options, or if the agent suggests none, the usual answers to a question of this kind."""
-        options: list[str] = self.question["options"]
-        return options or [*_USUAL.get(self.question["kind"], ())]
+        return self.question.options or _USUAL.get(self.question.kind, ())
 
 
 class StoredTurn(Struct, frozen=True):

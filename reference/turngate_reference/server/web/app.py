@@ -95,7 +95,8 @@ class Views(Struct, frozen=True):
         question = runs.question(self.core.store, run.pending_interaction_id or "")
         pending = None
         if run.state is State.WAITING_USER and question is not None:
-            pending = {"interaction_id": question.interaction_id, **question.question, "asked_at": question.asked_at}
+            asked = msgspec.to_builtins(question.question)
+            pending = {"interaction_id": question.interaction_id, **asked, "asked_at": question.asked_at}
         return {"state": run.state, "pending": pending}
 
     def reply_to_interaction(
@@ -120,7 +121,7 @@ class Views(Struct, frozen=True):
 
     def list_engines(self) -> dict[str, Any]:
         """List the engines."""
-        return {"engines": self.core.engines.every()}
+        return {"engines": msgspec.to_builtins(self.core.engines.every())}
 
     def get_health(self) -> dict[str, Any]:
         """Return that the server is alive."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from tests.longer import first_quick
 from tests.probes.simulate.played import at_known_release
@@ -66,7 +67,8 @@ def asked(cli_env: CliEnv, word: str, engine: str = "codex") -> int:
 
 def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:
     """Return the catalogue's entry for one engine."""
-    (only,) = (row for row in engines.every(patience) if row["engine"] == engine)
+    only: dict[str, Any]
+    (only,) = (row for row in to_builtins(engines.every(patience)) if row["engine"] == engine)
     return only
 
 
@@ -170,7 +172,7 @@ def test_engines_are_asked_without_the_secrets_of_the_server(
 
 def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Engines that aren't installed are listed too, with the contract's data, and nothing is run for that."""
-    rows = engines.every()
+    rows = to_builtins(engines.every())
     assert [listed["engine"] for listed in rows] == list(load.engine_names())
     for listed in rows:
         contract = load.contract(listed["engine"]).at()
@@ -209,7 +211,7 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
         "own_store": False,
         "detail": "uses app_server; verified with this release",
     }
-    for listed in engines.every():
+    for listed in to_builtins(engines.every()):
         contract = load.contract(listed["engine"]).at(listed["version"])
         shown, verified = listed["sticky"], "sticky" not in contract.unverified
         assert (shown["transport"], shown["same_id"]) == (

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec import to_builtins
 
 from tests.patience import PATIENCE
 from tests.probes import engines as probes
@@ -102,7 +103,8 @@ def test_a_simulated_engine_is_not_run(tmp_path: Path, stand: Stand) -> None:
 
 def codex(server_env: ServerEnv) -> dict[str, Any]:
     """Return the server's entry for Codex."""
-    (listed,) = (row for row in server_env.server.engines.every() if row["engine"] == "codex")
+    listed: dict[str, Any]
+    (listed,) = (row for row in to_builtins(server_env.server.engines.every()) if row["engine"] == "codex")
     return listed
 
 

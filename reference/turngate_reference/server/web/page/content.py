@@ -10,6 +10,7 @@ from turngate import Outcome
 from turngate.sanitize import command_line
 from turngate_reference.engine.attempt import traces
 from turngate_reference.server.app import Server
+from turngate_reference.server.orchestrator.engines import EngineStatus
 from turngate_reference.server.orchestrator.workspace_files import is_artifact
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files, runs
@@ -57,18 +58,17 @@ class Question(Struct, frozen=True):
     @property
     def kind(self) -> str:
         """What kind of answer the agent wants."""
-        return str(self.stored.question["kind"])
+        return self.stored.question.kind
 
     @property
-    def options(self) -> list[str]:
+    def options(self) -> tuple[str, ...]:
         """The options that are shown."""
         return self.stored.suggestions[:MAX_OPTIONS]
 
     @property
-    def fields(self) -> list[str]:
+    def fields(self) -> tuple[str, ...]:
         """The fields that are shown in a form."""
-        fields: list[str] = self.stored.question["required_fields"]
-        return fields[:MAX_OPTIONS]
+        return self.stored.question.required_fields[:MAX_OPTIONS]
 
     @property
     def has_buttons(self) -> bool:
@@ -78,9 +78,8 @@ class Question(Struct, frozen=True):
     @property
     def left_out(self) -> int:
         """How many options and fields are not shown."""
-        asked = self.stored.question
-        shown = len(self.options) + len(self.fields)
-        return len(self.stored.suggestions) + len(asked["required_fields"]) - shown
+        asked = len(self.stored.suggestions) + len(self.stored.question.required_fields)
+        return asked - len(self.options) - len(self.fields)
 
 
 class InboxPage(Struct, frozen=True):
@@ -200,9 +199,9 @@ def existing(store: Store, run_id: str) -> Run:
     return run
 
 
-def engines(core: Server) -> list[dict[str, Any]]:
+def engines(core: Server) -> list[EngineStatus]:
     """Return what is known about each engine so far, installed ones first."""
-    return sorted(core.engines.every(patience=0), key=lambda engine: engine["executable"] is None)
+    return sorted(core.engines.every(patience=0), key=lambda engine: engine.executable is None)
 
 
 def details(event: StoredEvent) -> dict[str, Any]:

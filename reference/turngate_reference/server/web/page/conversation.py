@@ -105,7 +105,7 @@ def _message(run: Run, event: StoredEvent, questions: dict[str, StoredQuestion])
         return None
     if event.type == "reply":
         return Message(f"said-{event.id}", "answer", event.at, asked.response or "", asked)
-    return Message(f"said-{event.id}", "question", event.at, asked.question["prompt"], asked)
+    return Message(f"said-{event.id}", "question", event.at, asked.question.prompt, asked)
 
 
 def without_envelope(text: str) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,10 +59,10 @@ def reply_request(form: Mapping[str, str], question: StoredQuestion | None) -> d
     An option is sent as its number, so that it reaches the engine unaltered. Named fields become lines.
     """
     sent = dict(_texts(form))
-    asked = question.question if question else {"required_fields": []}
-    options = question.suggestions if question else []
+    names = question.question.required_fields if question else ()
+    options = question.suggestions if question else ()
     parts = [_numbered(options, sent["option"])] if "option" in sent else []
-    fields = ((name, sent.get(f"field-{number}", "")) for number, name in enumerate(asked["required_fields"]))
+    fields = ((name, sent.get(f"field-{number}", "")) for number, name in enumerate(names))
     parts += [f"{name}: {value}" for name, value in fields if value.strip()]
     request = {
         "interaction_id": sent.get("interaction_id", ""),
@@ -83,7 +83,7 @@ def _texts(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((name, text.replace("\r\n", "\n")) for name, text in form.items())
 
 
-def _numbered(options: list[str], number: str) -> str:
+def _numbered(options: Sequence[str], number: str) -> str:
     """Return the option with this number, or the number itself if unknown, since its question is closed."""
     is_known = number.isascii() and number.isdecimal() and len(number) < 6 and int(number) < len(options)  # noqa: PLR2004
     return options[int(number)] if is_known else f"option {number}"

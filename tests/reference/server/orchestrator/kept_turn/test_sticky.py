@@ -185,9 +185,9 @@ def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
     """A permission request becomes a risk_ack question with one-time options; the turn continues after the reply."""
     run_id = create(server_env, f"act {DECIDED}")
     question = server_env.question(run_id)
-    assert question.question["kind"] == "risk_ack"
-    assert question.question["options"] == ["accept", "decline"]
-    assert "touched.txt" in str(question.question["context"])
+    assert question.question.kind == "risk_ack"
+    assert question.question.options == ("accept", "decline")
+    assert "touched.txt" in str(question.question.context)
     with pytest.raises(ApiError, match="REPLY_NOT_AN_OPTION"):
         server_env.reply(run_id, question, "yes please")
     assert server_env.run(run_id).state is State.WAITING_USER

@@ -89,10 +89,10 @@ def test_a_question_for_a_yes_or_a_no_has_buttons(server_env: ServerEnv) -> None
     """Without options of the agent, a `confirm` offers yes and no, and a `risk_ack` to accept the risk or not."""
     asked = json.loads(ASK)
     for kind, options, shown in (
-        ("confirm", [], ["yes", "no"]),
-        ("confirm", ["go"], ["go"]),
-        ("risk_ack", [], ["I accept the risk", "I do not accept the risk"]),
-        ("open_text", [], []),
+        ("confirm", (), ("yes", "no")),
+        ("confirm", ("go",), ("go",)),
+        ("risk_ack", (), ("I accept the risk", "I do not accept the risk")),
+        ("open_text", (), ()),
     ):
         asked["interaction"] |= {"kind": kind, "options": options}
         server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
@@ -102,13 +102,13 @@ def test_a_question_for_a_yes_or_a_no_has_buttons(server_env: ServerEnv) -> None
 
 
 @pytest.mark.parametrize(
-    "options, has_buttons", [(["a"] * 6, True), (["a"] * 7, False), (["a" * 61, "b"], False), (["a" * 60], True)]
+    "options, has_buttons", [(("a",) * 6, True), (("a",) * 7, False), (("a" * 61, "b"), False), (("a" * 60,), True)]
 )
-def test_few_short_options_are_buttons(server_env: ServerEnv, options: list[str], has_buttons: bool) -> None:  # noqa: FBT001
+def test_few_short_options_are_buttons(server_env: ServerEnv, options: tuple[str, ...], has_buttons: bool) -> None:  # noqa: FBT001
     """Many or long ones are a list to choose from."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, stored = server_env.ask()
-    asked = replace(stored, question=stored.question | {"options": options})
+    asked = replace(stored, question=replace(stored.question, options=options))
     assert Question(RunRow(server_env.run(run_id), ""), asked).has_buttons is has_buttons
 
 
@@ -121,8 +121,8 @@ def test_a_missing_run_is_refused(caller: Caller) -> None:
 def test_installed_engines_come_first(caller: Caller) -> None:
     """Installed engines come first, so that one of them is preselected."""
     listed = content.engines(caller.core)
-    assert listed[0]["engine"] == "codex"
-    assert all(engine["executable"] is None for engine in listed[1:])
+    assert listed[0].engine == "codex"
+    assert all(engine.executable is None for engine in listed[1:])
 
 
 def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) -> None:

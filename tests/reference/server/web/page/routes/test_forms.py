@@ -3,14 +3,13 @@
 import pytest
 
 from turngate_reference.server.requests import ApiError
-from turngate_reference.server.store.runs import StoredQuestion
+from turngate_reference.server.store.runs import AskedQuestion, StoredQuestion
 from turngate_reference.server.web.page.routes import idempotency_key, reply_request, run_request
 
 
 def question(*options: str, fields: tuple[str, ...] = (), kind: str = "choose_one") -> StoredQuestion:
     """Return a question."""
-    asked = {"kind": kind, "prompt": "?", "options": [*options], "required_fields": [*fields], "context": {}}
-    return StoredQuestion("q", "r", 1, asked, None, "", None, None)
+    return StoredQuestion("q", "r", 1, AskedQuestion(kind, "?", options, fields, {}), None, "", None, None)
 
 
 def reply(asked: StoredQuestion | None, **form: str) -> str:
