@@ -114,7 +114,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     "target, said",
     [
         ("codex={folder}/missing", "there is no executable"),
-        ("codex={folder}/plain", "there is no executable"),
+        ("codex={folder}/plain", "exists, but isn't executable"),
         ("codex", "npm is not on PATH: install Node.js 20 or newer"),
     ],
 )

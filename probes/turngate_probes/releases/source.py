@@ -1,6 +1,7 @@
 """Converts targets to releases that are ready to be probed."""
 
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -235,6 +236,8 @@ def _no_executable(path: Path) -> UsageError:
     if arguments and not path.exists() and shutil.which(program):
         what = f"{str(path)!r} is a command line, not the path of an executable"
         return UsageError(what, "put it into a script and pass the path of that: see Wrappers in the documentation")
+    if path.is_file():
+        return UsageError(f"{path} exists, but isn't executable", f"run: chmod +x {shlex.quote(str(path))}")
     return NotFoundError(f"there is no executable {path}", "pass the path of the engine's command")
 
 

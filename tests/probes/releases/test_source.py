@@ -86,14 +86,23 @@ def test_a_version_on_the_other_stream_is_noted(path: Path, tmp_path: Path) -> N
     assert release.note.endswith("; no version: stdout was empty, stderr has it; set `stream: stderr`")
 
 
-@pytest.mark.parametrize("what", ["missing", "folder", "plain"])
+@pytest.mark.parametrize("what", ["missing", "folder"])
 def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
-    """A missing file, a folder and a file that isn't executable are rejected at once, with the path."""
+    """A missing file and a folder are rejected at once, with the path."""
     (tmp_path / "folder").mkdir()
-    (tmp_path / "plain").write_text("#!/bin/sh\n")
     with pytest.raises(NotFoundError, match="there is no executable") as reported:
         obtained(f"codex={tmp_path / what}")
     assert str(tmp_path / what) in reported.value.what
+
+
+def test_a_file_that_is_not_executable(path: Path, tmp_path: Path) -> None:
+    """A file that exists but lacks the permission is rejected with the command that gives it."""
+    plain = tmp_path / "my codex"
+    plain.write_text("#!/bin/sh\n")
+    with pytest.raises(UsageError) as reported:
+        obtained(f"codex={plain}")
+    assert reported.value.what == f"{plain} exists, but isn't executable"
+    assert reported.value.hint == f"run: chmod +x '{plain}'"
 
 
 def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
