@@ -133,7 +133,7 @@ def test_every_key_of_a_sign_is_explained() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
     """The page's commands give the output that it shows, in order, without the wait for a later minute."""
     program = tmp_path / "bin/turngate"
