@@ -261,7 +261,7 @@ def test_a_canceled_run_is_no_error(env: ServerEnv, surfer: Surfer) -> None:
 
 
 def test_what_a_run_changed_can_be_looked_at(env: ServerEnv, surfer: Surfer) -> None:
-    """Files are listed by path with what happened to them, a patch is coloured, and a download is never a page."""
+    """Files are listed by path with what happened to them, and a download is never a page."""
     first = [["write", "door.txt", "green\n"], ["write", "<b>.html", "<script>alert(1)</script>"]]
     second = [["write", "door.txt", "red\n"], ["remove", "<b>.html"], ["link", "/etc/passwd", "link"]]
     env.cli_env.engine("codex", d.codex(ASK, more=first), d.codex(final(colour="red"), more=second))
@@ -280,10 +280,29 @@ def test_what_a_run_changed_can_be_looked_at(env: ServerEnv, surfer: Surfer) -> 
     assert words(listed).startswith("> added door.txt 4 Bytes")
     assert "link" not in listed
     assert ".html" not in listed  # added and deleted again
-    assert '<span class="plus">+red' in surfer.open(f"/runs/{run_id}/file?path=door.txt").text
+    assert '<pre class="file" tabindex="0">red\n' in surfer.open(f"/runs/{run_id}/file?path=door.txt").text
     for path in ("link", "../../../etc/passwd", "/etc/passwd", ""):
         assert surfer.open(f"/runs/{run_id}/file?path={quote(path)}").status_code == 404
         assert surfer.open(f"/runs/{run_id}/download?path={quote(path)}").status_code == 404
+
+
+def test_files_are_shown_with_colours(closed_server_env: ServerEnv, tmp_path: Path) -> None:
+    """A changed file is a patch with coloured lines, a new one has coloured parts, and no text of them is markup."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/door.txt").write_text("green\n")
+    writes = [["write", "door.txt", "red\n"], ["write", "paint.py", "x = '</span><b>'  # <script>\n"]]
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(final(colour="red"), more=writes))
+    with closed_server_env.opened(workspace_root=tmp_path) as server:
+        run_id = closed_server_env.create(workspace="a")
+        closed_server_env.wait(run_id, State.SUCCEEDED)
+        patch, source = (
+            Surfer(Caller(server)).open(f"/runs/{run_id}/file?path={path}").text for path in ("door.txt", "paint.py")
+        )
+    assert '<span class="minus">-green' in patch
+    assert '<span class="plus">+red' in patch
+    assert '<span class="string">&#39;&lt;/span&gt;&lt;b&gt;&#39;</span>' in source
+    assert '<span class="comment"># &lt;script&gt;</span>' in source
 
 
 def test_a_turn_counts_without_its_changes(env: ServerEnv, surfer: Surfer, monkeypatch: pytest.MonkeyPatch) -> None:
