@@ -86,9 +86,10 @@ def fixed_ids(text: str) -> set[str]:
 class Replacer:
     """Replaces volatile text through one case; the texts of the case must come in the same order each time.
 
-    Session ids count up from a number that is unique to the case, so that those of two cases differ. `places` maps
-    strings of this machine (paths, addresses) to their placeholders; `kept` are ids that are the same in every run
-    and stay. Replacing text a second time changes nothing.
+    Session ids count up from a number that is unique to the case, so that those of two cases differ. Those that the
+    contract calls unique only in their home stay: they are the same in every run, and equal in several cases. `places`
+    maps strings of this machine (paths, addresses) to their placeholders; `kept` are ids that are the same in every
+    run and stay. Replacing text a second time changes nothing.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Replacer:
         self._rules = (
             _Rule("paths and addresses", known, ""),
             *(_Rule("what the contract calls volatile", text.pattern, text.placeholder) for text in contract.volatile),
-            _Rule("session ids", contract.handle.shape, ""),
+            *(() if _repeat(contract) else (_Rule("session ids", contract.handle.shape, ""),)),
             *_EVERYWHERE,
         )
         parts = (f"(?P<r{i}>{rule.pattern.replace('(?P<value>', f'(?P<v{i}>')})" for i, rule in enumerate(self._rules))
@@ -156,6 +157,11 @@ class Replacer:
                 else numbered_like(form, number) or form
             )
         return self._given[form, value]
+
+
+def _repeat(contract: EngineContract) -> bool:
+    """Whether the session ids of one home occur in others, too."""
+    return any(deviation.clause == "handle.unique" for deviation in contract.deviations)
 
 
 def first_number(case: str) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.engine_contract import Volatile
+from turngate.contract.engine_contract import Deviation, Volatile
 from turngate.errors import ContractError
 from turngate_probes.harness.cases import FORGED, IMITATION, RECORDED
 from turngate_probes.record.recorder import Replacer, first_number, fixed_ids
@@ -43,12 +43,19 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
 @pytest.mark.parametrize("engine", load.engine_names())
 def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> None:
     """A placeholder for a session id matches the contract's pattern, and differs from the nonexistent id."""
-    contract = load.contract(engine).at()
-    living = contract.handle.nonexistent_id.replace("00", "a1", 1)
+    contract = replace(load.contract(engine).at(), deviations=())
+    living = contract.handle.nonexistent_id.replace("00", "11", 1)
     assert re.fullmatch(contract.handle.shape, living)
     replaced = Replacer(contract, "main", {})(living)
     assert replaced not in (living, contract.handle.nonexistent_id)
     assert re.fullmatch(contract.handle.shape, replaced)
+
+
+def test_ids_that_are_unique_only_in_their_home_stay() -> None:
+    """Two homes that gave their sessions the same id show it in the recordings."""
+    contract = replace(CODEX, deviations=(Deviation("handle.unique", "only-in-home", ""),))
+    contract = replace(contract, handle=replace(CODEX.handle, shape="conv-[0-9]+", nonexistent_id="conv-000000"))
+    assert [Replacer(contract, case, {})("conv-1 2026-11-21") for case in ("main", "auto")] == ["conv-1 2000-01-01"] * 2
 
 
 def test_every_case_numbers_its_sessions_apart() -> None:
