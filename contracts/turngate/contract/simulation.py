@@ -200,7 +200,8 @@ class Simulation(Struct, frozen=True):
     """What a simulated engine prints. Its behaviour follows from its contract.
 
     version: Printed when asked for its version. {version} is the release.
-    handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}.
+    handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}, and {number}, which
+        counts the sessions of a home from 1.
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}. Null: it starts a session with that id instead.

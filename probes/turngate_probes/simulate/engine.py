@@ -276,7 +276,9 @@ class HeadlessCall:
         return self._end(self.simulation.failed, 0 if f"exit-0-{failed.kind}" in declared else None)
 
     def _fresh(self) -> SimulatedSession:
-        return SimulatedSession(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
+        form = self.simulation.handle
+        slots = {"number": len(self.store.sessions()) + 1} if "{number}" in form else {}
+        return SimulatedSession(str(fill(form, slots)), self.world.cwd, self.world.clock())
 
     def _symptom(self, clause: str) -> str | None:
         return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)

@@ -20,7 +20,7 @@ SHOWN = frozenset(
     {("resume.dead-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
     | {("resume.malformed-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
     | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "context-lost", "refused", "hang")}
-    | {("resume.same-handle", "new-handle")}
+    | {("resume.same-handle", "new-handle"), ("handle.unique", "only-in-home")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
     | {("process.clean-exit", "lingers")}
@@ -136,6 +136,14 @@ def test_a_session_may_lose_its_context_in_another_directory(tmp_path: Path) -> 
     assert (lost.session(codex), _said(lost)) == (handle, ["again"])
     machine.work = "work"
     assert _said(machine.resume(codex, handle)) == ["first", "ok", "again"]
+
+
+def test_sessions_may_be_numbered_in_each_home(tmp_path: Path) -> None:
+    """Ids that are unique only in their home count from 1 in each one."""
+    letta = at_known_release("letta")
+    for home in "one", "two":
+        machine = SimulatedMachine(tmp_path / home)
+        assert [machine.start(letta).session(letta) for _ in range(2)] == ["local-conv-1", "local-conv-2"]
 
 
 def test_an_unknown_id_may_start_a_session(tmp_path: Path) -> None:
