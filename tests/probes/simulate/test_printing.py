@@ -43,7 +43,7 @@ def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContr
     """New session ids match the contract's shape, and differ from the nonexistent id."""
     described = simulation(contract)
     for _ in range(50):
-        made = str(fill(described.handle, {}))
+        made = str(fill(described.handle, {"number": 1}))
         assert re.fullmatch(contract.handle.shape, made)
         assert made != contract.handle.nonexistent_id
 
