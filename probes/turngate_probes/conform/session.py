@@ -362,7 +362,9 @@ def _unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioR
         return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
     good = all(call.ended and not call.ended.exit_code for call in turns)
     refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
-    if "third_turn" in evidence.scenario.needs and good and not refused and len(turns) == MOST_TURNS - 1:
+    third = any(ran.conversation.prompts[-1] in (call.text or "") for ran in evidence.ran for call in turns)
+    fewer = len(turns) == MOST_TURNS - 1 and not third  # two processes can have more turns than two
+    if "third_turn" in evidence.scenario.needs and good and not refused and fewer:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
     if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
         return ScenarioResult.SKIPPED, NO_CANCEL

@@ -298,7 +298,7 @@ def in_chosen_output(contract: EngineContract, argv: Sequence[str]) -> EngineCon
 def in_plain_text(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Return whether arguments of a turn ask for a text that no output mode of the contract describes."""
     try:
-        return read(contract, argv).plain
+        return read(in_chosen_output(contract, argv), argv).plain
     except (UsageProblem, UsageError):
         return False
 

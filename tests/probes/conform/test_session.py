@@ -47,6 +47,13 @@ with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdo
     engine.stdin.close()
 print(record["result"])
 """
+# and another process for the last turn
+RESUMED = """
+argv += ["--resume", record["session_id"]]
+message = {"type": "user", "message": {"role": "user", "content": settings["TURNGATE_REPLY_2"]}}
+said = json.dumps(message).encode() + b"\\n"
+print(subprocess.run(argv, cwd=settings["TURNGATE_WORKSPACE"], input=said, stdout=pipe, check=True).stdout.decode())
+"""
 GOOD = (sys.executable, str(CORRECT["python"]))
 # the correct orchestrator, which repeats a turn in its session
 RETRIES = """
@@ -120,6 +127,14 @@ def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path)
     driver.write_text("import os; os.environ['TURNGATE_PROMPT']")
     report = conform(tmp_path / "2", (sys.executable, str(driver)), "prompt-200-kb")
     assert report.results[0].detail.startswith(NO_FILE)
+
+
+def test_two_processes_can_have_three_turns(tmp_path: Path) -> None:
+    """Turns are not counted by processes, one of which had two."""
+    chosen, command = (scenarios()["three-turns"],), (sys.executable, "-c", PROCESS + RESUMED)
+    report = ConformSession(command, (CLAUDE,), chosen, tmp_path, 1).run(Interrupt(), lambda _: None)
+    ((result, detail, calls),) = [(row.result, row.detail, len(row.calls)) for row in report.results]
+    assert (result, detail, calls) == (ScenarioResult.PASS, "", 2)
 
 
 def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import pytest
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.vectors import REMEMBERED, Outcome, Vector, vectors
+from turngate import load_contract
 from turngate.argv import build
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.process.execution import process_request
-from turngate_probes.simulate.arguments import UsageProblem, read, refusal
+from turngate_probes.simulate.arguments import UsageProblem, in_plain_text, read, refusal
 
 RECORDED = [pytest.param(name, vector, id=f"{name}: {vector.name}") for name in vectors() for vector in vectors()[name]]
 
@@ -86,3 +87,20 @@ def test_arguments_do_what_they_do_with_the_real_cli(engine: str, vector: Vector
     texts = tuple(str(message["content"]) for message in said) if said is not None else None
     model = played.requests[0].model if played.requests else None
     Outcome(played.exit_code, played.stdout.decode(), played.stderr.decode(), model, texts).assert_is(vector)
+
+
+@pytest.mark.parametrize(
+    "engine, argv, plain",
+    [
+        ("claude", ("--print", "hello"), True),
+        ("claude", ("--print", "--output-format", "json", "hello"), False),
+        ("claude", ("--print", "--verbose", "--output-format", "stream-json", "hello"), False),
+        ("gemini", ("-p", "hello"), True),
+        ("codex", ("exec", "hello"), False),
+        ("codex", ("exec", "--json", "hello"), False),
+        ("codex", ("exec", "--no-such-option", "hello"), False),
+    ],
+)
+def test_a_plain_text_is_one_that_no_output_mode_describes(engine: str, argv: tuple[str, ...], *, plain: bool) -> None:
+    """The contract of Codex describes its text."""
+    assert in_plain_text(load_contract(engine), argv) is plain
