@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tests.acceptance.clients import install
 from turngate import load_contract
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import MOST_TURNS, scenarios
 from turngate_probes.conform.conform_report import ConformReport, expected_breaches
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 class Orchestrator(Struct, frozen=True):
     """An orchestrator: its driver with arguments, its package (empty: this project), and the engine's release.
 
-    others: Packages that the driver needs, too.
+    others: Packages that the driver needs, too. turns, autonomous, git: As the options of `turngate conform`.
     """
 
     driver: str
@@ -30,6 +30,9 @@ class Orchestrator(Struct, frozen=True):
     release: str
     arguments: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    turns: int = MOST_TURNS
+    autonomous: bool = False
+    git: bool = False
 
     @property
     def name(self) -> str:
@@ -59,7 +62,17 @@ class Orchestrator(Struct, frozen=True):
         folder.mkdir(parents=True, exist_ok=True)
         chosen = tuple(scenarios()[name] for name in names)
         contract = load_contract(self.engine, self.release)
-        session = ConformSession(self.command(folder), (contract,), chosen, folder / "runs", jobs, self.expected())
+        session = ConformSession(
+            self.command(folder),
+            (contract,),
+            chosen,
+            folder / "runs",
+            jobs,
+            self.expected(),
+            turns=self.turns,
+            autonomous=self.autonomous,
+            git=self.git,
+        )
         return session.run(Interrupt(), lambda _: None)
 
 
@@ -76,6 +89,24 @@ ORCHESTRATORS = (
         others=("ai@6",),
     ),
     Orchestrator("codex_mcp.mjs", "`codex-mcp-server` (npm)", "codex-mcp-server@1.4.10", "codex", "0.169.0"),
+    Orchestrator(
+        "local_codex.py",
+        "`codex-local-sdk-python` (PyPI)",
+        "codex-local-sdk-python==0.1.4",
+        "codex",
+        "0.169.0",
+        git=True,
+    ),
+    Orchestrator(
+        "unified_codex.mjs",
+        "`@unified-agent-sdk/provider-codex` (npm)",
+        "@unified-agent-sdk/provider-codex@0.6.2",
+        "codex",
+        "0.169.0",
+    ),
+    Orchestrator(
+        "agent_dispatcher.py", "`agent-dispatcher-mcp` (PyPI)", "agent-dispatcher-mcp==0.2.0", "codex", "0.169.0"
+    ),
     Orchestrator("claude_sdk.py", "`claude-agent-sdk` (PyPI)", "claude-agent-sdk==0.2.187", "claude", "2.1.330"),
     Orchestrator(
         "ai_sdk_claude.mjs",
@@ -91,6 +122,20 @@ ORCHESTRATORS = (
         "@instantlyeasy/claude-code-sdk-ts@0.3.3",
         "claude",
         "2.1.330",
+    ),
+    Orchestrator("agent_summons.py", "`agentsummons` (PyPI)", "agentsummons==0.4.0", "claude", "2.1.330"),
+    Orchestrator(
+        "claude_code_mcp.mjs",
+        "`@steipete/claude-code-mcp` (npm)",
+        "@steipete/claude-code-mcp@1.10.12",
+        "claude",
+        "2.1.330",
+        turns=1,
+        autonomous=True,
+    ),
+    Orchestrator("ask_gemini_mcp.mjs", "`ask-gemini-mcp` (npm)", "ask-gemini-mcp@1.6.14", "gemini", "0.61.0"),
+    Orchestrator(
+        "gemini_mcp_tool.mjs", "`gemini-mcp-tool` (npm)", "gemini-mcp-tool@1.1.8", "gemini", "0.61.0", turns=1
     ),
     Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
     Orchestrator(
