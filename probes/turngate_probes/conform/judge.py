@@ -144,6 +144,8 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
     latest: dict[Conversation | None, str] = {}
     for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
         resumed, owner = call.started.resumed, _owner(evidence, call)
+        if resumed and resumed not in owners and _of_a_process(evidence, resumed, call):
+            owners[resumed], latest[owner] = owner, resumed
         if call.started.newest_session:
             yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.newest_session})", call)
         elif resumed is None:
@@ -167,6 +169,12 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
         if call.handle:
             owners[call.handle] = owners.get(resumed or "", owner)
             latest[owners[call.handle]] = call.handle
+
+
+def _of_a_process(evidence: Evidence, handle: str, call: EngineCall) -> bool:
+    """Whether an earlier process for several turns printed a session id, which it may do in any of its messages."""
+    before = (one for one in evidence.calls if one.number < call.number and one.started.kind == "process")
+    return any(handle.encode() in one.stdout for one in before)
 
 
 def _texts(evidence: Evidence) -> Iterator[Breach]:

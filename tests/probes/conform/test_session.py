@@ -47,7 +47,11 @@ with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdo
     engine.stdin.close()
 print(record["result"])
 """
-# and another process for the last turn
+# and another process for the last turn, which may be for one turn only
+ONE_TURN = """
+argv = ["claude", "--print", "--output-format", "json", "--resume", record["session_id"], settings["TURNGATE_REPLY_2"]]
+print(subprocess.check_output(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=subprocess.DEVNULL, text=True))
+"""
 RESUMED = """
 argv += ["--resume", record["session_id"]]
 message = {"type": "user", "message": {"role": "user", "content": settings["TURNGATE_REPLY_2"]}}
@@ -129,9 +133,10 @@ def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path)
     assert report.results[0].detail.startswith(NO_FILE)
 
 
-def test_two_processes_can_have_three_turns(tmp_path: Path) -> None:
-    """Turns are not counted by processes, one of which had two."""
-    chosen, command = (scenarios()["three-turns"],), (sys.executable, "-c", PROCESS + RESUMED)
+@pytest.mark.parametrize("last", [RESUMED, ONE_TURN], ids=["process", "turn"])
+def test_two_processes_can_have_three_turns(tmp_path: Path, last: str) -> None:
+    """Turns are not counted by processes, one of which had two. Its session id is one that may be resumed."""
+    chosen, command = (scenarios()["three-turns"],), (sys.executable, "-c", PROCESS + last)
     report = ConformSession(command, (CLAUDE,), chosen, tmp_path, 1).run(Interrupt(), lambda _: None)
     ((result, detail, calls),) = [(row.result, row.detail, len(row.calls)) for row in report.results]
     assert (result, detail, calls) == (ScenarioResult.PASS, "", 2)
