@@ -56,6 +56,7 @@ READ_BY = {
     ("completion.md", "bash"): "tests/probes/cli/shared_options/test_completion.py",
     ("completion.md", "zsh"): "tests/probes/cli/shared_options/test_completion.py",
     ("completion.md", "fish"): "tests/probes/cli/shared_options/test_completion.py",
+    ("gate.md", "toml"): "tests/probes/gate/test_settings.py",
     ("gate.md", "yaml"): "tests/probes/gate/decision/test_command.py",
     ("handles.md", "sh"): "tests/reference/test_server.py",
     ("how-it-works.md", "text"): "tests/docs/test_run_states.py",

@@ -401,7 +401,8 @@ def questions(store: Store, run_id: str, turn_index: int) -> list[StoredQuestion
 
 def messages(store: Store, run_id: str, turn_index: int, limit: int) -> list[StoredEvent]:
     """Read the last events of a turn that are texts, questions or replies, in order."""
-    return [*_read(store.read(_MESSAGES, run_id, turn_index, limit), StoredEvent)][::-1]
+    values = (run_id, run_id, turn_index, run_id, turn_index + 1, limit)
+    return [*_read(store.read(_MESSAGES, *values), StoredEvent)][::-1]
 
 
 def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[StoredEvent]:
@@ -465,19 +466,19 @@ _RUN = "SELECT * FROM runs WHERE run_id = ?"
 _SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names
 _ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_interaction_id)"
 _MESSAGES = """
-    SELECT * FROM events WHERE run_id = ?1 AND type IN ('text', 'interaction', 'reply')
+    SELECT * FROM events WHERE run_id = ? AND type IN ('text', 'interaction', 'reply')
         AND id > (
             SELECT id FROM events
-            WHERE run_id = ?1 AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?2
+            WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
         )
         AND id < coalesce(
             (
                 SELECT id FROM events
-                WHERE run_id = ?1 AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?2 + 1
+                WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
             ),
             id + 1
         )
-    ORDER BY id DESC LIMIT ?3
+    ORDER BY id DESC LIMIT ?
 """
 _QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
 
