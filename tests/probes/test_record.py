@@ -67,7 +67,7 @@ class FixtureScript:
         """Note a first turn."""
         self._steps.append(f"{self._case}/{step}")
         turn = self._recorded.get(self._steps[-1])
-        return SimpleNamespace(session=turn and turn.session, finished_at=0.0)
+        return SimpleNamespace(session=turn and turn.session, finished_at=0.0, stdout=b"", stderr=b"")
 
     def resume(self, step: str, session: str | None, ask: Ask) -> SimpleNamespace:
         """Note a resumed turn; without a session, stop as a real driver does."""
