@@ -151,8 +151,13 @@ def test_the_platform_folders_are_those_of_platformdirs(
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
-    assert default_cache() == platformdirs.user_cache_path("turngate", appauthor=False)
-    assert default_data() == platformdirs.user_data_path("turngate", appauthor=False)
+    folders = default_cache(), default_data()
+    if xdg in (" /x", "relative") and (home or "").startswith("/"):
+        # XDG demands to ignore it, which not every version of platformdirs does
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.delenv("XDG_DATA_HOME")
+    assert folders[0] == platformdirs.user_cache_path("turngate", appauthor=False)
+    assert folders[1] == platformdirs.user_data_path("turngate", appauthor=False)
 
 
 def test_the_state_of_a_folder_changes_with_its_files(tmp_path: Path) -> None:
