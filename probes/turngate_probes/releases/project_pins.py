@@ -47,7 +47,8 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
     for pin in pins[1:]:
         if pin.version != pins[0].version:
             what = f"{contract.engine} is {pins[0].version} in {pins[0].place}, but {pin.version} in {pin.place}"
-            raise UsageError(what, f"pass the release in use: --from {contract.engine}@VERSION")
+            hint = f"name both releases: turngate gate {contract.engine}@latest --from {contract.engine}@VERSION"
+            raise UsageError(what, hint)
     return pins[0] if pins else None
 
 
