@@ -197,7 +197,7 @@ def _unpublished(contract: EngineContract, version: str) -> NotFoundError:
 
 def _not_installable(contract: EngineContract) -> NotFoundError:
     what = f"turngate can't install {contract.engine}: its contract names no package"
-    return NotFoundError(what, f"{contract.lifecycle.note or ''} {_NAME_IT}".strip())
+    return NotFoundError(what, contract.lifecycle.note or _NAME_IT)
 
 
 def obstacle(engine: str, *, recordings: bool) -> str | None:
