@@ -15,13 +15,14 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.decoding import convert
 from turngate.model import Mode
 from turngate_reference.server.orchestrator import turns
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.runs import AskedQuestion, Run
 from turngate_reference.states import State
 
 
@@ -30,7 +31,7 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     run = server_env.run(run_id)
-    assert question.question == json.loads(ASK)["interaction"]
+    assert question.question == convert(json.loads(ASK)["interaction"], AskedQuestion)
     assert run.profile
     assert run.profile.kind == "resumable"
     assert run.session
