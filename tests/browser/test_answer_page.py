@@ -164,26 +164,41 @@ def test_a_hidden_page_notifies(tab: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_changed_files_are_looked_at(tab: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
-    """The page lists them; a patch has colours, and a file that looks like a page is downloaded, not opened."""
-    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
-        files = [["write", "door.txt", "red\n"], ["write", "evil.html", "<script>document.title = 'evil'</script>"]]
+    """The page lists them; patches and source have colours, and what looks like a page is downloaded, not opened."""
+    workspace = tmp_path / "house"
+    workspace.mkdir()
+    (workspace / "door.txt").write_text("blue\n")
+    options = ("--no-token", "--workspace-root", str(tmp_path))
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), *options) as server:
+        files = [
+            ["write", "door.txt", "red\n"],
+            ["write", "evil.html", "<script>document.title = 'evil'</script>"],
+            ["write", "paint.py", "return 'red'  # <b>\n"],
+        ]
         env = scripted_codex(tmp_path, d.codex(DONE, more=files))
         assert env
-        run_id = server.create(engine="codex", prompt="Paint the door.", execution_mode="interactive")
+        body = {"prompt": "Paint the door.", "execution_mode": "interactive", "workspace": "house"}
+        run_id = server.create(engine="codex", **body)
         server.follow(run_id, "succeeded")
         tab.open(f"{server.url}/runs/{run_id}", size)
-        assert tab.ask("document.querySelectorAll('.files li').length") == 2
+        assert tab.ask("document.querySelectorAll('.files li').length") == 3
         assert violations(tab) == []
         tab.follow(".files li > a")
         assert tab.ask("document.querySelector('h1').innerText") == "door.txt"
-        colours = "[...document.querySelectorAll('.patch span')].map(line => getComputedStyle(line).backgroundColor)"
-        place, added = tab.ask(colours)
-        assert place != added
+        spans = "[...document.querySelectorAll('.file span')].map(part => getComputedStyle(part)"
+        place, removed, added = tab.ask(f"{spans}.backgroundColor)")
+        assert len({place, removed, added}) == 3
         assert violations(tab) == []
         assert tab.ask("document.documentElement.scrollWidth") == size[0]
         tab.open(f"{server.url}/runs/{run_id}", size)
+        tab.follow(".files li:last-child > a")
+        keyword, string, comment = tab.ask(f"{spans}.color)")
+        assert len({keyword, string, comment}) == 3
+        assert tab.ask("document.querySelector('.file').innerText") == "return 'red'  # <b>\n"
+        assert violations(tab) == []
+        tab.open(f"{server.url}/runs/{run_id}", size)
         tab.send("Browser.setDownloadBehavior", behavior="deny")
-        tab.click(".files li:last-child .size a")
+        tab.click(".files li:nth-child(2) .size a")
         tab.until("document.title.startsWith('Paint')")
         assert tab.ask("location.pathname") == f"/runs/{run_id}"
 
