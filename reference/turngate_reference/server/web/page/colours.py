@@ -1,7 +1,8 @@
 """Splits the text of a source file into parts of a kind, which the page shows in colours.
 
 The text can be hostile: each alternative of a pattern consumes what it has begun, so the time grows with the length
-of the text alone, and the parts are the text. It is no parser: what several languages share is enough for a reader.
+of the text alone, and the parts are the text. The lexers of Pygments promise no such bound, and a slow pattern would
+hold up the server. This is no parser: what several languages share is enough for a reader.
 """
 
 import re
