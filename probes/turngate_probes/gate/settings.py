@@ -63,13 +63,13 @@ class Settings(Struct, frozen=True):
             place = self.places["engines"]
             targets = [self._target("engines", name) for name in self.values["engines"]]
             if len({target.engine for target in targets}) < len(targets):
-                raise ContractError("an engine occurs twice", place, path="engines", hint="name one release of each")
+                raise ContractError("an engine is listed twice", place, path="engines", hint="list one release of each")
             return [(str(target if target.path or target.version else _latest(target)), place) for target in targets]
         pins = {name: project_pin(self.folder, load_contract(name)) for name in engine_names()}
         pinned = [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
         if not pinned:
-            hint = f"write turngate gate ENGINE@{LATEST}, or list `engines` in {FILE}"
-            raise UsageError("no release to test: no settings and no file here name an engine", hint)
+            hint = f"run turngate gate ENGINE@{LATEST}, or list `engines` in {FILE}"
+            raise UsageError("no release to test: neither settings nor a file here names an engine", hint)
         return pinned
 
     def in_use(self, engine: str) -> tuple[str, str] | None:
@@ -149,7 +149,7 @@ def _parsed(file: Path, data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ContractError(f"no valid TOML: {error}", str(file)) from error
+        raise ContractError(f"invalid TOML: {error}", str(file)) from error
 
 
 def _checked(file: Path, table: Any, *, trusted: bool) -> dict[str, Any]:
@@ -198,9 +198,9 @@ def _absolute(file: Path, key: str, value: Any, *, trusted: bool) -> Any:
         inside = real_path(file.parent) in path.parents
         exists = path.is_dir() if key == "contracts" else path.is_file()
     except (OSError, ValueError) as error:
-        raise ContractError(f"{value!r} is no path: {error}", str(file), path=at) from None
+        raise ContractError(f"{value!r} isn't a valid path: {error}", str(file), path=at) from None
     if not trusted and not inside:
-        raise ContractError(f"{value!r} leads out of {file.parent}", str(file), path=at, hint="name a path below it")
+        raise ContractError(f"{value!r} is outside {file.parent}", str(file), path=at, hint="use a path inside it")
     if key == "reports" and path.suffix.lower() not in FORMATS:
         raise ContractError(f"{value!r} has an unknown suffix", str(file), path=at, hint=f"use {', '.join(FORMATS)}")
     if key != "reports" and not exists:

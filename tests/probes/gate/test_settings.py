@@ -66,9 +66,9 @@ def test_a_project_sets_what_the_options_take(project: Path, name: str, table: s
         ("reports = [1]", "reports[0]", "Expected `str`, got `int`"),
         ('reports = ["gate.docx"]', "reports", "unknown suffix"),
         ('baseline = "absent.yaml"', "baseline", "absent.yaml doesn't exist"),
-        ('baseline = "a\\u0000b"', "baseline", "no path"),
-        ("[engines", "", "no valid TOML"),
-        (f"a = {'[' * 5000}", "", "no valid TOML"),
+        ('baseline = "a\\u0000b"', "baseline", "a valid path"),
+        ("[engines", "", "invalid TOML"),
+        (f"a = {'[' * 5000}", "", "invalid TOML"),
     ],
 )
 def test_a_mistake_names_file_and_key(project: Path, text: str, at: str, message: str) -> None:
@@ -86,11 +86,11 @@ def test_a_mistake_names_file_and_key(project: Path, text: str, at: str, message
         ('contracts = "contracts"', "a project can't choose a folder of contracts (pass it with --contracts, or"),
         ('engines = ["codex=./evil"]', "a project can't choose the executable 'codex=./evil' (pass it as an argument"),
         ('in-use = ["codex=./evil"]', "a project can't choose the executable"),
-        ('reports = ["../gate.md"]', "leads out of"),
-        ('reports = ["/tmp/gate.md"]', "leads out of"),
-        ('reports = ["link/gate.md"]', "leads out of"),
-        ('reports = ["gate.md"]', "leads out of"),
-        ('baseline = "link/known.yaml"', "leads out of"),
+        ('reports = ["../gate.md"]', "is outside"),
+        ('reports = ["/tmp/gate.md"]', "is outside"),
+        ('reports = ["link/gate.md"]', "is outside"),
+        ('reports = ["gate.md"]', "is outside"),
+        ('baseline = "link/known.yaml"', "is outside"),
     ],
 )
 def test_a_project_gains_nothing(project: Path, tmp_path: Path, text: str, message: str) -> None:
@@ -146,10 +146,10 @@ def test_without_settings_the_pins_of_the_project_are_tested(project: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "engines, message", [('"codx"', "did you mean codex"), ('"codex", "codex@0.1.0"', "an engine occurs twice")]
+    "engines, message", [('"codx"', "did you mean codex"), ('"codex", "codex@0.1.0"', "an engine is listed twice")]
 )
 def test_a_wrong_engine_names_the_file(project: Path, engines: str, message: str) -> None:
-    """An engine that doesn't exist, or that occurs twice, is an error of the file."""
+    """An engine that doesn't exist, or that is listed twice, is an error of the file."""
     (project / "turngate.toml").write_text(f"engines = [{engines}]\n")
     with pytest.raises(ContractError, match=message) as caught:
         read_settings(project).upgrades()

@@ -173,39 +173,23 @@ class SimulatedAcp(Rpc):
         if method in ("authenticate", "session/cancel"):
             self.reply(message, {})
             return
-        kinds = {
-            "initialize": Initialize,
-            "session/new": NewSession,
-            "session/load": LoadSession,
-            "session/set_mode": SetMode,
-            "session/set_model": SetModel,
-            "session/set_config_option": SetOption,
-            "session/prompt": Prompt,
+        handlers: dict[str, tuple[type[Struct], Callable[[Any], Message]]] = {
+            "initialize": (Initialize, self._initialize),
+            "session/new": (NewSession, self._new),
+            "session/load": (LoadSession, self._load),
+            "session/set_mode": (SetMode, self._set_mode),
+            "session/set_model": (SetModel, self._set_model),
+            "session/set_config_option": (SetOption, self._set_option),
+            "session/prompt": (Prompt, self._prompt),
         }
-        if method not in kinds or (method == "session/set_model" and self.faults.refuses_model):
+        if method not in handlers or (method == "session/set_model" and self.faults.refuses_model):
             raise RpcError(NO_METHOD, f"Method not found: {method}")
-        self.reply(message, self._answer(method, received(kinds[method], params)))
+        kind, answer = handlers[method]
+        if (asked := received(kind, params)) is None:
+            raise RpcError(BAD_PARAMS, f"Invalid params for {method}")
+        self.reply(message, answer(asked))
         if method == "session/prompt":
             self.turn_told()
-
-    def _answer(self, method: str, asked: Struct | None) -> Message:
-        """Return the result of a request; RpcError if its parameters are wrong."""
-        match asked:
-            case Initialize():
-                return self._initialize(asked)
-            case LoadSession():
-                return self._load(asked)
-            case NewSession():
-                return self._new(asked)
-            case SetMode():
-                return self._set_mode(asked)
-            case SetModel():
-                return self._set_model(asked)
-            case SetOption():
-                return self._set_option(asked)
-            case Prompt():
-                return self._prompt(asked)
-        raise RpcError(BAD_PARAMS, f"Invalid params for {method}")
 
     def stops(self, message: Message) -> bool:
         """Whether a message cancels the turn."""
