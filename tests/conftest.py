@@ -3,6 +3,7 @@ import os
 import signal
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,8 +14,10 @@ from turngate.files import use_overlay
 # what a terminal or a CI service sets would change what commands print
 for _name in [name for name in os.environ if name.startswith("GITHUB_")]:
     del os.environ[_name]
-for _name in ("CI", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TURNGATE_DATA_DIR"):
+for _name in ("CI", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TURNGATE_CONTRACTS", "TURNGATE_DATA_DIR"):
     os.environ.pop(_name, None)
+# a folder that doesn't exist, so that the developer's own settings are not read
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-settings"))
 
 # a shell that starts this in the background has it ignore interrupts, and so would all processes that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

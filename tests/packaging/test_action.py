@@ -5,13 +5,14 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from tests.probes.gate import views
 from turngate.cli import run, turngate
@@ -25,18 +26,19 @@ REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "ht
 
 
 def played(
-    folder: Path, code: int = 0, *, writes: bool = True, report: str = "{}", **inputs: str
+    folder: Path, code: int = 0, *, made: Mapping[str, str] = {"turngate": "{}"}, **inputs: str
 ) -> tuple[int, list[str], dict[str, str]]:
     """Run the step `run` with a turngate that records its arguments; return exit code, arguments and outputs.
 
-    It writes the SARIF report and this JSON report, unless the test disables them.
+    For each of `made`, which maps names to JSON, it writes the JSON report and an empty SARIF report.
     """
     program = folder / "turngate/bin/turngate"
     program.parent.mkdir(parents=True)
     quoted = shlex.quote(str(folder / "argv"))
-    (folder / "report").write_text(report)
-    copied = f"cp {shlex.quote(str(folder / 'report'))} turngate-reports/turngate.json"
-    written = f"mkdir -p turngate-reports; : > turngate-reports/turngate.sarif; {copied}" if writes else ":"
+    written = "mkdir -p turngate-reports\n"
+    for name, report in made.items():
+        (folder / f"{name}.json").write_text(report)
+        written += f"cp {shlex.quote(str(folder / name))}.json turngate-reports; : > turngate-reports/{name}.sarif\n"
     noting = f"for each; do printf '%s\\0' \"$each\"; done > {quoted}"
     program.write_text(f"#!/bin/sh\n{noting}\n{written}\nexit {code}\n")
     program.chmod(0o755)
@@ -84,7 +86,7 @@ def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code:
 
 def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
     """If turngate wrote no report, there is no output to upload."""
-    assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2", "changes-required": ""}
+    assert played(tmp_path, 2, made={})[2] == {"exit-code": "2", "changes-required": ""}
 
 
 @pytest.mark.parametrize(
@@ -100,8 +102,29 @@ def test_a_green_gate_says_whether_changes_are_required(
     tmp_path: Path, make: Callable[[], GateReport], code: int, command: str, required: str
 ) -> None:
     """The output comes from the gate's report; a failed gate and a probe have none."""
-    _, _, outputs = played(tmp_path, code, report=json_text(make()), command=command)
+    _, _, outputs = played(tmp_path, code, made={"turngate": json_text(make())}, command=command)
     assert outputs["changes-required"] == required
+
+
+UNCHANGED, CHANGED = views.of(views.release(views.NEW), views.release("codex@0.170.0")), views.green_with_changes()
+UNKNOWN = replace(UNCHANGED, changes_required=None)
+
+
+@pytest.mark.parametrize(
+    "made, required",
+    [
+        ((UNCHANGED, UNCHANGED), "false"),
+        ((UNCHANGED, CHANGED), "true"),
+        ((UNKNOWN, UNCHANGED), ""),
+    ],
+)
+def test_the_outputs_cover_every_engine_of_a_gate(
+    tmp_path: Path, made: tuple[GateReport, GateReport], required: str
+) -> None:
+    """Each engine has reports of its own: the folder is what to upload, and no engine with changes is overlooked."""
+    reports = {f"turngate-{engine}": json_text(report) for engine, report in zip(("a", "b"), made, strict=True)}
+    _, _, outputs = played(tmp_path, made=reports, command="gate")
+    assert outputs == {"exit-code": "0", "changes-required": required, "sarif": "turngate-reports"}
 
 
 def test_another_command_is_refused(tmp_path: Path) -> None:

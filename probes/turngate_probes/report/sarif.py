@@ -45,7 +45,7 @@ def sarif(view: ReleaseView, fallback: str = UNPLACED) -> str:
 
     Results without a known file in the user's repository point at the file `fallback`, and a notification says so.
     """
-    scope = "gate" if view.gate else view.probe.level
+    scope = f"gate/{view.gate.engine}" if view.gate else view.probe.level
     results = [remark for remark in view.remarks if remark.rule]
     notes = [_notification(remark) for remark in view.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):

@@ -62,6 +62,11 @@ def test_the_address_of_the_project_is_that_of_the_distribution(monkeypatch: pyt
     assert run_of(samples.mixed())["tool"]["driver"]["informationUri"] == "https://example.org/"
 
 
+def test_gates_of_two_engines_have_alerts_of_their_own() -> None:
+    """Code scanning replaces the alerts of a category, so each engine has one."""
+    assert run_of(views.green_with_changes())["automationDetails"]["id"] == "turngate/gate/codex/"
+
+
 @pytest.mark.parametrize("make", REPORTS)
 def test_every_log_is_valid_and_every_result_has_a_place(make: Callable[[], ProbeReport | GateReport]) -> None:
     """The log matches the schema, and each rule has the description and help that code scanning requires."""
