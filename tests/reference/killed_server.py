@@ -20,7 +20,7 @@ def main(data: str, path: str, home: str, code: str) -> None:
     server.start()
 
     def create(prompt: str, **more: object) -> object:
-        return created(server, {"engine": "codex", "prompt": prompt, **more})["run_id"]
+        return created(server, {"engine": "codex", "prompt": prompt, **more}).run_id
 
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)

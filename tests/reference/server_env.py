@@ -18,7 +18,7 @@ from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.runs import Run, StoredQuestion
+from turngate_reference.server.store.runs import Accepted, Run, StoredQuestion
 from turngate_reference.states import ENDED, RunError, State
 
 ASK = json.dumps(
@@ -46,12 +46,12 @@ class Commanded(Protocol):
     commands: Commands
 
 
-def created(server: Commanded, body: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+def created(server: Commanded, body: dict[str, Any], key: str | None = None) -> Accepted:
     """Create a run as the edge of the web does; return the answer."""
     return server.commands.create(RunRequest.of(body), IdempotencyKey.of(key, body))
 
 
-def replied(server: Commanded, run_id: str, body: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+def replied(server: Commanded, run_id: str, body: dict[str, Any], key: str | None = None) -> Accepted:
     """Reply to a question as the edge of the web does; return the answer."""
     return server.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(key, body))
 
@@ -82,7 +82,7 @@ class ServerEnv:
 
     def create(self, prompt: str = "paint it", *, engine: str = "codex", key: str | None = None, **more: Any) -> str:
         """Create a run; return its id."""
-        return str(created(self.server, {"engine": engine, "prompt": prompt, **more}, key)["run_id"])
+        return created(self.server, {"engine": engine, "prompt": prompt, **more}, key).run_id
 
     def ask(self, **more: Any) -> tuple[str, StoredQuestion]:
         """Create an interactive run, and wait for its question."""
@@ -96,9 +96,7 @@ class ServerEnv:
         assert question
         return question
 
-    def reply(
-        self, run_id: str, question: StoredQuestion, response: str = "red", key: str | None = None
-    ) -> dict[str, Any]:
+    def reply(self, run_id: str, question: StoredQuestion, response: str = "red", key: str | None = None) -> Accepted:
         """Reply to a question."""
         body = {"interaction_id": question.interaction_id, "response": response}
         return replied(self.server, run_id, body, key)

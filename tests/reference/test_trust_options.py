@@ -56,7 +56,7 @@ def test_an_unsafe_engine_takes_no_run_unless_it_is_allowed(
             created(server, REQUEST | sticky)
         assert raised.value.members == {"clause": clause}
     with closed_server_env.opened(trust=Trust(frozenset({"codex"}))) as server:
-        run_id = created(server, REQUEST)["run_id"]
+        run_id = created(server, REQUEST).run_id
         assert closed_server_env.run(run_id).launch.unsafe_allowed is True
         assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["unsafe_allowed"] is True
 
@@ -72,10 +72,10 @@ def test_a_strangers_workspace_takes_no_run_but_the_runs_own_does(
     with closed_server_env.opened(workspace_root=tmp_path) as server:
         with pytest.raises(ApiError, match=r"ENGINE_UNSAFE.*--trust-workspace"):
             created(server, there)
-        own = created(server, REQUEST | {"execution_mode": "auto"})["run_id"]
+        own = created(server, REQUEST | {"execution_mode": "auto"}).run_id
         closed_server_env.wait(own, State.SUCCEEDED)
     with closed_server_env.opened(workspace_root=tmp_path, trust=Trust(workspaces=(tmp_path / "theirs",))) as server:
-        run_id = created(server, there)["run_id"]
+        run_id = created(server, there).run_id
         closed_server_env.wait(run_id, State.SUCCEEDED)
         assert closed_server_env.run(run_id).launch.trusted_workspace is True
     assert closed_server_env.cli_env.record(run_id[-8:])["launch"]["trusted_workspace"] is True
@@ -108,7 +108,7 @@ def test_a_prompt_and_a_reply_name_no_file_elsewhere_unless_the_caller_allows_it
     with closed_server_env.opened() as server:
         with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@~/\.ssh/id_rsa"):
             created(server, marked)
-        run_id = created(server, marked | {"allow_file_marks": True})["run_id"]
+        run_id = created(server, marked | {"allow_file_marks": True}).run_id
         question = closed_server_env.question(run_id)
         reply = {"interaction_id": question.interaction_id, "response": "see @/etc/passwd"}
         with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*@/etc/passwd"):

@@ -316,7 +316,7 @@ def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
     engine = psutil.Process(server_env.cli_env.meet())
     assert server_env.run(run_id).state is State.RUNNING
-    assert server_env.server.commands.cancel(run_id)["state"] == "running"
+    assert server_env.server.commands.cancel(run_id).state is State.RUNNING
     _, err = terminal.communicate(timeout=60)
     assert server_env.run(run_id).state is State.CANCELED
     assert not is_alive(engine)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, engine_names
 from turngate.argv import build
@@ -44,7 +44,7 @@ from turngate_reference.server.requests import (
 )
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import IdempotentRequest, Run, StoredQuestion, own_cwd
+from turngate_reference.server.store.runs import Accepted, IdempotentRequest, Run, StoredQuestion, own_cwd
 from turngate_reference.states import ENDED, Cause, State
 
 
@@ -243,7 +243,7 @@ class Commands(Struct, frozen=True):
     dispatcher: Dispatcher
     kept: KeptProcesses
 
-    def create(self, request: RunRequest, key: IdempotencyKey | None) -> dict[str, Any]:
+    def create(self, request: RunRequest, key: IdempotencyKey | None) -> Accepted:
         """Queue a new run; ApiError says why it is refused."""
         once = IdempotentRequest("POST /v1/runs", key)
         with self.store.writing() as connection:
@@ -256,7 +256,7 @@ class Commands(Struct, frozen=True):
                     before = once.answer(connection)
                     if before is None:
                         run = runs.insert(connection, handle, directory, launch, workspace)
-                        answer = _accepted(run) | {"handle": handle}
+                        answer = _accepted(run, handle=handle)
                         once.keep(connection, directory.name, answer)
                 if before is not None:
                     self.records.discard(handle, directory)
@@ -269,7 +269,7 @@ class Commands(Struct, frozen=True):
         self.dispatcher.kick()
         return answer
 
-    def reply(self, run_id: str, reply: ReplyRequest, key: IdempotencyKey | None) -> dict[str, Any]:
+    def reply(self, run_id: str, reply: ReplyRequest, key: IdempotencyKey | None) -> Accepted:
         """Take the user's reply, and queue the run for its next turn; ApiError: nothing has changed."""
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key)
         engine = self._resumed_engine(run_id)
@@ -288,7 +288,7 @@ class Commands(Struct, frozen=True):
             self.admission.check_reply(run, question, reply, engine)
             transitions.take_reply(connection, run, reply.response, permission=question.request_id is not None)
             run = runs.get(connection, run_id)
-            answer = _accepted(run) | {"interaction_id": reply.interaction_id}
+            answer = _accepted(run, interaction_id=reply.interaction_id)
             once.keep(connection, run_id, answer)
         if run.state is State.QUEUED:
             self.dispatcher.kick()
@@ -298,7 +298,7 @@ class Commands(Struct, frozen=True):
             self.dispatcher.proceed(run)
         return answer
 
-    def continue_run(self, run_id: str, request: ContinueRequest, key: IdempotencyKey | None) -> dict[str, Any]:
+    def continue_run(self, run_id: str, request: ContinueRequest, key: IdempotencyKey | None) -> Accepted:
         """Queue a failed run for another turn in its session; ApiError: nothing has changed."""
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/continue", key)
         with self.store.writing() as connection:
@@ -349,7 +349,7 @@ class Commands(Struct, frozen=True):
             return f"the engine's session store does not hold {session}"
         return None
 
-    def cancel(self, run_id: str) -> dict[str, Any]:
+    def cancel(self, run_id: str) -> Accepted:
         """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone.
 
         If it keeps a process between two turns, this returns when that is gone.
@@ -371,7 +371,7 @@ class Commands(Struct, frozen=True):
                 self.records.keep(run, run.state, run.session)
         self.dispatcher.stop(run_id)
         self.kept.end(run_id)
-        return _accepted(run) | {"cancel_requested": run.cancel_requested}
+        return _accepted(run, cancel_requested=run.cancel_requested)
 
     def _end_warm(self, run_id: str) -> None:
         """End the warm process of a run that is between two turns, and return when it is gone."""
@@ -402,5 +402,19 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
         raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "see GET /v1/runs") from None
 
 
-def _accepted(run: Run) -> dict[str, Any]:
-    return {"run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": run.links}
+def _accepted(
+    run: Run,
+    *,
+    handle: str | UnsetType = UNSET,
+    interaction_id: str | UnsetType = UNSET,
+    cancel_requested: bool | UnsetType = UNSET,
+) -> Accepted:
+    return Accepted(
+        run_id=run.run_id,
+        state=run.state,
+        turn_index=run.turn_index,
+        links=run.links,
+        handle=handle,
+        interaction_id=interaction_id,
+        cancel_requested=cancel_requested,
+    )

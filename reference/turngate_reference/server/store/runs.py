@@ -507,13 +507,25 @@ def _only(rows: Iterable[sqlite3.Row], kind: type[Row], key: str) -> Row:
     raise KeyError(key)
 
 
+class Accepted(Struct, frozen=True, kw_only=True):
+    """The answer to a command that a run has taken, which the store keeps for repeated requests."""
+
+    run_id: str
+    state: State
+    turn_index: int
+    links: dict[str, str]
+    handle: str | UnsetType = UNSET
+    interaction_id: str | UnsetType = UNSET
+    cancel_requested: bool | UnsetType = UNSET
+
+
 class IdempotentRequest:
     """A request that may have been made before; one without a key is always new."""
 
     def __init__(self, scope: str, key: IdempotencyKey | None) -> None:
         self._scope, self._key = scope, key
 
-    def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
+    def answer(self, connection: sqlite3.Connection) -> Accepted | None:
         """Return the earlier answer to the request; ApiError if the key was used with another body."""
         if self._key is None:
             return None
@@ -528,13 +540,12 @@ class IdempotentRequest:
             raise ApiError(
                 "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was already used with a different body", hint
             )
-        answer: dict[str, Any] = json.loads(row["answer_json"])
-        return answer
+        return decode(row["answer_json"], Accepted)
 
-    def keep(self, connection: sqlite3.Connection, run_id: str, answer: dict[str, Any]) -> None:
+    def keep(self, connection: sqlite3.Connection, run_id: str, answer: Accepted) -> None:
         """Save the answer for repeated requests, with the run that it is about."""
         if self._key is not None:
             connection.execute(
                 "INSERT INTO idempotency (scope, key, run_id, body_digest, answer_json) VALUES (?, ?, ?, ?, ?)",
-                (self._scope, self._key.text, run_id, self._key.digest, json.dumps(answer)),
+                (self._scope, self._key.text, run_id, self._key.digest, json.dumps(msgspec.to_builtins(answer))),
             )

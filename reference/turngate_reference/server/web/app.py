@@ -14,7 +14,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import files, runs
-from turngate_reference.server.store.runs import Run, Summary
+from turngate_reference.server.store.runs import Accepted, Run, Summary
 from turngate_reference.server.web import openapi, problems, run_files
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.openapi import MAX_BODY, Operation, arguments
@@ -38,7 +38,7 @@ class Views(Struct, frozen=True):
     def create_run(self, body: dict[str, Any], idempotency_key: str | None = None) -> Response:
         """Create a run."""
         accepted = self.core.commands.create(RunRequest.of(body), IdempotencyKey.of(idempotency_key, body))
-        headers = {"Location": accepted["links"]["self"]}
+        headers = {"Location": accepted.links["self"]}
         return Response(as_bytes(accepted), 202, headers, mimetype="application/json")
 
     def list_runs(self, limit: int, before: int | None = None, **filters: str) -> dict[str, Any]:
@@ -57,12 +57,12 @@ class Views(Struct, frozen=True):
         """Show a run."""
         return _document(self._run(run_id))
 
-    def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> dict[str, Any]:
+    def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Continue a failed run in its session."""
         key = IdempotencyKey.of(idempotency_key, body)
         return self.core.commands.continue_run(run_id, ContinueRequest.of(body), key)
 
-    def cancel_run(self, run_id: str) -> dict[str, Any]:
+    def cancel_run(self, run_id: str) -> Accepted:
         """Cancel a run."""
         return self.core.commands.cancel(run_id)
 
@@ -99,9 +99,7 @@ class Views(Struct, frozen=True):
             pending = {"interaction_id": question.interaction_id, **asked, "asked_at": question.asked_at}
         return {"state": run.state, "pending": pending}
 
-    def reply_to_interaction(
-        self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None
-    ) -> dict[str, Any]:
+    def reply_to_interaction(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Answer the open question."""
         return self.core.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(idempotency_key, body))
 

@@ -16,6 +16,7 @@ from tests.reference.server_env import ASK, ServerEnv, final, replied
 from turngate_reference.data_dir import locked
 from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.runs import Accepted
 from turngate_reference.states import State
 
 
@@ -93,19 +94,19 @@ def test_cancel_ends_a_running_turn(server_env: ServerEnv) -> None:
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
     run_id = server_env.create(execution_mode="interactive")
     pid = server_env.cli_env.meet()
-    assert server_env.server.commands.cancel(run_id)["cancel_requested"]
+    assert server_env.server.commands.cancel(run_id).cancel_requested
     run = server_env.wait(run_id, State.CANCELED)
     assert not psutil.pid_exists(pid)
     assert run.error is None
     assert server_env.cli_env.record(run.handle)["state"] == "canceled"
-    assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
+    assert server_env.server.commands.cancel(run_id).state is State.CANCELED
 
 
 def test_cancel_ends_what_waits(server_env: ServerEnv) -> None:
     """A waiting run is canceled at once, and accepts no more replies."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
-    assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
+    assert server_env.server.commands.cancel(run_id).state is State.CANCELED
     record = server_env.cli_env.record(server_env.run(run_id).handle)
     assert (record["state"], record["session"]["value"]) == ("canceled", d.SESSION)
     with pytest.raises(ApiError, match="NOT_WAITING"):
@@ -130,9 +131,7 @@ def failed_run(server_env: ServerEnv, **more: Any) -> str:
     return run_id
 
 
-def go_on(
-    server_env: ServerEnv, run_id: str, message: str = "use an envelope", key: str | None = None
-) -> dict[str, Any]:
+def go_on(server_env: ServerEnv, run_id: str, message: str = "use an envelope", key: str | None = None) -> Accepted:
     """Continue a run."""
     return server_env.server.commands.continue_run(
         run_id, ContinueRequest(message), IdempotencyKey.of(key, {"message": message})
@@ -143,7 +142,7 @@ def test_a_failed_run_is_continued_in_its_session(server_env: ServerEnv) -> None
     """The next turn resumes the session with the message, only once, and the error is gone."""
     run_id = failed_run(server_env)
     answer = go_on(server_env, run_id, key="once")
-    assert answer["state"] == "queued"
+    assert answer.state is State.QUEUED
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert go_on(server_env, run_id, key="once") == answer
     assert (run.turn_index, run.error, run.final_data) == (2, None, {"colour": "red"})
@@ -198,7 +197,7 @@ def test_slots_bound_what_runs_and_the_queue_is_fair(server_env: ServerEnv) -> N
         server_env.wait(run_id, State.RUNNING)
     assert [server_env.run(run_id).state for run_id in made[2:]] == [State.QUEUED] * 2
     assert server_env.server.dispatcher.held == 2
-    assert server_env.server.commands.cancel(made[2])["state"] == "canceled"
+    assert server_env.server.commands.cancel(made[2]).state is State.CANCELED
     for run_id in made[:2]:
         server_env.server.commands.cancel(run_id)
     assert server_env.wait(made[3], State.RUNNING).turn_index == 1
@@ -255,7 +254,7 @@ def test_a_slow_executable_holds_up_no_other_writer(server_env: ServerEnv) -> No
                 assert not reply.done()
         finally:
             server_env.cli_env.release()
-        assert reply.result(PATIENCE)["state"] == State.QUEUED
+        assert reply.result(PATIENCE).state is State.QUEUED
     server_env.wait(run_id, State.SUCCEEDED)
 
 
@@ -269,6 +268,6 @@ def test_a_run_that_keeps_its_process_is_canceled_once_that_is_gone(closed_serve
                 answer = caller.submit(env.server_env.server.commands.cancel, run_id)
                 assert end.asked.wait(PATIENCE)
                 assert env.server_env.run(run_id).state is State.WAITING_USER
-            assert answer.result(PATIENCE)["state"] == "canceled"
+            assert answer.result(PATIENCE).state is State.CANCELED
         assert not is_running(pid)
         env.until_cold(run_id)

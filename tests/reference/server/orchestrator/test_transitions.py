@@ -114,7 +114,7 @@ class Interleavings(RuleBasedStateMachine):
         """Create a run."""
         request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": kind}
         answer = created(self.world, request | {"session_timeout_sec": TIMEOUT})
-        self.accepted[answer["run_id"]] = 1
+        self.accepted[answer.run_id] = 1
 
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
     def turn_ends(self, index: int, how: str) -> None:
@@ -317,7 +317,7 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
     """A run that asks a hundred times leaves one deadline, and none after it has ended."""
     world = ModelledServer(tmp_path, lambda: 0.0)
     request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
-    run_id = created(world, request | {"session_timeout_sec": TIMEOUT})["run_id"]
+    run_id = created(world, request | {"session_timeout_sec": TIMEOUT}).run_id
     for number in range(50):
         world.settle()
         world.host.listeners[run_id](PermissionAsked(str(number), "write?", ("accept", "decline"), {}))
@@ -336,7 +336,7 @@ def test_a_run_that_is_being_canceled_asks_no_more(tmp_path: Path) -> None:
     """A request for permission that comes after the cancel does not make the run wait."""
     world = ModelledServer(tmp_path, lambda: 0.0)
     request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
-    run_id = created(world, request)["run_id"]
+    run_id = created(world, request).run_id
     world.settle()
     (run,) = runs.in_state(world.store, State.RUNNING)
     world.commands.cancel(run_id)

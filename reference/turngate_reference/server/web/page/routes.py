@@ -160,7 +160,7 @@ class Pages(Struct, frozen=True):
             accepted = self.core.commands.create(RunRequest.of(body), idempotency_key(request.form, body))
         except ApiError as refused:
             return make_response(self._form(request.form, refused), _status(refused))
-        return redirect(url_for(".run", run_id=accepted["run_id"]), 303)
+        return redirect(url_for(".run", run_id=accepted.run_id), 303)
 
     def run(self, run_id: str) -> str:
         """Show a run."""
@@ -196,7 +196,7 @@ class Pages(Struct, frozen=True):
         """Start a new run with the same input as another one."""
         wanted = content.existing(self.core.store, run_id).launch.request
         key = idempotency_key(request.form, {"again": run_id})
-        return redirect(url_for(".run", run_id=self.core.commands.create(wanted, key)["run_id"]), 303)
+        return redirect(url_for(".run", run_id=self.core.commands.create(wanted, key).run_id), 303)
 
     def go_on(self, run_id: str) -> AnyResponse:
         """Continue a failed run in its session."""

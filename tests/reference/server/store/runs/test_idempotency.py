@@ -8,10 +8,12 @@ from turngate import Mode
 from turngate_reference.server.requests import ApiError, IdempotencyKey, RunLaunch
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import IdempotentRequest
+from turngate_reference.server.store.runs import Accepted, IdempotentRequest
+from turngate_reference.states import State
 
 LAUNCH = RunLaunch(engine="codex", prompt="p", execution_mode=Mode.AUTO, engine_options=(), session_timeout_sec=5)
 SCOPE = "POST /v1/runs"
+ANSWER = Accepted(run_id="run-1", state=State.QUEUED, turn_index=0, links={}, interaction_id="1")
 
 
 def once(scope: str, body: dict[str, int]) -> IdempotentRequest:
@@ -32,15 +34,15 @@ def test_a_key_gets_the_answer_that_it_got_before(store: Store) -> None:
     """The order of the body's members doesn't matter; the same key in another scope is unrelated."""
     with store.writing() as connection:
         assert once(SCOPE, {"a": 1, "b": 2}).answer(connection) is None
-        once(SCOPE, {"a": 1, "b": 2}).keep(connection, "run-1", {"state": "queued"})
-        assert once(SCOPE, {"b": 2, "a": 1}).answer(connection) == {"state": "queued"}
+        once(SCOPE, {"a": 1, "b": 2}).keep(connection, "run-1", ANSWER)
+        assert once(SCOPE, {"b": 2, "a": 1}).answer(connection) == ANSWER
         assert once("POST /v1/other", {"a": 1, "b": 2}).answer(connection) is None
 
 
 def test_a_key_belongs_to_one_body(store: Store) -> None:
     """The same key with another body is rejected."""
     with store.writing() as connection:
-        once(SCOPE, {"a": 1}).keep(connection, "run-1", {})
+        once(SCOPE, {"a": 1}).keep(connection, "run-1", ANSWER)
         with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
             once(SCOPE, {"a": 2}).answer(connection)
 
@@ -48,6 +50,6 @@ def test_a_key_belongs_to_one_body(store: Store) -> None:
 def test_a_request_without_a_key_was_never_done(store: Store) -> None:
     """Nothing is stored for it."""
     with store.writing() as connection:
-        IdempotentRequest(SCOPE, None).keep(connection, "run-1", {})
+        IdempotentRequest(SCOPE, None).keep(connection, "run-1", ANSWER)
         assert IdempotentRequest(SCOPE, None).answer(connection) is None
     assert store.read("SELECT * FROM idempotency") == []
