@@ -140,6 +140,11 @@ def calls(folder: Path) -> tuple[EngineCall, ...]:
     return tuple(_call(item) for item in folders if (item / "call.json").exists())
 
 
+def last_noted(folder: Path) -> float | None:
+    """Return when a call of a run last noted something, in seconds since 1970; None if there was no call."""
+    return max((file.stat().st_mtime for file in (folder / CALLS).rglob("*")), default=None)
+
+
 def _call(folder: Path) -> EngineCall:
     ended = folder / "end.json"
     return EngineCall(

@@ -54,6 +54,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     conversations: How many run at once, in the same directory.
     turns: How many turns the conversation has.
     deadline: Seconds that COMMAND gets for a turn.
+    grace: Seconds that COMMAND gets in addition to the deadlines of its turns.
     cancel_after: After how many seconds of the last turn the user cancels it; 0: never.
     plays: What the engine does.
     """
@@ -71,6 +72,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     conversations: int = 1
     turns: int = 2
     deadline: float = 60.0
+    grace: float = 15.0
     cancel_after: float = 0.0
     plays: tuple[Play, ...] = ()
 

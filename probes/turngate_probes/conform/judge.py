@@ -22,7 +22,8 @@ _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
 class Ran(Struct, frozen=True):
     """What one COMMAND did with one conversation.
 
-    `exit_code` is None if it had to be ended; `left` are the processes that it left running.
+    `exit_code` is None if it had to be ended; `left` are the processes that it left running. `idle` is the time from
+    the last sign of the engine to the end, in seconds.
     """
 
     conversation: Conversation
@@ -31,6 +32,7 @@ class Ran(Struct, frozen=True):
     stderr: str
     seconds: float
     left: tuple[str, ...]
+    idle: float = 0.0
 
 
 class Evidence(Struct, frozen=True):

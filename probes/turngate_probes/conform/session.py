@@ -26,7 +26,7 @@ from turngate.process import run as run_process
 from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
-from turngate_probes.conform.calls import EngineCall, calls
+from turngate_probes.conform.calls import EngineCall, calls, last_noted
 from turngate_probes.conform.catalogue import (
     MOST_TURNS,
     PROMPT,
@@ -57,7 +57,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text
 
-GRACE = 15.0  # seconds that COMMAND gets in addition to the deadlines of its turns
+PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
 LONG_PROMPT = 200_000
 MAX_VARIABLE = 100_000  # Linux accepts 128 KB
 MAX_OUTPUT = 16 * 2**20
@@ -118,9 +118,10 @@ def _played(
 
     def converse(talk: Conversation) -> Ran:
         variables = _variables(talk, folder)
-        limit = scenario.deadline * scenario.turns + GRACE
+        limit = scenario.deadline * scenario.turns + scenario.grace
         request = ProcessRequest(command, Path.cwd(), env | variables, timeout=limit, max_output=MAX_OUTPUT)
         outcome = run_process(request, stop=stop)
+        ended = time.time()
         return Ran(
             talk,
             None if outcome.ended != "exit" else outcome.exit_code,
@@ -128,6 +129,7 @@ def _played(
             outcome.stderr.decode("utf-8", "replace"),
             outcome.seconds,
             tuple(_named(left, path, calls(folder)) for left in outcome.leftovers),
+            ended - (last_noted(folder) or ended),
         )
 
     with ThreadPoolExecutor(len(talks)) as pool:
@@ -198,7 +200,6 @@ def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
     return variables
 
 
-PATIENCE = 5  # times the deadline, where the machine was too slow for it
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
@@ -280,8 +281,10 @@ class ConformSession(Struct, frozen=True):
         began = time.monotonic()
         with interrupt.scope() as stop:
             evidence = self._play(scenario, contract, folder / "1", stop)
-            if _too_soon(evidence):
-                patient = replace(scenario, deadline=scenario.deadline * PATIENCE)
+            too_soon = _too_soon(evidence)
+            if too_soon or _ended_early(evidence):
+                deadline = scenario.deadline * (PATIENCE if too_soon else 1)
+                patient = replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE)
                 evidence = self._play(patient, contract, folder / "2", stop)
             missing = _unanswered(evidence, contract)
             listed = [] if missing else breaches(evidence)
@@ -409,6 +412,12 @@ def _too_soon(evidence: Evidence) -> bool:
         ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
     )
     return turns < wanted and not reached and any(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
+
+
+def _ended_early(evidence: Evidence) -> bool:
+    """Whether COMMAND was ended before it had its deadline and all of its grace after the engine's last sign."""
+    enough = evidence.scenario.deadline + evidence.scenario.grace
+    return any(ran.exit_code is None and ran.idle < enough for ran in evidence.ran)
 
 
 def _result(rows: Iterable[BreachRow]) -> ScenarioResult:

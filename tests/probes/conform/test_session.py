@@ -275,6 +275,15 @@ def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
         assert played(tmp_path, evidence, hang.id) == [hang.id] * times
 
 
+def test_a_command_that_was_ended_early_is_given_more_time(tmp_path: Path) -> None:
+    """It must have had its deadline and its grace since the engine's last sign; one that exits is not repeated."""
+    hang = scenarios()["hang-before-answer"]
+    enough = hang.deadline + hang.grace
+    for code, idle, times in ((None, enough - 1, 2), (None, enough + 1, 1), (0, 0.0, 1)):
+        evidence = Evidence(hang, "", (replace(RAN, exit_code=code, idle=idle),), ())
+        assert played(tmp_path, evidence, hang.id) == [hang.id] * times
+
+
 def played(root: Path, evidence: Evidence, *names: str, jobs: int = 1) -> list[str]:
     """Return the scenarios that a session plays, if each run gives the same evidence."""
     started = list[str]()
