@@ -123,6 +123,9 @@ def gate(
     if show_settings:
         _show(upgrades, settings, {**asked, "reports": output.reports, "contracts": overlay()})
         return 0
+    if not upgrades:
+        hint = "run turngate gate ENGINE@latest, or list `engines` in turngate.toml"
+        raise UsageError("no release to test: neither settings nor a file here names an engine", hint)
     if len(upgrades) > 1 and (output.as_json or asked["accept"]):
         raise UsageError("--json and --accept are for one engine", f"name it: turngate gate {upgrades[0].new}")
     into = accept_target() if asked.pop("accept") else None
@@ -161,7 +164,7 @@ def _show(upgrades: list[Upgrade], settings: "Settings", values: Mapping[str, An
     from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.target import parse_target
 
-    rows = []
+    rows = [] if upgrades else [("engine", "none", "neither settings nor a file here names one")]
     for upgrade in upgrades:
         engine = parse_target(upgrade.new).engine
         rows.append(("engine", upgrade.new, upgrade.new_place))

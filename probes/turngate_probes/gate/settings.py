@@ -56,8 +56,8 @@ class Settings(Struct, frozen=True):
     def upgrades(self) -> list[tuple[str, str]]:
         """Return each newer release to test, as a caller writes it, with its place.
 
-        Without the setting, these are the newest releases of the engines that the project pins. ContractError or
-        UsageError if a name is wrong, or there is none.
+        Without the setting, these are the newest releases of the engines that the project pins, if any. ContractError
+        or UsageError if a name is wrong.
         """
         if "engines" in self.values:
             place = self.places["engines"]
@@ -66,11 +66,7 @@ class Settings(Struct, frozen=True):
                 raise ContractError("an engine is listed twice", place, path="engines", hint="list one release of each")
             return [(str(target if target.path or target.version else _latest(target)), place) for target in targets]
         pins = {name: project_pin(self.folder, load_contract(name)) for name in engine_names()}
-        pinned = [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
-        if not pinned:
-            hint = f"run turngate gate ENGINE@{LATEST}, or list `engines` in {FILE}"
-            raise UsageError("no release to test: neither settings nor a file here names an engine", hint)
-        return pinned
+        return [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
 
     def in_use(self, engine: str) -> tuple[str, str] | None:
         """Return the release of an engine that is in use, with its place, None if nothing names one.

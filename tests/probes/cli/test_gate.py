@@ -117,6 +117,19 @@ def test_settings_are_shown_with_their_places(
     ]
 
 
+def test_settings_without_an_engine_are_shown_but_test_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user sees what is in force before anything names an engine; a gate says what to do about that."""
+    for file in project.iterdir():
+        file.unlink()
+    assert cli.run(["gate", "--show-settings"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.split(maxsplit=2) == ["engine", "none", "neither settings nor a file here names one"]
+    assert cli.run(["gate"]) == 2
+    assert "turngate gate ENGINE@latest" in capsys.readouterr().err
+
+
 def test_several_engines_are_tested_in_turn(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

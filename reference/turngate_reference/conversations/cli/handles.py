@@ -43,6 +43,8 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
     else:
         for record in records:
             click.echo(row(record))
+        if not records and not unreadable:
+            click.echo(f"none in {ctx.obj.handles}; start one: turngate start ENGINE PROMPT", err=True)
     return 2 if unreadable else 0
 
 

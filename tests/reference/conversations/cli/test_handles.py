@@ -29,8 +29,11 @@ def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
 
 
 def test_an_empty_list_is_no_error(cli_env: CliEnv) -> None:
-    """Before the first conversation the list is empty, and no files are created."""
-    assert cli_env.type("handles") == (0, "", "")
+    """Before the first conversation the list is empty, a person learns where, and no files are created."""
+    listed = cli_env.type("handles")
+    assert (listed.code, listed.out) == (0, "")
+    assert str(cli_env.data) in listed.err
+    assert cli_env.type("handles", "--json").out == "[]\n"
     assert not cli_env.data.exists()
 
 
