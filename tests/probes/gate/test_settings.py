@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate import ContractError, UsageError
+from turngate import ContractError
 from turngate_probes.gate.settings import SettingsFile, read_settings
 
 PAGE = Path(__file__).parents[3] / "docs/gate.md"
