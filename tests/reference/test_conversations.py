@@ -199,6 +199,7 @@ def state_of(turn: Turn) -> str:
 
 HEAVY = {
     "asyncio",
+    "backports",
     "email",
     "flask",
     "hashlib",
@@ -224,7 +225,6 @@ HEAVY = {
     "waitress",
     "werkzeug",
     "yaml",
-    "zstandard",
 }
 LEAN = """
 import sys

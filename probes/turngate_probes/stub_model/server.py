@@ -21,11 +21,15 @@ from io import BufferedIOBase, BytesIO
 from typing import Any, Protocol, Self, cast
 from urllib.parse import urlsplit
 
-import zstandard
 from msgspec import Struct
 
 from turngate_probes.stub_model.answers import Answer, Egress, Exchange, nonces_in, refuse, respond
 from turngate_probes.stub_model.protocol import ReplyRules, StubRule
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MAX_BODY = 32 * 2**20
 _MAX_LINE = 4096
@@ -136,10 +140,10 @@ def _decoded(encoding: str, raw: bytes) -> bytes:
             case "deflate":
                 data = _inflate(raw)
             case "zstd":
-                data = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read(MAX_BODY + 1)
+                data = zstd.ZstdFile(BytesIO(raw)).read(MAX_BODY + 1)
             case _:
                 raise BadRequest(415, f"unknown content-encoding {encoding}")
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as problem:
+    except (OSError, EOFError, zlib.error, zstd.ZstdError) as problem:
         raise BadRequest(400, f"the body is not {encoding}: {problem}") from problem
     if len(data) > MAX_BODY:
         raise BadRequest(413, f"more than {MAX_BODY} bytes when decoded")
