@@ -26,13 +26,20 @@ class SimulatedJsonCommands(StickyEngine):
     def serve(self) -> Never:
         """Continue the session that the arguments name, and run commands until the process ends."""
         handle = self.start.resume
-        lost = self.simulation.nonexistent_id
-        if handle is not None and self.load(handle) is None and lost is not None:
-            slots = {"handle": handle, "cwd": self.world.cwd, "error": ""}
-            for stream, data in rendered(self.contract, lost.lines, ("dead",), slots):
-                self.world.write(stream, data)
-            raise SystemExit(lost.exit_code)
+        if handle is not None and self.load(handle) is None:
+            self._open_unknown(handle)
         super().serve()
+
+    def _open_unknown(self, handle: str) -> None:
+        """Refuse an unknown session, or start one under its id, as a headless turn does."""
+        lost = self.simulation.nonexistent_id
+        if lost is None:
+            self.open(handle=handle)
+            return
+        slots = {"handle": handle, "cwd": self.world.cwd, "error": ""}
+        for stream, data in rendered(self.contract, lost.lines, ("dead",), slots):
+            self.world.write(stream, data)
+        raise SystemExit(lost.exit_code)
 
     def hear(self, message: Message) -> None:
         """Run a command; an answer to a question that nobody asked is ignored."""

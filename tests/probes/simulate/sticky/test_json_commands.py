@@ -1,9 +1,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
 from turngate.contract.launch import PermissionMode
+from turngate_probes.simulate import printing
 from turngate_probes.simulate.backend import Failed
 
 PI = at_known_release("pi")
@@ -89,3 +93,16 @@ def test_a_process_continues_the_session_of_another(tmp_path: Path) -> None:
     lost = RawClient(PI, tmp_path)
     assert lost.run("--session", PI.handle.nonexistent_id) == 1
     assert (lost.said, b"No session found" in lost.stderr) == ([], True)
+
+
+def test_an_unknown_id_starts_a_session_where_the_engine_refuses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If its simulation refuses no unknown id, the process starts a session under that id."""
+    accepting = replace(printing.simulation(PI), nonexistent_id=None)
+    monkeypatch.setattr(printing, "simulation", lambda _: accepting)
+    unknown = PI.handle.nonexistent_id
+    client = RawClient(PI, tmp_path, ("one",), ("first",), lines=(b'{"id": "a", "type": "get_state"}',))
+    assert client.run("--session", unknown) == 0
+    assert client.said[0]["data"]["sessionId"] == unknown
+    assert client.requests == [["first"]]
