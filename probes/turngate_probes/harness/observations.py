@@ -154,12 +154,23 @@ Observation: TypeAlias = Turn | CommandOutput | ServerCall
 _Item = TypeVar("_Item", Turn, CommandOutput, ServerCall)
 
 
+# By these, a client finds out whether a backend at a local address is LM Studio, Ollama, llama.cpp or vLLM.
+_LOCAL_SERVERS = {
+    ("GET", "/api/v1/models"),
+    ("GET", "/api/tags"),
+    ("POST", "/api/show"),
+    ("GET", "/v1/props"),
+    ("GET", "/props"),
+    ("GET", "/version"),
+}
+
+
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
-    """Return the requests that the model backend does not know, as `method path`."""
+    """Return the requests that the model backend does not know, as `method path`, without those for its kind."""
     # a tunnel without a host goes to this machine: an absent backend, requested through the proxy
     asked = {(r.method, r.path) for r in exchanges if r.protocol is None and r.method != "CONNECT"}
     # some clients open their connection early by reading the root, which asks for nothing
-    return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")}}
+    return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")} - _LOCAL_SERVERS}
 
 
 class CaseEnd(Struct, frozen=True):
