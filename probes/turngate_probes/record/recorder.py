@@ -97,7 +97,8 @@ class Replacer:
     ) -> None:
         """Start without replacements; ContractError if the contract's nonexistent id can't hold a number."""
         dead = contract.handle.nonexistent_id
-        if numbered_like(dead, 1) is None:
+        largest = numbered_like(dead, 9_000_000)
+        if largest is None:
             raise ContractError(f"the nonexistent id {dead!r} of {contract.engine} has no room for a number")
         self._dead = dead
         self._known = {text: text for text in (dead, *kept)} | dict(places)
@@ -112,7 +113,8 @@ class Replacer:
         self._pattern = re.compile("|".join(parts))
         self._groups = self._pattern.groupindex
         self._given: dict[tuple[str, str], str] = {}
-        self._counts = Counter({dead: first_number(case)})
+        # six zeros have no room for seven digits, and no case has a hundred sessions
+        self._counts = Counter({dead: first_number(case) // (10 if len(largest) > len(dead) else 1)})
         self._used = set[str]()
 
     @property

@@ -64,6 +64,13 @@ def test_every_case_numbers_its_sessions_apart() -> None:
     assert all(after - before >= 1000 for before, after in pairwise(numbers))
 
 
+@pytest.mark.parametrize("case", [case.name for case in RECORDED])
+def test_a_number_fits_into_six_zeros(case: str) -> None:
+    """An id with only six zeros in a row keeps its length in every case."""
+    contract = replace(CODEX, handle=replace(CODEX.handle, shape="s-[0-9]{6}", nonexistent_id="s-000000"))
+    assert re.fullmatch(contract.handle.shape, Replacer(contract, case, {})("s-123456"))
+
+
 def test_ids_that_are_ours_stay() -> None:
     """The nonexistent id and ids in scripted text are not replaced."""
     replacer = Replacer(CODEX, "imitation", {}, fixed_ids(IMITATION))
