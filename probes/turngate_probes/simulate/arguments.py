@@ -138,8 +138,13 @@ class CommandLine(Struct):
 
     @property
     def tokens(self) -> list[str]:
-        """The options as separate arguments, under their usual names."""
-        return [token for name, value in self.options for token in (name, value) if token is not None]
+        """The options as separate arguments, under their usual names; a value that looks like an option is attached."""
+        looks = [value is not None and value.startswith("-") for _, value in self.options]
+        parts = [
+            (f"{name}={value}",) if attached else (name, value)
+            for (name, value), attached in zip(self.options, looks, strict=True)
+        ]
+        return [token for part in parts for token in part if token is not None]
 
     def has(self, name: str, value: str | None) -> bool:
         """Whether an option has a value; None: whether it is there at all."""

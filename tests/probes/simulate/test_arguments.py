@@ -31,6 +31,14 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
 
 
+def test_a_prompt_that_looks_like_an_option_widens_nothing(contract: EngineContract) -> None:
+    """A prompt as an argument is no option, even if it is the one that approves everything."""
+    if not contract.launch.auto or all(channel.via != "argument" for channel in contract.launch.prompt):
+        return
+    built = build.first_turn(contract, contract.launch.auto[0], Mode.INTERACTIVE, via="argument")
+    assert not read(contract, built.arguments).auto
+
+
 def test_a_supplied_file_is_known_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file that makes Gemini ask widens nothing, another one of the same name does."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
