@@ -1,5 +1,7 @@
 """First turns and resumes of the packaged engines."""
 
+import re
+
 import pytest
 from hypothesis import strategies as st
 
@@ -31,4 +33,4 @@ def carried(built: Invocation) -> str | None:
     if built.stdin is not None:
         return built.stdin.decode()
     held = [built.arguments[i] for i in built.prompt_at]
-    return held[0].removeprefix("--prompt=") if len(held) == 1 else None
+    return re.sub("^--(prompt|query)=", "", held[0]) if len(held) == 1 else None
