@@ -13,6 +13,7 @@ from turngate.contract import load
 from turngate_reference.server.orchestrator.kept_processes import KeptProcess
 from turngate_reference.server.store import runs
 from turngate_reference.server.transports.events import AgentText
+from turngate_reference.states import ENDED
 
 
 def put_engine(server_env: ServerEnv) -> None:
@@ -44,6 +45,8 @@ def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
     kept, store = server_env.server.kept, server_env.server.store
     for process in list(kept._processes.values()):
         run = server_env.run(process.run_id)
+        if run.state in ENDED:  # its process, which has no deadline any more, is about to be forgotten
+            continue
         question = runs.question(store, run.pending_interaction_id or "")
         if question and question.request_id is None:
             with kept._changed:
