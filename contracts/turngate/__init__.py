@@ -5,8 +5,9 @@ minor release may add names, optional parameters, fields and members of enumerat
 changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how to adapt. Everything else,
 submodules included, is internal and may change in any release.
 
-Only `converse`, `converse_async`, `engine_version`, `find_executable`, `process_request` (for its default environment),
-`run_turn` and `run_turn_async` access the machine. Everything else is pure: it uses no process, clock or network.
+Only `converse`, `converse_async`, `end_tagged`, `engine_version`, `find_executable`, `play_turn`, `process_request`
+(for its default environment), `run_turn` and `run_turn_async` access the machine. Everything else is pure: it uses no
+process, clock or network.
 """
 
 from importlib import import_module
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         run_turn,
         run_turn_async,
     )
+    from turngate.process.turn_values import TurnInput, TurnOutput, end_tagged, play_turn
     from turngate.turn.mode_patch import mode_patch
     from turngate.turn.read import TurnReader, TurnReading, read_turn
 
@@ -79,6 +81,8 @@ __all__ = [
     "Repair",
     "ServerRefusedError",
     "Stop",
+    "TurnInput",
+    "TurnOutput",
     "TurnReader",
     "TurnReading",
     "TurnRun",
@@ -86,6 +90,7 @@ __all__ = [
     "UsageError",
     "converse",
     "converse_async",
+    "end_tagged",
     "engine_environment",
     "engine_names",
     "engine_version",
@@ -93,6 +98,7 @@ __all__ = [
     "first_turn",
     "load_contract",
     "mode_patch",
+    "play_turn",
     "process_request",
     "read_turn",
     "resumed_turn",
@@ -140,6 +146,7 @@ _MODULES = {
         "run_turn",
         "run_turn_async",
     ),
+    "process.turn_values": ("TurnInput", "TurnOutput", "end_tagged", "play_turn"),
     "turn.mode_patch": ("mode_patch",),
     "turn.read": ("TurnReader", "TurnReading", "read_turn"),
 }

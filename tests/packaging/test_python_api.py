@@ -94,7 +94,7 @@ def test_the_page_lists_every_name_and_no_other() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
+@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio", "queue"))
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
     """The page's example works as a program in an empty folder, with an answer to each question."""
     (work / "example.py").write_text(example)

@@ -1,0 +1,104 @@
+"""One turn as a value in and a value out, so that a queue can carry turns to any host and repeat none by mistake."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from turngate.contract.cached import cached_contract
+from turngate.decoding import decode
+from turngate.errors import MachineError, UsageError
+from turngate.model import AdapterTurnResult, EngineSessionHandle
+from turngate.process.converse import ConversationSetup
+from turngate.process.executable import engine_version, find_executable
+from turngate.process.execution import TIMEOUT, Stop, run_turn
+
+
+class _JsonValue(Struct, frozen=True):
+    def to_json(self) -> str:
+        """Return the value as one line of JSON, which later versions of turngate read, too."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the value that `to_json` wrote; UsageError: it is none. Safe in any thread."""
+        try:
+            return decode(text, cls)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"this is no {cls.__name__}: {error}") from error
+
+
+class TurnInput(_JsonValue, frozen=True):
+    """All that a host needs to run a turn in mode interactive: a value for a queue or a database.
+
+    `message` is the task, or the user's reply if `session` is set. `workspace` is an absolute path on that host, and
+    the same for all turns of a session. `timeout` is in seconds of wall time.
+
+    >>> turn = turngate.TurnInput("codex", "Paint the door", "/work")
+    >>> turngate.TurnInput.from_json(turn.to_json()) == turn
+    True
+    """
+
+    engine: str
+    message: str
+    workspace: str
+    session: EngineSessionHandle | None = None
+    options: tuple[str, ...] = ()
+    model: str | None = None
+    timeout: float = TIMEOUT
+
+    def reply(self, message: str, output: "TurnOutput") -> "TurnInput":
+        """Return the turn that resumes the session of this one with the user's reply."""
+        return msgspec.structs.replace(self, message=message, session=output.session)
+
+
+class TurnOutput(_JsonValue, frozen=True):
+    """What a turn brought: its result, and the session to resume (None: there is none).
+
+    >>> output = turngate.TurnOutput(turngate.AdapterTurnResult("final", {"colour": "blue"}))
+    >>> turngate.TurnOutput.from_json(output.to_json()).result.final_data
+    {'colour': 'blue'}
+    """
+
+    result: AdapterTurnResult
+    session: EngineSessionHandle | None = None
+
+
+def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> TurnOutput:
+    """Run a turn on this host with the engine on PATH, and return when all of its processes have ended.
+
+    Each turn asks the engine for its version, so an upgrade between two turns is noticed. The result is an `error` with
+    its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag` marks the processes of
+    the turn: give the same one to `end_tagged` if this program was killed meanwhile.
+
+    ContractError, RefusedError, UsageError or MachineError: the engine was not started for this turn.
+
+    >>> from pathlib import Path
+    >>> turn = turngate.TurnInput("codex", "Paint the door", str(Path.cwd()))
+    >>> asked = turngate.play_turn(turn)
+    >>> turngate.play_turn(turn.reply("red", asked)).result.final_data
+    {'colour': 'red'}
+    """
+    newest = cached_contract(turn.engine)
+    executable = find_executable(newest)
+    contract = cached_contract(turn.engine, engine_version(newest, executable, stop=stop))
+    workspace = Path(turn.workspace)
+    setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
+    request, reader = setup.turn(turn.message, turn.session)
+    reading = run_turn(msgspec.structs.replace(request, max_output=0, tag=tag), reader, stop=stop).reading
+    return TurnOutput(reading.result, reading.session)
+
+
+def end_tagged(tags: Iterable[str]) -> None:
+    """End the processes that turns with these tags left on this host, if the program that ran them was killed.
+
+    It sends SIGTERM and, after 2 seconds, SIGKILL. MachineError names the processes that are left all the same.
+
+    >>> turngate.end_tagged(["run-1.2"])
+    """
+    from turngate.process.family import Noted, end_orphans  # noqa: PLC0415 - psutil is slow to import
+
+    if left := end_orphans([Noted(tag) for tag in tags]):
+        raise MachineError(f"processes of a turn can't be ended: {', '.join(map(str, left))}", "end them yourself")

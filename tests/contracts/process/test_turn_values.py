@@ -1,0 +1,93 @@
+"""Turns as values, with a simulated codex: what a queue carries, and what a killed worker leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import turngate
+from turngate_probes.simulate.simulated_process import install
+
+CODEX = turngate.load_contract("codex", "0.169.0")
+
+
+@pytest.fixture(name="turn")
+def _turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> turngate.TurnInput:
+    """A first turn, for a host with a simulated codex."""
+    (tmp_path / "work").mkdir()
+    install(CODEX, tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.defpath}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    return turngate.TurnInput("codex", "Paint the door", str(tmp_path / "work"), timeout=60)
+
+
+def test_a_reply_that_was_stored_reaches_the_session(turn: turngate.TurnInput) -> None:
+    """The output of the first turn and the input of the second survive a way through text."""
+    asked = turngate.TurnOutput.from_json(turngate.play_turn(turn).to_json())
+    assert asked.result.interaction
+    assert asked.session
+    reply = turngate.TurnInput.from_json(turn.reply("red", asked).to_json())
+    answered = turngate.play_turn(reply)
+    assert (answered.result.final_data, answered.session) == ({"colour": "red"}, asked.session)
+
+
+def test_a_session_that_this_host_lacks_is_not_started_afresh(
+    turn: turngate.TurnInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another host, whose home has no such session, the turn is an error with its code."""
+    asked = turngate.play_turn(turn)
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    failed = turngate.play_turn(turn.reply("red", asked))
+    assert (failed.result.failure_reason or "").startswith(turngate.Failure.SESSION_RESUME_FAILED)
+
+
+def test_an_engine_that_is_not_installed_is_named(turn: turngate.TurnInput, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the caller's to report; nothing was started."""
+    monkeypatch.setenv("PATH", os.defpath)
+    with pytest.raises(turngate.NotInstalledError, match="codex"):
+        turngate.play_turn(turn)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"engine": "codex"}', "[" * 100_000])
+def test_text_that_is_no_turn_is_refused(text: str) -> None:
+    """Whatever it is instead, the error is one of usage."""
+    with pytest.raises(turngate.UsageError, match="TurnInput"):
+        turngate.TurnInput.from_json(text)
+
+
+def test_what_a_killed_worker_left_is_ended_by_its_tag(turn: turngate.TurnInput, tmp_path: Path) -> None:
+    """The engine outlives its worker, and no longer once the next one asks; a turn with another tag stays."""
+    (tmp_path / "bin/codex").write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo codex-cli 0.169.0 && exit\nexec sleep 600\n"
+    )
+    worker = "import sys, turngate; turngate.play_turn(turngate.TurnInput.from_json(sys.argv[1]), tag=sys.argv[2])"
+    workers = {
+        tag: subprocess.Popen((sys.executable, "-c", worker, turn.to_json(), tag)) for tag in ("run-1.1", "run-2.1")
+    }
+    engines = {tag: _engine_of(process.pid) for tag, process in workers.items()}
+    for process in workers.values():
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert all(engine.is_running() for engine in engines.values())
+    turngate.end_tagged(["run-1.1"])
+    assert [_runs(engine) for engine in engines.values()] == [False, True]
+    turngate.end_tagged(["run-2.1"])
+    assert not any(map(_runs, engines.values()))
+
+
+def _engine_of(worker: int) -> psutil.Process:
+    while True:
+        for child in psutil.Process(worker).children():
+            if child.name() == "sleep":
+                return child
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
