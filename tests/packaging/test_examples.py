@@ -61,6 +61,8 @@ READ_BY = {
     ("handles.md", "sh"): "tests/reference/test_server.py",
     ("how-it-works.md", "text"): "tests/docs/test_run_states.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
+    ("matrix.md", "sh"): "tests/probes/matrix/command/test_shards_of_systems.py",
+    ("matrix.md", "yaml"): "tests/probes/matrix/command/test_shards_of_systems.py",
     ("protocol.md", "json"): "tests/packaging/test_protocol.py",
     ("protocol.md", "text"): "tests/packaging/test_protocol.py",
     ("python-api.md", "python"): "tests/packaging/test_python_api.py",
