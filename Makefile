@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench speed soak compatibility orchestrators record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift chaos fleet check probe server schemas browser acceptance engines bench speed soak compatibility orchestrators record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ drift: setup ## Count the drifts that the clauses detect
 
 chaos: setup ## Interrupt real servers at every step, with faults; ARGS='--seed 7 --rounds 50', ARGS=--short
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+fleet: ## Run the tests of reference/examples/fleet, which need PostgreSQL and install its packages
+	@FLEET_HOME=$(CURDIR)/build/fleet PYTHON=$(PYTHON) reference/examples/fleet/fleet test $(ARGS)
 
 check: setup ## Check style, formatting, types and import rules
 	@$(call say,'check: ruff')

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
 WHY_NOT = {
     r"pip install": "tests/acceptance/test_readme.py installs turngate from this checkout",
+    r"cd turngate/reference/examples/fleet|\./fleet ": "`make fleet` runs the tests of the example",
     r"pytest ": "the plugin is tested by tests/probes/pytest_plugin, which runs such commands",
     r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
     r"turngate probe codex=\./my-codex": "it needs a wrapper: tests/acceptance/test_wrappers.py",
