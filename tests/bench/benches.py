@@ -9,6 +9,7 @@ import msgspec
 from tests.bench import (
     codex_turns,
     conform_figures,
+    fleet_figures,
     help_time,
     matrix_figures,
     probe_figures,
@@ -39,6 +40,7 @@ BENCHES = {
     "resume": Bench("start and resume, over their engine's own time", resume_overhead.ROWS, resume_overhead.bench),
     "conform": Bench("turngate conform, over the orchestrator's own time", conform_figures.ROWS, conform_figures.bench),
     "server": Bench("the server, against its engine called directly", server_figures.ROWS, server_figures.bench),
+    "fleet": Bench("the example fleet, against the server", fleet_figures.ROWS, fleet_figures.bench),
     "codex": Bench("two turns of the real codex, against its bare CLI", codex_turns.ROWS, codex_turns.bench),
     "slow-clients": Bench("/healthz with 2,000 slow clients, against none", slow_clients.ROWS, slow_clients.bench),
     "sticky-resume": Bench(
