@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+import psycopg
 from dbos import DBOS
+from sqlalchemy.exc import OperationalError
 
 from turngate import TurngateError, TurnInput, UsageError
 from turngate_fleet.postgres import postgres
@@ -31,6 +33,8 @@ def main() -> None:
             _talk(given, Fleet(_url()))
     except TurngateError as error:
         sys.exit(f"fleet: {error}")
+    except (psycopg.OperationalError, OperationalError) as error:
+        sys.exit(f"fleet: the database can't be reached: {str(error).splitlines()[0]}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +83,7 @@ def _up(workers: int) -> None:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
-            ADDRESS.unlink()
+            ADDRESS.unlink(missing_ok=True)
             for worker in running.values():
                 worker.terminate()
             for worker in running.values():
