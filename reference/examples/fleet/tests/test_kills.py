@@ -49,10 +49,10 @@ def test_kills_lose_no_run_and_repeat_no_reply(host: Callable[[str], Host], flee
     for each in hosts:
         each.start()
     door = TurnInput("codex", "Paint the door.", "", timeout=100)
-    runs = {fleet.start(door, hosts[number % 2].name) for number in range(RUNS)}
+    runs = {fleet.start(door) for _ in range(RUNS)}  # whoever is free takes the first turn
     ended, accepted = dict[str, Run](), set[str]()
     while len(ended) < RUNS:
-        for run in (run for each in hosts for run in fleet.on_host(each.name)):
+        for run in (run for each in hosts for run in fleet.on_host(each.name) if run.id in runs):
             if run.state == "waiting_user" and run.id not in accepted:
                 reply_twice(fleet, run)
                 accepted.add(run.id)
@@ -61,6 +61,7 @@ def test_kills_lose_no_run_and_repeat_no_reply(host: Callable[[str], Host], flee
         for killer in killers:
             killer.look()
         time.sleep(0.05)
+    assert all(each.calls() for each in hosts)
     calls = [call for each in hosts for call in each.calls()]
     reached = Counter({run: sum(f"reply to {run}." in call for call in calls) for run in runs})
     interrupted = [run for run in ended.values() if run.error]
