@@ -18,6 +18,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 (
     CONTRACT,
     NO_AUTO_FLAGS,
+    STORE,
     LINES,
     OUTPUTS,
     CHANGE,
@@ -56,6 +57,14 @@ def test_the_example_of_an_engine_without_auto_flags_is_valid() -> None:
     document = load.parse(text, "acme.yaml")
     assert list(lint.problems(document)) == []
     assert Contract(document).at("1.0.0").auto_flags == ()
+
+
+def test_the_example_of_a_store_is_valid() -> None:
+    """The example of a store is valid in the page's contract, and its location is a slot in other sections."""
+    slots = CONTRACT.replace('directory: "{HOME}/.acme"', 'directory: "{ACME_HOME}"')
+    document = load.parse(slots + STORE, "acme.yaml")
+    assert slots != CONTRACT
+    assert list(lint.problems(document)) == []
 
 
 def test_the_example_of_a_session_id_in_plain_text_is_valid() -> None:

@@ -253,6 +253,7 @@ class _Draft(Struct, frozen=True):
     def _final(self, outputs: Sequence[OutputReading], kind: str | None) -> dict[str, Any]:
         if all(output.framing == "text" for output in outputs):
             printed = {turn.outcome.stdout.decode("utf-8", "replace").strip() for turn in self.trial.good}
+            self.notes["final.match"] = ["It printed the model's answer among these lines:", *_quoted(printed)]
             return {} if printed == {REPLY} else {"match": GAP, "field": GAP}
         places = reading.text_places(outputs, REPLY, kind)
         if len(places) != 1:
@@ -270,10 +271,8 @@ class _Draft(Struct, frozen=True):
             both = [(first.output, trial.session), (trial.good[-1].output, trial.session)]
             found = [(trial.session, place) for place in reading.id_places(both, kind)] or found
         candidates = [f"{_described(place)}: {value}" for value, place in found]
-        reported = (
-            ["It may be in:", *_quoted(candidates)] if candidates else ["It printed no value that looks like an id."]
-        )
-        self.notes["handle.field"] = reported
+        text = ["No value of its records looks like an id. It printed these lines:", *_quoted(_lines(first))]
+        self.notes["handle.field"] = ["It may be in:", *_quoted(candidates)] if candidates else text
         if not trial.session or len(found) != 1:
             return {
                 **basis,
@@ -362,6 +361,17 @@ def _has(page: str, name: str) -> bool:
 def _literal(text: str) -> str:
     """Return a pattern that matches a text, and is easy to read."""
     return re.sub(r"[.^$*+?{}\[\]\\|()]", r"\\\g<0>", text)
+
+
+def _lines(turn: TrialTurn) -> list[str]:
+    """Return what a turn printed on both streams, with the name of the stream."""
+    streams = {"stdout": turn.outcome.stdout, "stderr": turn.outcome.stderr}
+    return [
+        f"{name}: {line}"
+        for name, data in streams.items()
+        for line in data.decode("utf-8", "replace").splitlines()
+        if line
+    ]
 
 
 def _quoted(lines: Iterable[str]) -> list[str]:

@@ -152,6 +152,17 @@ def test_what_is_ambiguous_is_a_gap_with_its_candidates() -> None:
     assert "#   | Loading 3 of 4" in text
 
 
+def test_an_id_in_a_line_of_text_is_shown_with_its_stream() -> None:
+    """If no record has an id, the comments quote the lines of both streams, and say how to describe one."""
+    printed = turn(f"Loading\n{REPLY}\n")
+    outcome = replace(printed.outcome, stderr=b"\nsession_id: 20261125_154042_55bf0b\n")
+    text = draft(ENGINE, replace(TRIAL, turns=(replace(printed, outcome=outcome),), resumes=(), session=None))
+    assert "#   | stderr: session_id: 20261125_154042_55bf0b" in text
+    assert "A session id in plain text" in (joined := re.sub(r"\n# ", " ", text))
+    assert "#   | Loading" in text
+    assert "`noise` or `records` of the stream" in joined
+
+
 def test_an_id_of_another_shape_is_shown_not_generalised() -> None:
     """Only UUIDs have a known shape; of other ids the draft shows those that were printed, and asks for six zeros."""
     numbered = replace(
