@@ -1,4 +1,4 @@
-"""Judges withdrawn engines from their recordings."""
+"""Judges engines that nothing can install from their recordings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,10 +29,11 @@ class RecordedRelease:
     notable: dict[str, dict[str, Any]]
 
 
-def withdrawn() -> Iterator[RecordedRelease]:
-    """Yield each recorded release of each sealed engine."""
+def not_installable() -> Iterator[RecordedRelease]:
+    """Yield each recorded release of each engine that is sealed, or whose contract names no package."""
     for engine in load.engine_names():
-        if load.contract(engine).at().lifecycle.status == "sealed":
+        described = load.contract(engine)
+        if described.at().lifecycle.status == "sealed" or not described.document.data["published"]:
             for version in recorded_releases.releases(engine, [FIXTURES]):
                 yield _judged(engine, version)
 
