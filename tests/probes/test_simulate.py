@@ -58,6 +58,8 @@ ENGINES_AT_ONCE = 4
 # the wait for a later minute is tested with a simulated clock instead
 CASES_RUN = tuple(case for case in CASES if case.name != "later-minute")
 NOT_RUN = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
+# a simulated engine contacts only the stub model, whatever the real one does
+NOT_SIMULATED = {"network.loopback-only"}
 
 
 @pytest.fixture(scope="module", name="spectators")
@@ -107,11 +109,12 @@ def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: 
     """Every clause passes or deviates exactly as declared, and every declared deviation occurs."""
     results = spectators[mode_name(contract)].result().judged("everything")
     expected = dict.fromkeys(results, Result.PASS) | dict.fromkeys(_unsupported(contract), Result.UNSUPPORTED)
-    expected |= {deviation.clause: Result.DEVIATES for deviation in contract.deviations}
+    deviating = {deviation.clause for deviation in contract.deviations} - NOT_SIMULATED
+    expected |= dict.fromkeys(deviating, Result.DEVIATES)
     wrong = {
         name: f"{result.result.value}: {result.detail}"
         for name, result in results.items()
-        if name not in NOT_RUN and (result.result is not expected[name] or result.stale)
+        if name not in NOT_RUN and (result.result is not expected[name] or (result.stale and name not in NOT_SIMULATED))
     }
     assert wrong == {}
     assert results.keys() | NOT_RUN == {clause.id for clause in load.catalogue().at_level("static", "hermetic")}
