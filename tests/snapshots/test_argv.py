@@ -20,8 +20,10 @@ def shown(built: Invocation) -> str:
     return shlex.join(built.arguments) + (f" <<< {shlex.quote(built.stdin.decode())}" if built.stdin else "")
 
 
-def a_model(contract: EngineContract) -> str:
-    """Return a model that a caller may choose: MODEL, or that of the probe if the contract doesn't allow it."""
+def a_model(contract: EngineContract) -> str | None:
+    """Return a model that a caller may choose: MODEL, that of the probe if no other is allowed, None without an option."""
+    if not contract.launch.model:
+        return None
     try:
         build.first_turn(contract, PROMPT, Mode.INTERACTIVE, model="MODEL")
     except RefusedError:

@@ -210,6 +210,9 @@ def _chosen(
         hint = "remove it, or use mode auto"
         raise AutoFlagRefusedError(f"{found[0]} lets {contract.engine} act without asking", hint, found[0])
     callers = read_options(contract, options, mode)
+    if model is not None and not contract.launch.model:
+        hint = f"choose it in the settings of {contract.engine}"
+        raise RefusedError(f"{contract.engine} has no option that chooses a model", hint)
     named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
     chosen = read_options(contract, named, mode)
     if mode is Mode.INTERACTIVE:

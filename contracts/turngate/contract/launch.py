@@ -166,7 +166,7 @@ class Launch(Struct, frozen=True):
 
     prompt: Ways to pass the prompt. The first one that can carry it is used.
     auto: Options passed only in mode auto.
-    model: Options that choose a model; {model} is its name.
+    model: Options that choose a model; {model} is its name. Empty: no option does, and a caller's model is refused.
     interactive: Options passed in mode interactive, to engines that otherwise act without asking or start programs that
         the workspace names.
     interactive_env: Variables set in mode interactive, for the same reasons.

@@ -287,7 +287,8 @@ class EngineDriver(Struct, frozen=True):
         if self.sandbox.account is not None:
             return ask.options, None
         hermetic = self.contract.hermetic
-        return (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options), hermetic.model
+        model = hermetic.model if self.contract.launch.model else None
+        return (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options), model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
         cwd = ask.cwd or self.sandbox.work

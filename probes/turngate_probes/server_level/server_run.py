@@ -146,7 +146,7 @@ class ServerRun:
             "engine": contract.engine,
             "prompt": asked.prompt,
             "execution_mode": Mode.INTERACTIVE.value,
-            "model": contract.hermetic.model,
+            **({"model": contract.hermetic.model} if contract.launch.model else {}),
             "session_timeout_sec": timeout,
             "workspace": str(self._workspace),
             "engine_options": options,

@@ -418,6 +418,8 @@ def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLin
 
 def _model(contract: EngineContract, line: CommandLine) -> str:
     """Return the model that the options ask for."""
+    if not contract.launch.model:
+        return contract.hermetic.model
     syntax, flag = simulation(contract).arguments, contract.launch.model[0].partition("=")[0]
     settings = [value for name, value in line.options if name == syntax.settings and value]
     set_by = [value.partition("=")[2].strip("\"'") for value in settings if value.startswith("model=")]

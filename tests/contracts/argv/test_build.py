@@ -360,3 +360,11 @@ def test_a_contract_that_widens_a_kept_engine_is_wrong() -> None:
     with pytest.raises(ContractError, match="--yolo"):
         sticky(widened, Mode.INTERACTIVE)
     assert sticky(widened, Mode.AUTO) == ("app-server", "--yolo")
+
+
+def test_a_model_is_refused_if_no_option_chooses_it() -> None:
+    """A model that a caller names is never left out in silence."""
+    without = replace(IFLOW, launch=replace(IFLOW.launch, model=()))
+    first_turn(without, "hi", "interactive")
+    with pytest.raises(RefusedError, match="iflow has no option that chooses a model"):
+        first_turn(without, "hi", "interactive", model="m")

@@ -23,10 +23,10 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
         with pytest.raises(RefusedError):
             build.first_turn(contract, "Which-colour?", mode, via=via)
         return
-    model = f"{contract.hermetic.model}-1"
+    model = f"{contract.hermetic.model}-1" if contract.launch.model else None
     built = build.first_turn(contract, "Which-colour?", mode, model=model, via=via)
     asked = read(contract, built.arguments)
-    assert (asked.handle, asked.channel.via, asked.model) == (None, via, model)
+    assert (asked.handle, asked.channel.via, asked.model) == (None, via, model or contract.hermetic.model)
     assert asked.prompt == (None if via == "stdin" else "Which-colour?")
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
 
@@ -52,9 +52,10 @@ def test_a_supplied_file_is_known_by_its_folder(tmp_path: Path, monkeypatch: pyt
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
     """The arguments of `resumed_turn` are parsed to the same session id, even an invalid one."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
-        built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"])
+        options, model = (["--model=m"], "m") if contract.launch.model else ([], contract.hermetic.model)
+        built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=options)
         asked = read(contract, built.arguments)
-        assert (asked.handle, asked.model, asked.auto) == (handle, "m", False)
+        assert (asked.handle, asked.model, asked.auto) == (handle, model, False)
 
 
 def test_the_model_of_the_set_up_is_the_default(contract: EngineContract) -> None:
