@@ -36,9 +36,8 @@ def page(kept: Kept) -> str:
         "their recordings, on the clauses that recordings can answer.\n\n"
         "The rows of Codex CLI, Gemini CLI and OpenCode are older than the clauses about what surrounds an engine,\n"
         "such as `interactive.nothing-started`, and say nothing about them. Only the rows of Hermes Agent, Kimi CLI\n"
-        "and Letta Code say anything about `resume.equal-replies`, `stream.records-once` and `handle.unique`, which\n"
-        "are newer. An executable that was probed as `NAME=PATH` has no row, since no registry confirms its release.\n"
-        f"So Mistral Vibe, which needs Python 3.12, has none.\n\n{''.join(parts)}"
+        "Letta Code and Mistral Vibe say anything about `resume.equal-replies`, `stream.records-once` and\n"
+        f"`handle.unique`, which are newer.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
 
 
