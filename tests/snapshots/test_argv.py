@@ -21,7 +21,7 @@ def shown(built: Invocation) -> str:
 
 
 def a_model(contract: EngineContract) -> str | None:
-    """Return a model that a caller may choose: MODEL, that of the probe if no other is allowed, None without an option."""
+    """Return a model that a caller may choose: MODEL, the probe's if no other is allowed, or None without an option."""
     if not contract.launch.model:
         return None
     try:
