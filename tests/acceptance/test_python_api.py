@@ -15,7 +15,7 @@ from turngate_probes.stub_model import StubRule
 pytestmark = pytest.mark.engines
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
+@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio", "queue"))
 def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
     """Each conversation asks a question, and ends after the model has the reply."""
     contract, executable = engines.pinned_release("codex")
