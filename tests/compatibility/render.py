@@ -35,8 +35,8 @@ def page(kept: Kept) -> str:
         "releases in the package registry. Engines that turngate can't install, and withdrawn ones, are judged by\n"
         "their recordings, on the clauses that recordings can answer.\n\n"
         "The rows of Codex CLI, Gemini CLI and OpenCode are older than the clauses about what surrounds an engine,\n"
-        "such as `interactive.nothing-started`, and say nothing about them. Only the rows of Hermes Agent, Kimi CLI\n"
-        "Letta Code and Mistral Vibe say anything about `resume.equal-replies`, `stream.records-once` and\n"
+        "such as `interactive.nothing-started`, and say nothing about them. Only the rows of Hermes Agent, Kimi\n"
+        "CLI, Letta Code and Mistral Vibe say anything about `resume.equal-replies`, `stream.records-once` and\n"
         f"`handle.unique`, which are newer.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
 
@@ -98,10 +98,11 @@ def _part(name: str, engine: Kept) -> str:
         (_stretch(versions, release, published) for versions, release in stretches(name, engine)),
     )
     deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(name))
-    edges = table(("claim", "", "release", "known from"), map(_edge, boundaries(name, engine)))
+    edges = [*map(_edge, boundaries(name, engine))]
+    ranges = f"### Ranges of {title}\n\n{table(('claim', '', 'release', 'known from'), edges)}\n" if edges else ""
     return (
         f"## {title}\n\n{counted}{partly_told}, on {engine['machine']}.\n\n{outcome}\n"
-        f"### Deviations of {title}\n\n{deviating}\n### Ranges of {title}\n\n{edges}\n"
+        f"### Deviations of {title}\n\n{deviating}\n{ranges}"
     )
 
 
