@@ -1,6 +1,7 @@
 """The contents of wheel and sdist, and the command of an installed wheel."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -136,9 +137,11 @@ def test_a_program_that_uses_the_python_api_is_typed(installed: Path, tmp_path: 
         file = tmp_path / f"example_{number}.py"
         file.write_text(example)
         run(*check, tmp_path / "cache", file)
-        for right, wrong in (("ConversationSetup", "ConversationSetpu"), ("final_data", "fnial_data")):
+        made = re.search(r"turngate\.([A-Z]\w+)\(", example)
+        assert made
+        for right in (made[1], "final_data"):
             assert right in example
-            mistyped = tmp_path / f"{wrong}_{number}.py"
-            mistyped.write_text(example.replace(right, wrong))
-            with pytest.raises(AssertionError, match=f"error: .*{wrong}"):
+            mistyped = tmp_path / f"{right}_{number}.py"
+            mistyped.write_text(example.replace(right, f"mis_{right}"))
+            with pytest.raises(AssertionError, match=f"error: .*mis_{right}"):
                 run(*check, tmp_path / "cache", mistyped)
