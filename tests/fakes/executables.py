@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.probes.simulate.played import quickened
 from turngate.contract.engine_contract import EngineContract
+from turngate.files import write_atomically
 from turngate_probes.conform.executable import install_as
 from turngate_probes.conform.plan import ConformPlan
 
@@ -40,9 +41,9 @@ sys.exit(main("", ""))
 def scripted(executable: Path, version: str, help_page: str) -> Path:
     """Install the headless engine, which plays the file next to it, or change the version and help that it tells."""
     executable.parent.mkdir(parents=True, exist_ok=True)
-    # first, since a server may ask the executable as soon as it exists
+    # first and each at once, since a server may ask the executable as soon as it exists, and while they are replaced
     for name, text in (("version", version), ("help", help_page)):
-        executable.with_name(f"{executable.name}.{name}").write_text(f"{text}\n")
+        write_atomically(executable.with_name(f"{executable.name}.{name}"), f"{text}\n")
     return executable if executable.exists() else _written(executable, _SCRIPTED)
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.fakes.executables import scripted
 from turngate import cli
 from turngate.contract import load
+from turngate.files import write_atomically
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
@@ -61,7 +62,7 @@ class CliEnv:
         if help_page is None:
             help_page = " ".join(word for page in load.contract(name).at().help.pages for word in page.names)
         scripted(executable, VERSIONS[name] if version is None else version, help_page)
-        executable.with_suffix(".plays").write_text(ascii(json.loads(json.dumps(plays))))
+        write_atomically(executable.with_suffix(".plays"), ascii(json.loads(json.dumps(plays))))
         return executable
 
     def type(self, *words: str) -> CliResult:
