@@ -77,7 +77,7 @@ class Orchestrator(Struct, frozen=True):
 
 
 ORCHESTRATORS = (
-    Orchestrator("start_resume.sh", "`turngate start` and `resume`", "", "codex", "0.169.0"),
+    Orchestrator("start_resume.sh", "`turngate start` and `resume`, under `timeout`", "", "codex", "0.169.0"),
     Orchestrator("server.py", "`turngate serve`", "", "codex", "0.169.0"),
     Orchestrator("codex_sdk.mjs", "`@openai/codex-sdk` (npm)", "@openai/codex-sdk@0.163.0", "codex", "0.169.0"),
     Orchestrator(

@@ -116,7 +116,7 @@ def gate(
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
-    from turngate_probes.report.publish import publish
+    from turngate_probes.report.publish import publish, sum_up
     from turngate_probes.report.release_view import view
 
     upgrades = _upgrades(settings, new, old)
@@ -132,17 +132,21 @@ def gate(
     questions = [decision.question(upgrade.new, upgrade.old, **asked) for upgrade in upgrades]
     for place in dict.fromkeys(settings.places.values()):
         output.progress.print(f"settings: {visible(place)}", soft_wrap=True)
-    codes = []
+    codes, views = [], []
     for question in questions:
         with adopting_orphans(), interruptible() as interrupt:
             report = decision.answer(question, output.progress, interrupt)
         with adopting_orphans(), interrupting(interrupt.set):
-            codes.append(publish(view(report), output if len(questions) == 1 else _of(question.new.engine, output)))
+            views.append(view(report))
+            codes.append(publish(views[-1], output if len(questions) == 1 else _of(question.new.engine, output)))
             if into is not None:
                 accept(report, into, question.new, question.settings.probe, interrupt, output.console)
         if interrupt.is_set():
             break
-    return max(codes, key=_LEAST_BAD_FIRST.index)
+    worst = max(codes, key=_LEAST_BAD_FIRST.index)
+    if len(questions) > 1:
+        sum_up(views, worst, output)
+    return worst
 
 
 def _upgrades(settings: "Settings", new: str | None, old: str | None) -> list[Upgrade]:

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -58,14 +58,28 @@ def publish(view: View, output: Printer, journal: Path | None = None) -> int:
 
     `journal` is the path of the probe's events.
     """
-    write_reports(view, output)
-    with github.commands_off(output.console):
-        for depth, line in report_lines(view, journal, output.detail):
-            print_line(output.console, depth, line)
-        for note in _unplaced(view, output.reports):
-            print_line(output.console, 0, Text(note))
-    github.announce(view, output.console)
+    try:
+        write_reports(view, output)
+    finally:  # a report that can't be written takes no verdict with it
+        with github.commands_off(output.console):
+            for depth, line in report_lines(view, journal, output.detail):
+                print_line(output.console, depth, line)
+            for note in _unplaced(view, output.reports):
+                print_line(output.console, 0, Text(note))
+        github.announce(view, output.console)
     return view.exit_code
+
+
+def sum_up(views: Sequence[View], exit_code: int, output: Printer) -> None:
+    """Print the outcomes of reports that were published one after the other, and the exit code of all."""
+    if output.detail is Detail.QUIET:
+        return
+    with github.commands_off(output.console):
+        print_line(output.console, 0, Text())
+        for view in views:
+            for depth, line in report_lines(view, detail=Detail.QUIET):
+                print_line(output.console, depth, line)
+        print_line(output.console, 0, Text(f"exit code {exit_code}: the worst of {len(views)}"))
 
 
 def write_reports(view: View, output: Printer) -> None:

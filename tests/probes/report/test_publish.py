@@ -42,6 +42,18 @@ def test_publish_writes_both_reports_and_gives_the_exit_code(
     assert str(journal) in printed
 
 
+def test_a_verdict_is_not_lost_with_its_report(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If a report can't be written, the verdict and the place of the journal are printed all the same."""
+    (tmp_path / "file").touch()
+    with pytest.raises(MachineError, match="can't write the report"):
+        publish(view(build(read(journal))), Printer(reports=(tmp_path / "file" / "report.html",)), journal)
+    printed = capsys.readouterr().out
+    assert "compatible" in printed
+    assert str(journal) in printed
+
+
 def test_a_torn_journal_is_published(journal: Path, tmp_path: Path) -> None:
     """A journal that a crash cut off gives a valid report of what is known."""
     whole = journal.read_bytes()
