@@ -1,9 +1,10 @@
+import atexit
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,8 +17,10 @@ for _name in [name for name in os.environ if name.startswith("GITHUB_")]:
     del os.environ[_name]
 for _name in ("CI", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TURNGATE_CONTRACTS", "TURNGATE_DATA_DIR"):
     os.environ.pop(_name, None)
-# a folder that doesn't exist, so that the developer's own settings are not read
-os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-settings"))
+# an empty folder, so that the developer's own settings are not read, and a browser writes none
+_settings = tempfile.TemporaryDirectory(prefix="turngate-tests-")
+atexit.register(_settings.cleanup)
+os.environ["XDG_CONFIG_HOME"] = _settings.name
 
 # a shell that starts this in the background has it ignore interrupts, and so would all processes that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
