@@ -106,7 +106,8 @@ def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str,
     if error.errno == errno.E2BIG:
         return _too_long(argv, env)
     if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
-        return UsageError(f"working directory {str(cwd)!r}: {error.strerror}", "create it")
+        hint = "create it" if error.errno == errno.ENOENT else "name a directory that you may enter"
+        return UsageError(f"working directory {str(cwd)!r}: {error.strerror}", hint)
     what = f"{argv[0]!r} could not be started: {error.strerror}"
     hints = {
         errno.ENOENT: "install it, put it on PATH, or check the interpreter named in its first line",

@@ -263,6 +263,8 @@ def refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}") from error
+    except KeyError as error:
+        raise UsageError(f"{path} is not a valid report: it has no {str(error)[:200]}", HINT) from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path} is not a valid report: {str(error)[:200] or type(error).__name__}", HINT) from error
 

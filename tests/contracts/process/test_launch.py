@@ -56,11 +56,14 @@ def test_missing_interpreter(tmp_path: Path) -> None:
     assert "first line" in failure(str(program)).hint
 
 
-def test_missing_directory(tmp_path: Path) -> None:
-    """The error names the missing working directory, not the program."""
-    error = failure("true", cwd=tmp_path / "gone")
-    assert "working directory" in error.what
-    assert "gone" in error.what
+def test_wrong_directory(tmp_path: Path) -> None:
+    """The error names the working directory, not the program, and says what to do about it."""
+    (tmp_path / "file").touch()
+    for name, hint in (("gone", "create it"), ("file", "name a directory that you may enter")):
+        error = failure("true", cwd=tmp_path / name)
+        assert "working directory" in error.what
+        assert name in error.what
+        assert error.hint == hint
 
 
 def test_long_argument_names_the_limit() -> None:

@@ -56,6 +56,7 @@ def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture
         "{",
         "[]",
         "null",
+        "{}",
         '"x"',
         "NaN",
         "[" * 100_000,
