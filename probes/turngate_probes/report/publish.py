@@ -71,7 +71,7 @@ def publish(view: View, output: Printer, journal: Path | None = None) -> int:
 
 
 def sum_up(views: Sequence[View], exit_code: int, output: Printer) -> None:
-    """Print the outcomes of reports that were published one after the other, and the exit code of all."""
+    """Print the outcomes of gates that were published one after the other, and the exit code of all."""
     if output.detail is Detail.QUIET:
         return
     with github.commands_off(output.console):
@@ -79,7 +79,7 @@ def sum_up(views: Sequence[View], exit_code: int, output: Printer) -> None:
         for view in views:
             for depth, line in report_lines(view, detail=Detail.QUIET):
                 print_line(output.console, depth, line)
-        print_line(output.console, 0, Text(f"exit code {exit_code}: the worst of {len(views)}"))
+        print_line(output.console, 0, Text(f"exit code {exit_code}: that of the worst of {len(views)} gates"))
 
 
 def write_reports(view: View, output: Printer) -> None:

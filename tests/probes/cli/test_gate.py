@@ -139,7 +139,7 @@ def test_several_engines_are_tested_in_turn(
     )
     monkeypatch.setattr(decision, "answer", Mock(side_effect=[views.red_by_a_tool(), views.green_by_baseline()]))
     assert cli.run(["gate"]) == 1
-    assert capsys.readouterr().out.endswith("\nexit code 1: the worst of 2\n")
+    assert capsys.readouterr().out.endswith("\nexit code 1: that of the worst of 2 gates\n")
     assert sorted(path.name for path in project.glob("*.md")) == ["gate-codex.md", "gate-gemini.md"]
     for args in (["--json"], ["--from", "codex@0.1.0"]):
         assert cli.run(["gate", *args]) == 2
