@@ -89,12 +89,14 @@ def _alone(path: Path, version: int, patience: float) -> sqlite3.Connection:
     """Return the only connection to a file, until it is closed; MachineError if another process keeps one."""
     deadline = time.monotonic() + patience
     while True:
-        connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
+        # it doesn't wait in SQLite: the lock that it holds there would keep the one that upgrades from writing
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         try:
             # an earlier turngate that still runs could neither read nor write the new tables
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
         except sqlite3.OperationalError as error:
             connection.close()
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
@@ -105,8 +107,7 @@ def _alone(path: Path, version: int, patience: float) -> sqlite3.Connection:
                 raise MachineError(what, "stop the earlier turngate, and try again: it will be upgraded") from error
         else:
             return connection
-        # of two that upgrade at once, SQLite refuses one without waiting, since each holds what the other one needs
-        time.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - only so that both don't try again at the same time
+        time.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - only so that two don't try again at the same time
 
 
 def _run(connection: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
