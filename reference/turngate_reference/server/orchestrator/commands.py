@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import Struct, structs
 
 from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, engine_names
 from turngate.argv import build
@@ -256,7 +256,7 @@ class Commands(Struct, frozen=True):
                     before = once.answer(connection)
                     if before is None:
                         run = runs.insert(connection, handle, directory, launch, workspace)
-                        answer = _accepted(run, handle=handle)
+                        answer = structs.replace(_accepted(run), handle=handle)
                         once.keep(connection, directory.name, answer)
                 if before is not None:
                     self.records.discard(handle, directory)
@@ -288,7 +288,7 @@ class Commands(Struct, frozen=True):
             self.admission.check_reply(run, question, reply, engine)
             transitions.take_reply(connection, run, reply.response, permission=question.request_id is not None)
             run = runs.get(connection, run_id)
-            answer = _accepted(run, interaction_id=reply.interaction_id)
+            answer = structs.replace(_accepted(run), interaction_id=reply.interaction_id)
             once.keep(connection, run_id, answer)
         if run.state is State.QUEUED:
             self.dispatcher.kick()
@@ -371,7 +371,7 @@ class Commands(Struct, frozen=True):
                 self.records.keep(run, run.state, run.session)
         self.dispatcher.stop(run_id)
         self.kept.end(run_id)
-        return _accepted(run, cancel_requested=run.cancel_requested)
+        return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
 
     def _end_warm(self, run_id: str) -> None:
         """End the warm process of a run that is between two turns, and return when it is gone."""
@@ -402,19 +402,5 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
         raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "see GET /v1/runs") from None
 
 
-def _accepted(
-    run: Run,
-    *,
-    handle: str | UnsetType = UNSET,
-    interaction_id: str | UnsetType = UNSET,
-    cancel_requested: bool | UnsetType = UNSET,
-) -> Accepted:
-    return Accepted(
-        run_id=run.run_id,
-        state=run.state,
-        turn_index=run.turn_index,
-        links=run.links,
-        handle=handle,
-        interaction_id=interaction_id,
-        cancel_requested=cancel_requested,
-    )
+def _accepted(run: Run) -> Accepted:
+    return Accepted(run_id=run.run_id, state=run.state, turn_index=run.turn_index, links=run.links)
