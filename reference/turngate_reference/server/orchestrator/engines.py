@@ -144,6 +144,8 @@ class Engines:
 
     def collect(self) -> None:
         """Examine all installed engines in parallel; return when that is done."""
+        # an examination that has begun already may have missed what was installed since
+        self._wait(None)
         for engine in engine_names():
             self._begin(engine)
         self._wait(None)

@@ -29,6 +29,7 @@ from turngate.process.executable import identity
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.simulate.simulated_process import install
 from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
@@ -303,6 +304,31 @@ def test_the_list_waits_for_nobody(cli_env: CliEnv, engines: Engines) -> None:
     (cli_env.path / "go").write_text("\n")
     assert engines.find("codex").version == "0.169.0"
     assert row(engines, patience=0)["version"] == "0.169.0"
+
+
+def test_collecting_does_not_rely_on_what_was_begun_before(
+    cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that is installed while it is being looked for is found."""
+    find, looked, installed = engines.find, threading.Event(), threading.Event()
+
+    def once(name: str) -> InstalledEngine:
+        if name == "codex" and not looked.is_set():
+            looked.set()
+            installed.wait()
+            raise NotInstalledError("codex is not on PATH")
+        return find(name)
+
+    monkeypatch.setattr(engines, "find", once)
+    first, second = threading.Thread(target=engines.collect), threading.Thread(target=engines.collect)
+    first.start()
+    looked.wait()
+    cli_env.engine("codex", d.codex("hi"))
+    second.start()
+    installed.set()
+    first.join()
+    second.join()
+    assert row(engines, patience=0)["capability"]["supported"]
 
 
 def test_collecting_ends_with_the_server(cli_env: CliEnv) -> None:
