@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from turngate import MachineError, TurngateError, UsageError, load_contract
@@ -262,4 +262,12 @@ class ReleaseProbe:
             engine_seconds=round(self._cpu, 3),
             turns=len(self.observed.turns),
             unverified=tuple(self.release.contract.unverified),
+            hosts=self._hosts(),
         )
+
+    def _hosts(self) -> tuple[str, ...] | UnsetType:
+        observed = self.observed
+        if observed.hosts is None:
+            return UNSET
+        registries = ["<package-registry>"] if observed.registries else []
+        return tuple(sorted([*(observed.hosts - observed.registries), *registries]))

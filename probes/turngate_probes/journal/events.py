@@ -100,7 +100,8 @@ class ReleaseFailed(_ReleaseEvent, frozen=True, tag="release.failed"):
 class ReleaseFinished(_ReleaseEvent, frozen=True, tag="release.finished"):
     """The probe of a release is complete.
 
-    `verdict` is None if only selected clauses were tested, `profile` and `capability` if resuming was not.
+    `verdict` is None if only selected clauses were tested, `profile` and `capability` if resuming was not. `hosts` are
+    those beyond this machine that the engine tried to reach, registries as `<package-registry>`.
     """
 
     verdict: Verdict | None
@@ -111,6 +112,7 @@ class ReleaseFinished(_ReleaseEvent, frozen=True, tag="release.finished"):
     engine_seconds: float
     turns: int
     unverified: tuple[str, ...]
+    hosts: tuple[str, ...] | UnsetType = UNSET
 
 
 class _StepEvent(_ReleaseEvent, frozen=True, omit_defaults=True):
@@ -133,16 +135,18 @@ class _CommandEvent(_StepEvent, frozen=True):
 
 
 class PageEvent(_CommandEvent, frozen=True, tag="page"):
-    """The output of a plain command; `names` are those on a help page."""
+    """The output of a plain command; `names` are those on a help page, `options` its options with their values."""
 
     names: tuple[str, ...] | None = None
+    options: tuple[str, ...] | None = None
 
 
 class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
     """An observed turn.
 
-    `kinds` are those of its records, `paths` the key paths in them (None: not examined). `acted` says whether the tool
-    that the model asked for did its work, `reported` what the engine reported to the model about it.
+    `kinds` are those of its records, `paths` the key paths in them, `types` the JSON types of the values there, in the
+    same order (None: not examined). `headers` are the names in its requests to the model. `acted` says whether the
+    tool that the model asked for did its work, `reported` what the engine reported to the model about it.
     """
 
     cwd: str
@@ -157,6 +161,8 @@ class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
     reported: str | None = field(default=None, name="told")
     kinds: tuple[str, ...] | None = None
     paths: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    headers: tuple[str, ...] | None = None
 
 
 class CallEvent(_StepEvent, frozen=True, tag="call"):

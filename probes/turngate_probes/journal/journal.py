@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from turngate import EngineContract, MachineError, UsageError
+from turngate.contract.launch import HelpPage
 from turngate.contract.verdict import OutputExcerpt, RequestExcerpt, decode_hook
 from turngate.decoding import decode
 from turngate.formats import NewerFormatError, version_of
@@ -39,6 +40,22 @@ _SHORT = re.compile(
     r"^\s*(-[A-Za-z])(?=[\s,=]|$)|(?<![\w-])(-[A-Za-z])(?=,\s*--)|(?<=,\s)(-[A-Za-z])(?=[\s,]|$)", re.MULTILINE
 )
 
+# an option and its description: from a line that begins with an option to the next such line, or an empty one
+_BLOCK = re.compile(r"^[ \t]*-{1,2}[A-Za-z][^\n]*(?:\n(?![ \t]*-{1,2}[A-Za-z])(?![ \t]*$)[^\n]*)*", re.MULTILINE)
+_VALUE = re.compile(
+    r"(?<![\w-])--[A-Za-z][\w-]*[ =](<[^>\n]+>(?:\.\.\.)?|\[[^\]\n]+\](?:\.\.\.)?|\{[^}\n]+\}|[A-Z][A-Z0-9_|-]+\b)"
+)
+_CHOICES = re.compile(
+    r"\[(?:possible values|choices): [^\]]+\]|\(choices: [^)]+\)|\[(?:string|boolean|number|array|count)\]"
+)
+_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    str: "string",
+    type(None): "null",
+}
+
 
 def seen_event(
     release: str, item: Observation, places: Mapping[str, str], contract: EngineContract | None = None
@@ -48,7 +65,11 @@ def seen_event(
         case Turn():
             return _turn(release, item, places, contract)
         case CommandOutput():
-            return PageEvent(**_command(release, item, places), names=names(item, contract) if contract else None)
+            return PageEvent(
+                **_command(release, item, places),
+                names=names(item, contract) if contract else None,
+                options=usages(item, contract) if contract else None,
+            )
         case ServerCall():
             return CallEvent(
                 release=release,
@@ -66,6 +87,7 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
     failure = turn.reading.result.failure_reason
     message = None if turn.acted is None else reported(turn.requests or ())
     kinds, paths = keys_of(turn, contract) if contract else (None, None)
+    asked = [request for request in turn.requests or () if request.protocol is not None]
     return TurnEvent(
         **_command(release, turn, places),
         cwd=redact(turn.cwd, places),
@@ -79,7 +101,9 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
         acted=turn.acted,
         reported=message and redact(message, places),
         kinds=kinds,
-        paths=paths,
+        paths=None if paths is None else tuple(paths),
+        types=None if paths is None else tuple(paths.values()),
+        headers=tuple(sorted({name[:LONGEST] for request in asked for name in request.headers})[:MOST]) or None,
     )
 
 
@@ -122,24 +146,53 @@ def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:
     )
 
 
-def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """List the kinds of a turn's records, and the key paths in them."""
+def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """List the kinds of a turn's records, and the key paths in them, each with the JSON types of its values."""
     kinds = tuple(turn.reading.census)
     # a sticky process prints a protocol, to which the contract's framing does not apply
     records = _records(turn, contract) if kinds else []
-    return kinds[:MOST], tuple(sorted(set(_paths(records, contract.events.field)))[:MOST])
+    types = dict[str, set[str]]()
+    for path, value in _paths(records, contract.events.field):
+        types.setdefault(path, set()).add(_TYPES.get(type(value), "number"))
+    return kinds[:MOST], {path: "|".join(sorted(types[path])) for path in sorted(types)[:MOST]}
 
 
 def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
     """List the options that a help page names, and the other words that the contract looks for there."""
-    number = page.name.rpartition("-")[2]
-    if not page.name.startswith("static/help-") or not number.isdigit():
+    wanted = _help_page(page, contract)
+    if wanted is None:
         return ()
-    wanted = contract.help.pages[int(number) - 1]
     text = page.printed.on(wanted.stream)
     named = set(_LONG.findall(text)) | {next(filter(None, groups)) for groups in _SHORT.findall(text)}
     named |= set(wanted.names) - set(wanted.missing(text))
     return tuple(sorted(name[:LONGEST] for name in named)[:MOST])
+
+
+def usages(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
+    """List the options that a help page describes, each with the value that it takes, such as `--model <MODEL>`.
+
+    The page shows a value behind the name, as most parsers of arguments do, or its type or choices in brackets in the
+    lines below it.
+    """
+    wanted = _help_page(page, contract)
+    if wanted is None:
+        return ()
+    described = dict[str, str]()
+    for block in _BLOCK.findall(page.printed.on(wanted.stream)):
+        name = next(iter(_LONG.findall(block)), "")
+        if not name or name in described:
+            continue
+        value = _VALUE.search(block)
+        words = [name, *([value[1]] if value else []), *_CHOICES.findall(block)]
+        described[name] = " ".join(" ".join(words).split())
+    return tuple(sorted(text[:LONGEST] for text in described.values())[:MOST])
+
+
+def _help_page(page: CommandOutput, contract: EngineContract) -> HelpPage | None:
+    number = page.name.rpartition("-")[2]
+    if not page.name.startswith("static/help-") or not number.isdigit():
+        return None
+    return contract.help.pages[int(number) - 1]
 
 
 def _records(turn: Turn, contract: EngineContract) -> list[Record]:
@@ -148,20 +201,20 @@ def _records(turn: Turn, contract: EngineContract) -> list[Record]:
     return [*cut.feed(turn.stdout if stream == "stdout" else turn.stderr), *cut.finish()]
 
 
-def _paths(records: list[Record], field: str | None) -> Iterator[str]:
-    """Return every key as `kind: path`, or just the path if records have no kind."""
+def _paths(records: list[Record], field: str | None) -> Iterator[tuple[str, Any]]:
+    """Return every key as `kind: path`, or just the path if records have no kind, with its value."""
     for record in records:
         kind = f"{value_at(record, field)}: " if field else ""
-        for path in _below(record, "", 1):
-            yield f"{kind}{path}"[:LONGEST]
+        for path, value in _below(record, "", 1):
+            yield f"{kind}{path}"[:LONGEST], value
 
 
-def _below(value: Any, above: str, depth: int) -> Iterator[str]:
+def _below(value: Any, above: str, depth: int) -> Iterator[tuple[str, Any]]:
     if depth > DEEPEST:
         return
     if isinstance(value, dict):
         for key, item in value.items():
-            yield f"{above}{key}"
+            yield f"{above}{key}", item
             yield from _below(item, f"{above}{key}.", depth + 1)
     elif isinstance(value, list):
         for item in value:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.probes import turns as t
 from turngate.contract import load
@@ -13,7 +14,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.journal.events import ClauseEvent
-from turngate_probes.journal.journal import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event
+from turngate_probes.journal.journal import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event, usages
 
 CLAP = """Run Codex non-interactively
 
@@ -128,13 +129,65 @@ def test_help_pages_are_read_by_their_options() -> None:
     assert names(t.page("static/version", CLAP), t.CODEX) == ()
 
 
+CLAP_CHOICES = """
+  -m, --model <MODEL>
+          Model
+          [possible values: a, b]
+
+      --json
+          JSON
+"""
+COMMANDER = """
+  -m, --model <model>      Model
+  -c, --continue           Continue
+  --tools <tools...>       Tools, see also --model
+  --output <format>        Format (choices: "text", "json")
+"""
+YARGS = """
+  -m, --model    Model  [string]
+  -y, --yolo     Accept all?  [boolean] [default: false]
+  -o, --output   The format.  [string] [choices: "text",
+                 "json"]
+"""
+ARGPARSE = """usage: vibe [-h] [--agent NAME]
+
+  --agent NAME           Agent
+  --output {text,json}
+"""
+
+
+@pytest.mark.parametrize(
+    "page, options",
+    [
+        (CLAP_CHOICES, ["--json", "--model <MODEL> [possible values: a, b]"]),
+        (
+            COMMANDER,
+            ["--continue", "--model <model>", '--output <format> (choices: "text", "json")', "--tools <tools...>"],
+        ),
+        (YARGS, ["--model [string]", '--output [string] [choices: "text", "json"]', "--yolo [boolean]"]),
+        (ARGPARSE, ["--agent NAME", "--output {text,json}"]),
+    ],
+)
+def test_options_are_read_with_what_they_take(page: str, options: list[str]) -> None:
+    """Each option of a help page is listed once, with its value as the page shows it, whatever parser printed it."""
+    assert list(usages(t.page("static/help-1", page), t.CODEX)) == options
+    assert usages(t.page("static/version", page), t.CODEX) == ()
+
+
+def test_requests_are_kept_by_the_names_of_their_headers() -> None:
+    """Values of headers, which may be secrets, are left out."""
+    turn = t.turn("main/first", requests=(t.exchange(headers={"authorization": "Bearer x", "accept": "*/*"}),))
+    assert reported(turn, {})["headers"] == ["accept", "authorization"]
+
+
 def test_turns_are_read_by_kinds_and_keys() -> None:
     """Each key path is listed with its record's kind, without any values."""
     stdout = b'{"type": "turn.completed", "usage": {"parts": [{"count": 1}, {"more": {"x": null}}]}}\n'
     kinds, paths = keys_of(t.turn("main/first", stdout), t.CODEX)
     assert kinds == ("turn.completed",)
     below = ("", ".parts", ".parts[].count", ".parts[].more", ".parts[].more.x")
-    assert paths == ("turn.completed: type", *(f"turn.completed: usage{path}" for path in below))
+    assert list(paths) == ["turn.completed: type", *(f"turn.completed: usage{path}" for path in below)]
+    assert list(paths.values()) == ["string", "object", "array", "number", "object", "null"]
 
 
 def test_documents_have_keys_alone() -> None:
