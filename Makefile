@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift chaos fleet check probe server schemas browser acceptance engines bench speed soak compatibility orchestrators record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ speed: setup ## Run all benchmarks on a quiet machine, and write docs/speed.md a
 
 soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --clients 10' and the like
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+history: setup ## Test the releases that an engine's history lacks, such as ENGINE=codex; ARGS='--clause ID' adds a clause (hours)
+	@$(BIN)/python -m tests.history $(ENGINE) $(ARGS)
 
 compatibility: setup ## Render the compatibility tables; ARGS='report.json' adds the results of a matrix
 	@$(BIN)/python -m tests.compatibility $(ARGS)

@@ -1,0 +1,326 @@
+"""What is known of an engine's published releases without running any: verdicts, clauses, and what each one changed.
+
+The package has one file per engine, `histories/<engine>.jsonl`. Its first line describes the engine, and every other
+line one release, oldest first, by its difference from the release before it. A difference is only between things that
+were observed in both: a section of facts that a release lacks says nothing.
+
+Reading needs no network and runs nothing:
+
+    from turngate import history
+
+    known = history.load("codex").find("0.169.0")
+    if known is None or known.verdict != "compatible":
+        ...
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
+from turngate.contract.versions import parse
+from turngate.decoding import convert, decode
+from turngate.errors import ContractError, NotFoundError, did_you_mean
+from turngate.files import read_regular, write_atomically
+from turngate.formats import version_of
+
+Schema: TypeAlias = Literal["turngate.history/1"]
+SCHEMA: Final[Schema] = "turngate.history/1"
+_FOLDER = Path(__file__).with_name("histories")
+_SEPARATOR = "/"
+
+
+class KnownResult(Struct, frozen=True, array_like=True):
+    """The result of a clause, its symptoms, and for a failure what was observed."""
+
+    result: Result
+    symptoms: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class Kind(StrEnum):
+    """What a fact is about. A record's facts are `kind` for itself, and `kind: key.path` for its keys."""
+
+    OPTION = "option"
+    RECORD = "record"
+    EXIT_CODE = "exit code"
+    TOOL = "tool"
+    TOOL_CALL = "tool call"
+    REQUEST = "request"
+    HEADER = "header"
+    HOST = "host"
+
+
+class KnownRelease(Struct, frozen=True, kw_only=True):
+    """What is known of one release.
+
+    published: The date on which the registry got it, such as `2026-11-24`; null: unknown.
+    integrity: The checksum of the engine's own package, in the registry's notation; empty: unknown.
+    verdict: null: only selected clauses were tested.
+    profile: How an interactive run waits for its user: `resumable` or `sticky_process`; null: not tested.
+    why: Why the release is broken or could not be tested; empty otherwise.
+    measured: The date of the test; empty: before dates were kept.
+    turngate: The version of turngate that tested it, and `contract` that of the contract; empty: unknown.
+    cpu_seconds: What the engine needed for the test.
+    clauses: The result of each clause that was tested, by id.
+    facts: What was observed, in sections named `kind/place`: in `option/codex exec --help` the value that each option
+        takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name.
+    """
+
+    version: str
+    published: str | None = None
+    integrity: str = ""
+    verdict: Verdict | None = None
+    profile: str | None = None
+    why: str = ""
+    measured: str = ""
+    turngate: str = ""
+    contract: str = ""
+    cpu_seconds: float = 0.0
+    clauses: Mapping[str, KnownResult] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def tested(self) -> bool:
+        """Whether all clauses were tested; a release that can't be installed here was not."""
+        return self.verdict not in (None, Verdict.UNANSWERED)
+
+    @property
+    def caveats(self) -> tuple[tuple[str, str], ...]:
+        """The declared deviations that occurred, as clause and symptom."""
+        deviating = {name: known for name, known in self.clauses.items() if known.result is Result.DEVIATES}
+        return tuple((name, symptom) for name, known in deviating.items() for symptom in known.symptoms)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A difference between a release and the tested one before it.
+
+    release: The release that has it.
+    since: The tested release before it. If untested releases lie between the two, one of them may have brought it.
+    kind: A kind of fact, `clause`, or `verdict`.
+    subject: What differs, such as `--model`, `item.completed: item.text` or the id of a clause.
+    before: How it was; null: absent.
+    after: How it is; null: absent.
+    where: Where it was observed, such as `first turn`.
+    """
+
+    release: str
+    since: str
+    kind: str
+    subject: str
+    before: str | None
+    after: str | None
+    where: tuple[str, ...] = ()
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """The history of an engine.
+
+    machine: Where the releases were tested.
+    published: The date of each stable release that the registry had, oldest first; null: unknown.
+    releases: What is known, oldest first; a published release that is not among them was never tested.
+    """
+
+    engine: str
+    machine: str
+    published: Mapping[str, str | None]
+    releases: tuple[KnownRelease, ...]
+
+    def find(self, version: str) -> KnownRelease | None:
+        """Return a release by its exact version; None if it is unknown."""
+        return next((release for release in self.releases if release.version == version), None)
+
+    def nearest(self, version: str) -> tuple[KnownRelease | None, KnownRelease | None]:
+        """Return the nearest tested releases below and above a version."""
+        at, tested = parse(version), [release for release in self.releases if release.tested]
+        below = [release for release in tested if parse(release.version) < at]
+        above = [release for release in tested if parse(release.version) > at]
+        return below[-1] if below else None, above[0] if above else None
+
+    def newest_safe(self, above: str | None = None) -> KnownRelease | None:
+        """Return the newest compatible release, if it is newer than `above`."""
+        safe = [release for release in self.releases if release.verdict is Verdict.COMPATIBLE]
+        newer = [release for release in safe if above is None or parse(release.version) > parse(above)]
+        return newer[-1] if newer else None
+
+    def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
+        """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known."""
+        low, high = since and parse(since), until and parse(until)
+        tested = [
+            release
+            for release in self.releases
+            if release.tested
+            and (low is None or parse(release.version) >= low)
+            and (high is None or parse(release.version) <= high)
+        ]
+        if since is not None and (not tested or tested[0].version != since) and (before := self.nearest(since)[0]):
+            tested.insert(0, before)
+        return tuple(change for older, newer in pairwise(tested) for change in differences(older, newer))
+
+    def untested(self, since: str, until: str) -> tuple[str, ...]:
+        """Return the published releases between two, without them, that were never tested."""
+        tested = {release.version for release in self.releases if release.tested}
+        between = (version for version in self.published if parse(since) < parse(version) < parse(until))
+        return tuple(version for version in between if version not in tested)
+
+    def with_release(self, release: KnownRelease) -> "History":
+        """Return the history with a release added or replaced."""
+        others = [known for known in self.releases if known.version != release.version]
+        return structs.replace(self, releases=tuple(sorted([*others, release], key=lambda known: parse(known.version))))
+
+
+def engines() -> tuple[str, ...]:
+    """Return the engines that have a history."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.jsonl")))
+
+
+def load(engine: str) -> History:
+    """Return the history of an engine; NotFoundError if there is none."""
+    if engine not in engines():
+        raise NotFoundError(
+            f"turngate has no history of {engine}", did_you_mean(engine, engines(), f"it has {', '.join(engines())}")
+        )
+    return _load(engine)
+
+
+@cache
+def _load(engine: str) -> History:
+    return read(_FOLDER / f"{engine}.jsonl")
+
+
+def differences(older: KnownRelease, newer: KnownRelease) -> Iterator[Change]:
+    """Yield what differs between two releases, as far as both were observed."""
+
+    def change(kind: str, subject: str, before: str | None, after: str | None, where: tuple[str, ...] = ()) -> Change:
+        return Change(
+            release=newer.version,
+            since=older.version,
+            kind=kind,
+            subject=subject,
+            before=before,
+            after=after,
+            where=where,
+        )
+
+    if older.verdict != newer.verdict:
+        yield change("verdict", newer.version, older.verdict, newer.verdict)
+    for name, known in newer.clauses.items():
+        earlier = older.clauses.get(name)
+        if earlier and (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
+            yield change("clause", name, result_text(earlier), result_text(known))
+    places = dict[tuple[str, str, str | None, str | None], list[str]]()
+    for section in older.facts.keys() & newer.facts.keys():
+        kind, _, place = section.partition(_SEPARATOR)
+        for difference in _differing(older.facts[section], newer.facts[section]):
+            places.setdefault((kind, *difference), []).append(place)
+    for (kind, subject, before, after), where in sorted(places.items(), key=lambda item: item[0][:2]):
+        yield change(kind, subject, before, after, tuple(sorted(where)))
+
+
+def result_text(known: KnownResult) -> str:
+    """Return a result with its symptoms, such as `known caveat: fresh-session`."""
+    name = "known caveat" if known.result is Result.DEVIATES else known.result.value.replace("_", " ")
+    return f"{name}: {', '.join(known.symptoms)}" if known.symptoms else name
+
+
+def _differing(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield each differing fact; a key that comes or goes with its record, or with the key above it, is left out."""
+    for name in was.keys() | now.keys():
+        before, after, above = was.get(name), now.get(name), _above(name)
+        if before != after and (above in was) == (above in now):
+            yield name, before, after
+
+
+def _above(name: str) -> str:
+    """Return the key or record to which a key belongs."""
+    record, colon, path = name.rpartition(": ")
+    return f"{record}{colon}{path.rpartition('.')[0].removesuffix('[]')}" if "." in path else record
+
+
+class _Head(Struct, frozen=True, kw_only=True):
+    """The first line of a file."""
+
+    engine: str
+    machine: str
+    published: Mapping[str, str | None]
+    schema: str = SCHEMA
+
+
+class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A release by its difference from the one before it: null is what it lacks."""
+
+    version: str
+    published: str | None = None
+    integrity: str = ""
+    verdict: Verdict | None = None
+    profile: str | None = None
+    why: str = ""
+    measured: str = ""
+    turngate: str = ""
+    contract: str = ""
+    cpu_seconds: float = 0.0
+    clauses: Mapping[str, KnownResult | None] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, str | None] | None] = field(default_factory=dict)
+
+
+_T = TypeVar("_T")
+
+
+def read(path: Path) -> History:
+    """Read a file; ContractError if it is damaged, or a newer turngate wrote it."""
+    try:
+        first, *rest = read_regular(path).splitlines()
+        head = decode(first, _Head)
+        version_of(head.schema, SCHEMA)
+        releases, before = list[KnownRelease](), KnownRelease(version="")
+        for text in rest:
+            line = decode(text, _Line)
+            facts = {
+                section: _patched(before.facts.get(section, {}), patch)
+                for section, patch in line.facts.items()
+                if patch is not None
+            }
+            kept = {section: known for section, known in before.facts.items() if section not in line.facts}
+            before = convert(
+                structs.asdict(line) | {"clauses": _patched(before.clauses, line.clauses), "facts": kept | facts},
+                KnownRelease,
+            )
+            releases.append(before)
+    except (OSError, ValueError) as wrong:
+        raise ContractError(f"can't be read: {wrong}", str(path), hint="install turngate again") from wrong
+    return History(engine=head.engine, machine=head.machine, published=head.published, releases=tuple(releases))
+
+
+def write(history: History, path: Path) -> None:
+    """Write a file, completely or not at all; OSError if that fails."""
+    head = _Head(engine=history.engine, machine=history.machine, published=history.published)
+    lines, before = [msgspec.json.encode(head)], KnownRelease(version="")
+    for release in history.releases:
+        sections = before.facts.keys() | release.facts.keys()
+        facts = {
+            section: _patch(before.facts.get(section, {}), release.facts[section]) if section in release.facts else None
+            for section in sorted(sections)
+            if before.facts.get(section) != release.facts.get(section)
+        }
+        patch = {"clauses": _patch(before.clauses, release.clauses), "facts": facts}
+        lines.append(msgspec.json.encode(convert(structs.asdict(release) | patch, _Line)))
+        before = release
+    write_atomically(path, b"\n".join([*lines, b""]).decode())
+
+
+def _patch(was: Mapping[str, _T], now: Mapping[str, _T]) -> Mapping[str, _T | None]:
+    """Return what turns one mapping into the other; None removes a key."""
+    return {name: now.get(name) for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)}
+
+
+def _patched(was: Mapping[str, _T], patch: Mapping[str, _T | None]) -> Mapping[str, _T]:
+    """Undo `_patch`."""
+    kept = {name: value for name, value in was.items() if name not in patch}
+    return kept | {name: value for name, value in patch.items() if value is not None}

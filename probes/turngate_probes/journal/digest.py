@@ -1,0 +1,141 @@
+"""Reads from a release's journal what the history keeps of it: results, and the facts that releases differ in.
+
+No text of an engine or of its prompts is kept, except the reason of a failure.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from msgspec import UNSET
+
+from turngate import Ended
+from turngate.contract import load
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.history import Kind, KnownRelease, KnownResult
+from turngate.sanitize import bounded
+from turngate_probes.journal.events import Event, PageEvent, ProbeStarted, ReleaseFinished, TurnEvent
+from turngate_probes.journal.tool_access import tool_access
+from turngate_probes.report.build import build
+from turngate_probes.report.reports import ReleaseReport
+
+LONGEST = 300
+# the turns whose output and requests are kept
+TURNS: Mapping[str, str] = {
+    "main/first": "first turn",
+    "main/again": "resumed turn",
+    "tool-call/first": "tool call",
+    "tool-call/auto": "tool call in mode auto",
+    "backend-401/first": "failed turn (401)",
+    "backend-500/first": "failed turn (500)",
+    "bad-handles/dead": "unknown session",
+}
+# texts that differ between two runs of the same release
+_CHANGING = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za-z]{26}"), "<id>"),
+    (re.compile(r"tgn-[0-9a-f]+"), "<nonce>"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "127.0.0.1"),
+    (re.compile(r"still running after \d+ s"), "still running"),
+)
+_SYMPTOMS = re.compile(r" \[([a-z0-9, -]+)\]\Z")
+_STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")
+
+
+def known_release(events: Iterable[Event], published: str | None) -> KnownRelease:
+    """Return what the journal of one release shows; `published` is the date on which the registry got it."""
+    seen = list(events)
+    report = build(seen)
+    release, started = report.releases[0], next(event for event in seen if isinstance(event, ProbeStarted))
+    clauses = {clause.id: _result(release, clause) for clause in release.clauses}
+    return KnownRelease(
+        version=str(release.version),
+        published=published,
+        integrity="" if release.integrity is UNSET else release.integrity,
+        verdict=release.verdict,
+        profile=release.profile.kind if release.profile else None,
+        why=bounded(_lasting(_why(release)), LONGEST),
+        measured=f"{datetime.fromisoformat(started.at):%Y-%m-%d}",
+        turngate=started.turngate,
+        contract=release.contract_version,
+        cpu_seconds=release.engine_seconds,
+        clauses={} if release.failed else clauses,
+        facts=dict(_facts(seen)),
+    )
+
+
+def _why(release: ReleaseReport) -> str:
+    """Return why a release is unusable, preferring a failing baseline to other breaking clauses."""
+    if release.failed:
+        return release.failed.what
+    wrong = {Verdict.BROKEN: Result.FAIL, Verdict.UNANSWERED: Result.NOT_RUN}.get(release.verdict or Verdict.DEGRADED)
+    catalogue = load.catalogue()
+    breaking = [clause for clause in release.clauses if clause.result is wrong and clause.severity is Severity.BREAKING]
+    first = min(breaking, key=lambda clause: not catalogue[clause.id].baseline, default=None)
+    return f"{first.id}: {first.detail}" if first else ""
+
+
+def _result(release: ReleaseReport, clause: ClauseResult) -> KnownResult:
+    tells = clause.result in (Result.FAIL, Result.UNSUPPORTED, Result.NOT_RUN)
+    detail = bounded(_lasting(clause.detail), LONGEST) if tells else ""
+    return KnownResult(clause.result, tuple(_symptoms(release, clause)), detail)
+
+
+def _symptoms(release: ReleaseReport, clause: ClauseResult) -> list[str]:
+    """Return the symptoms of a failure, or the declared symptoms of a deviation that occurred."""
+    if clause.result is Result.FAIL and (named := _SYMPTOMS.search(clause.detail)):
+        return named[1].split(", ")
+    if clause.result is not Result.DEVIATES:
+        return []
+    of_clause = [d for d in load.contract(release.engine).at(release.version).deviations if d.clause == clause.id]
+    # a flaky deviation that was not observed is not reported; one that was is, with its action
+    declared = {d.symptom for d in of_clause if not d.flaky or d.action in clause.action}
+    return sorted(declared - {*_STALE.findall(clause.detail)})
+
+
+def _lasting(text: str) -> str:
+    for pattern, placeholder in _CHANGING:
+        text = pattern.sub(placeholder, text)
+    return text
+
+
+def _facts(events: Iterable[Event]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    turns = list[TurnEvent]()
+    for event in events:
+        if isinstance(event, PageEvent) and event.options is not None and event.step.startswith("help"):
+            # the words that the contract looks for are no options, and a short option is shown with its long one
+            plain = {name: "" for name in event.names or () if name.startswith("--")}
+            yield f"{Kind.OPTION}/{' '.join(event.argv)}", plain | dict(_split(option) for option in event.options)
+        elif isinstance(event, TurnEvent):
+            turns.append(event)
+            if place := TURNS.get(event.name):
+                yield from _turn(event, place)
+        elif isinstance(event, ReleaseFinished) and event.hosts is not UNSET:
+            yield f"{Kind.HOST}/any turn", dict.fromkeys(event.hosts, "")
+    access = tool_access(turns)
+    for mode, offered in access.modes() if access else ():
+        if offered.tools is not None:
+            yield f"{Kind.TOOL}/mode {mode}", dict.fromkeys(offered.tools, "")
+        if offered.call:
+            yield f"{Kind.TOOL_CALL}/mode {mode}", {offered.call.tool: offered.call.outcome}
+
+
+def _turn(turn: TurnEvent, place: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    ended = str(turn.exit_code) if turn.ended is Ended.EXIT else "did not end"
+    yield f"{Kind.EXIT_CODE}/{place}", {"exit code": ended}
+    # what a turn printed and asked for until it was stopped depends on time
+    if turn.ended is not Ended.EXIT:
+        return
+    if turn.kinds is not None and turn.paths is not None and turn.types is not None:
+        yield f"{Kind.RECORD}/{place}", dict.fromkeys(turn.kinds, "") | dict(zip(turn.paths, turn.types, strict=True))
+    asked = {f"{r.method} {r.path}": "" for r in turn.requests or () if r.protocol is not None}
+    if turn.requests:
+        yield f"{Kind.REQUEST}/{place}", asked
+    if turn.headers is not None:
+        yield f"{Kind.HEADER}/{place}", dict.fromkeys(turn.headers, "")
+
+
+def _split(option: str) -> tuple[str, str]:
+    """Split an option from what it takes."""
+    name, _, value = option.partition(" ")
+    return name, value
