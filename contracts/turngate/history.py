@@ -106,7 +106,7 @@ class Change(Struct, frozen=True, kw_only=True):
     since: The tested release before it. If untested releases lie between the two, one of them may have brought it.
     kind: A kind of fact, `clause`, or `verdict`.
     subject: What differs, such as `--model`, `item.completed: item.text` or the id of a clause.
-    before: How it was; null: absent.
+    before: How it was; null: absent. Of a clause, the result and its symptoms, such as `deviates: fresh-session`.
     after: How it is; null: absent.
     where: Where it was observed, such as `first turn`.
     """
@@ -225,9 +225,8 @@ def differences(older: KnownRelease, newer: KnownRelease) -> Iterator[Change]:
 
 
 def result_text(known: KnownResult) -> str:
-    """Return a result with its symptoms, such as `known caveat: fresh-session`."""
-    name = "known caveat" if known.result is Result.DEVIATES else known.result.value.replace("_", " ")
-    return f"{name}: {', '.join(known.symptoms)}" if known.symptoms else name
+    """Return a result with its symptoms, such as `deviates: fresh-session`."""
+    return f"{known.result}: {', '.join(known.symptoms)}" if known.symptoms else str(known.result)
 
 
 def _differing(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None]]:

@@ -21,6 +21,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import FALLEN, FailOn, Verdict, decode_hook, verdict
 from turngate.contract.versions import Range
 from turngate.decoding import convert
+from turngate_probes.gate.beginnings import with_beginnings
 from turngate_probes.gate.collect import CROSSED, Collected, Collecting, ReleaseQuestion
 from turngate_probes.gate.compare import UNASKED, Results, Side, claim_differences, differences, surface, unasked
 from turngate_probes.harness.interrupt import Interrupt
@@ -288,6 +289,7 @@ def gate_report(
         before = Side(old, surface(collected.old.events, collected.old.release.release))
         after = Side(new, surface(collected.new.events, collected.new.release.release))
         compared = [*differences(before, after, was), *claim_differences(was, now)]
+        compared = with_beginnings(compared, new.engine, old.version, new.version)
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     fail_on, expected = collected.new.report.fail_on, within(expected, new.version)
     decision, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)

@@ -163,7 +163,7 @@ def _differences(view: ReleaseView, gate: GateReport) -> Iterator[str]:
 def _difference(row: Difference) -> tuple[object, ...]:
     before, after = ("-" if side is None else escaped(side) for side in (row.before, row.after))
     what = f"{row.kind} {escaped(row.subject)}"
-    return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.detail)
+    return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.told)
 
 
 def _tool_access(view: ReleaseView) -> Iterator[str]:

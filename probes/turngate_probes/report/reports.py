@@ -159,6 +159,8 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
 
     before: What the older release shows; null: nothing.
     clause: The clause that a baseline names to excuse it.
+    began: The release between the two in which it began, or the first and the last of several that may have brought
+        it; absent: unknown.
     """
 
     kind: Literal["clause", "option", "event", "key", "tool", "call", "claim", "deviation"]
@@ -168,6 +170,12 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
     impact: Impact
     detail: str
     clause: str | None
+    began: str | UnsetType = UNSET
+
+    @property
+    def told(self) -> str:
+        """The detail, and where it began."""
+        return self.detail if self.began is UNSET else f"{self.detail} (since {self.began})"
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -393,7 +393,7 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         change = f"{row.before or 'nothing'} → {row.after or 'nothing'}"
         if row.before is None or row.after is None:
             change = "new" if row.before is None else "gone"
-        yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.detail}")
+        yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.told}")
     if len(listed) > MOST_OF_A_KIND:
         yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more that are {impact}")
     if fallen:

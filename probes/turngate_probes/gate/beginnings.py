@@ -1,0 +1,56 @@
+"""Names the release between two in which each of their differences began, as far as the history knows it."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from turngate import history
+from turngate.history import Change, History, Kind
+from turngate_probes.report.reports import Difference
+
+
+def with_beginnings(
+    differences: Iterable[Difference], engine: str, older: str | None, newer: str | None
+) -> list[Difference]:
+    """Add to each difference where it began; `older` and `newer` are the versions that are compared."""
+    rows = list(differences)
+    if older is None or newer is None or engine not in history.engines():
+        return rows
+    known = history.load(engine)
+    changes = known.changes(older, newer)
+    return [_with_beginning(row, changes, known) for row in rows]
+
+
+def _with_beginning(row: Difference, changes: Sequence[Change], known: History) -> Difference:
+    since = next((change for change in reversed(changes) if _same(row, change)), None)
+    if since is None:
+        return row
+    untested = known.untested(since.since, since.release)
+    return replace(row, began=f"{untested[0]} to {since.release}" if untested else since.release)
+
+
+def _same(row: Difference, change: Change) -> bool:
+    """Whether a change of the history has the subject of a difference, and leads to what the newer release shows."""
+    about, agrees = (change.kind, change.subject), (change.after is None) == (row.after is None)
+    match row.kind:
+        case "clause":
+            return about == ("clause", row.subject) and _result(change.after) == row.after
+        case "deviation":
+            clause, _, symptom = row.subject.partition(" ")
+            return about == ("clause", clause) and symptom in ((change.after if row.after else change.before) or "")
+        case "call":
+            return change.kind == Kind.TOOL_CALL and f"mode {row.subject}" in change.where and change.after == row.after
+        case "tool":
+            tool, _, mode = row.subject.removesuffix(")").rpartition(" (")
+            return about == (Kind.TOOL, tool) and f"mode {mode}" in change.where and agrees
+        case "option":
+            return about == (Kind.OPTION, row.subject) and agrees
+        case "event" | "key":
+            return about == (Kind.RECORD, row.subject) and agrees
+        case "claim":
+            return False
+
+
+def _result(text: str | None) -> str:
+    """Return the result in the text of one, which may name symptoms, too."""
+    return (text or "").partition(":")[0]

@@ -1,0 +1,157 @@
+"""The history of an engine: what it answers, and how it is written."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate import NotFoundError, history
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
+from turngate.contract.versions import parse
+from turngate.errors import ContractError
+from turngate.history import Change, History, KnownRelease, KnownResult
+
+PASS, FRESH = KnownResult(Result.PASS), KnownResult(Result.DEVIATES, ("fresh-session",))
+RECORDS = "record/first turn"
+
+
+def release(version: str, verdict: Verdict | None = Verdict.COMPATIBLE, **more: Any) -> KnownRelease:
+    """Return a release."""
+    return KnownRelease(version=version, verdict=verdict, **more)
+
+
+def known(*releases: KnownRelease, published: tuple[str, ...] = ()) -> History:
+    """Return a history with these releases, and others that were only published."""
+    versions = sorted({*published, *(each.version for each in releases)}, key=parse)
+    return History(engine="codex", machine="Linux", published=dict.fromkeys(versions), releases=releases)
+
+
+def subjects(older: dict[str, str], newer: dict[str, str], section: str = RECORDS) -> set[str]:
+    """Return what differs between two sets of facts."""
+    sides = release("1.0.0", facts={section: older}), release("1.1.0", facts={section: newer})
+    return {change.subject for change in history.differences(*sides)}
+
+
+def test_a_release_is_found_by_its_exact_version() -> None:
+    """An unknown version is None, and its neighbours are the nearest tested ones."""
+    ours = known(release("0.9.0"), release("0.10.0", Verdict.UNANSWERED), release("0.11.0"))
+    assert ours.find("0.10.0") == release("0.10.0", Verdict.UNANSWERED)
+    assert ours.find("0.12.0") is None
+    assert [each and each.version for each in ours.nearest("0.10.5")] == ["0.9.0", "0.11.0"]
+    assert [each and each.version for each in ours.nearest("0.12.0")] == ["0.11.0", None]
+
+
+def test_the_newest_compatible_release_is_safe() -> None:
+    """A degraded, broken or partly tested release is not safe."""
+    newer = (release("0.12.0", Verdict.DEGRADED), release("0.13.0", None))
+    ours = known(release("0.9.0"), release("0.11.0"), *newer)
+    assert ours.newest_safe() == release("0.11.0")
+    assert ours.newest_safe(above="0.9.0") == release("0.11.0")
+    assert ours.newest_safe(above="0.11.0") is None
+
+
+def test_a_record_that_comes_is_named_without_its_keys() -> None:
+    """A key is a change of its own only where its record and the key above it were there before."""
+    older = {"turn": "", "turn: usage": "object", "turn: usage.tokens": "number"}
+    item = {"item": "", "item: id": "string", "item: parts": "array", "item: parts[].x": "null"}
+    assert subjects(older, older | item) == {"item"}
+    assert subjects(item, item | {"item: parts[].y": "string", "item: text": "string"}) == {
+        "item: parts[].y",
+        "item: text",
+    }
+    assert subjects(older, {"turn": ""}) == {"turn: usage"}
+    assert subjects(older, older | {"turn: usage.tokens": "string"}) == {"turn: usage.tokens"}
+    # records without a kind have keys alone, and kinds may have dots
+    assert subjects({"stats": "object"}, {"stats": "object", "stats.models": "object"}) == {"stats.models"}
+    assert subjects({"stats": "object", "stats.models": "object"}, {}) == {"stats"}
+    assert subjects({"item.started": ""}, {}) == {"item.started"}
+
+
+def test_what_one_release_did_not_show_is_no_change() -> None:
+    """A section of facts or a clause that only one of both has says nothing."""
+    older = release("1.0.0", facts={RECORDS: {"turn": ""}}, clauses={"stdin.open": PASS})
+    newer = release("1.1.0", facts={"host/any turn": {"x.example": ""}}, clauses={"prompt.large": PASS})
+    assert [*history.differences(older, newer)] == []
+
+
+def test_a_change_is_named_once_with_all_its_places() -> None:
+    """The same difference in several turns is one change."""
+    older = release("1.0.0", facts={"record/b": {}, "record/a": {}})
+    newer = release("1.1.0", facts={"record/b": {"x": ""}, "record/a": {"x": ""}})
+    where = ("a", "b")
+    assert [*history.differences(older, newer)] == [
+        Change(release="1.1.0", since="1.0.0", kind="record", subject="x", before=None, after="", where=where)
+    ]
+
+
+def test_clauses_change_by_result_and_symptom() -> None:
+    """A caveat that goes, and one with another symptom, are changes of the clause."""
+    older = release("1.0.0", clauses={"resume.dead-handle": FRESH, "stdin.open": PASS})
+    newer = release("1.1.0", Verdict.DEGRADED, clauses={"resume.dead-handle": PASS, "stdin.open": PASS})
+    changes = [(each.subject, each.before, each.after) for each in history.differences(older, newer)]
+    assert changes == [
+        ("1.1.0", "compatible", "degraded"),
+        ("resume.dead-handle", "deviates: fresh-session", "pass"),
+    ]
+    assert older.caveats == (("resume.dead-handle", "fresh-session"),)
+
+
+def test_changes_lie_between_two_releases() -> None:
+    """Each change is named with its release, and what could not be tested is passed over."""
+    steps = [release(f"1.{n}.0", facts={RECORDS: {str(n): ""}}) for n in range(4)]
+    ours = known(*steps[:2], release("1.1.5", Verdict.UNANSWERED), *steps[2:], published=("1.2.5",))
+    assert [change.release for change in ours.changes("1.1.0", "1.2.0")] == ["1.2.0", "1.2.0"]
+    assert {change.since for change in ours.changes("1.1.2", "1.2.0")} == {"1.1.0"}
+    assert len(ours.changes()) == 6
+    assert ours.untested("1.1.0", "1.3.0") == ("1.1.5", "1.2.5")
+
+
+_FACTS = st.dictionaries(
+    st.sampled_from([RECORDS, "option/codex --help", "host/any turn"]),
+    st.dictionaries(st.sampled_from(["a", "a: b", "a: b.c", "--x"]), st.sampled_from(["", "string"])),
+)
+_CLAUSES = st.dictionaries(st.sampled_from(["stdin.open", "prompt.large"]), st.sampled_from([PASS, FRESH]))
+
+
+@given(st.lists(st.tuples(_FACTS, _CLAUSES), max_size=4))
+def test_what_is_written_is_read(releases: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """A file has everything, although it has only the differences."""
+    ours = known(*(release(f"1.{n}.0", facts=facts, clauses=of) for n, (facts, of) in enumerate(releases)))
+    with TemporaryDirectory() as folder:
+        history.write(ours, path := Path(folder) / "codex.jsonl")
+        assert history.read(path) == ours
+
+
+def test_a_file_of_a_newer_turngate_is_refused(tmp_path: Path) -> None:
+    """The error says what wrote the file; a later version still reads older files."""
+    history.write(known(), path := tmp_path / "codex.jsonl")
+    path.write_text(path.read_text().replace("history/1", "history/2"))
+    with pytest.raises(ContractError, match="a newer turngate wrote it"):
+        history.read(path)
+    path.write_text("{}\n")
+    with pytest.raises(ContractError, match="can't be read"):
+        history.read(path)
+
+
+def test_an_engine_without_a_history_is_named_with_those_that_have_one() -> None:
+    """A near name is offered."""
+    with pytest.raises(NotFoundError) as caught:
+        history.load("codx")
+    assert "codex" in caught.value.hint
+
+
+@pytest.mark.parametrize("engine", history.engines())
+def test_the_packaged_histories_hold_together(engine: str) -> None:
+    """Releases are in order and were published, and clauses exist; what is written again is the same."""
+    ours = history.load(engine)
+    versions = [each.version for each in ours.releases]
+    assert versions == sorted(versions, key=parse)
+    assert ours.engine == engine
+    assert {name for each in ours.releases for name in each.clauses} <= load.catalogue().keys()
+    secret = [fact for each in ours.releases for facts in each.facts.values() for fact in facts if "registry." in fact]
+    assert secret == []

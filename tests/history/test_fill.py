@@ -1,0 +1,58 @@
+"""Which releases lack results, and how results are added to a history."""
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.contracts.test_history import PASS, known, release
+from tests.history.fill import missing, recent, with_journal
+from tests.probes.report import journals as j
+from turngate.contract import load
+from turngate.contract.verdict import Verdict
+from turngate_probes.journal.journal import Journal
+
+WHOLE = {clause.id: PASS for clause in load.catalogue().at_level("static", "hermetic")}
+TODAY = f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def journal(folder: Path, *clauses: Any, selected: tuple[str, ...] = (), verdict: str | None = "compatible") -> Path:
+    """Write the journal of codex 0.169.0."""
+    path = folder / "codex@0.169.0.ndjson"
+    events = (j.started(clauses=selected), j.planned(), *clauses, j.finished(verdict=verdict))
+    with closing(Journal(path)) as kept:
+        for event in events:
+            kept.add(event)
+    return path
+
+
+def test_a_release_is_missing_until_all_clauses_were_tested() -> None:
+    """A release is missing if it is unknown, older than a clause, or from before dates were kept."""
+    old = release("1.0.0", clauses={"stdin.open": PASS}, measured=TODAY)
+    undated = release("1.1.0", clauses=WHOLE)
+    complete = release("1.2.0", clauses=WHOLE, measured=TODAY)
+    absent = release("1.3.0", Verdict.UNANSWERED, measured=TODAY)
+    ours, wanted = known(old, undated, complete, absent), ["1.4.0", "1.3.0", "1.2.0", "1.1.0", "1.0.0"]
+    assert missing(ours, wanted, ()) == ["1.4.0", "1.1.0", "1.0.0"]
+    assert missing(ours, wanted, ("prompt.large",)) == ["1.4.0", "1.0.0"]
+
+
+def test_recent_releases_come_newest_first() -> None:
+    """Releases that are too old, or whose date is unknown, are left out."""
+    long_ago = f"{datetime.now(UTC) - timedelta(days=200):%Y-%m-%d}"
+    dates = {"1.0.0": long_ago, "1.1.0": TODAY, "1.2.0": None, "1.3.0": TODAY}
+    assert recent(replace(known(), published=dates), 180) == ("1.3.0", "1.1.0")
+
+
+def test_results_are_added_with_their_date(tmp_path: Path) -> None:
+    """A release's results replace earlier ones; selected clauses are added to them."""
+    ours = replace(known(), published={"0.169.0": TODAY})
+    whole = with_journal(ours, journal(tmp_path, *j.clauses()))
+    (first,) = whole.releases
+    assert (first.published, first.verdict, first.clauses.keys()) == (TODAY, Verdict.COMPATIBLE, WHOLE.keys())
+    one = journal(tmp_path, j.clause("stdin.open", "fail"), selected=("stdin.open",), verdict=None)
+    (after,) = with_journal(whole, one).releases
+    assert after.verdict is Verdict.COMPATIBLE
+    assert {name for name in WHOLE if after.clauses[name] != first.clauses[name]} == {"stdin.open"}

@@ -1,0 +1,58 @@
+"""Naming the release in which a difference between two others began."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from tests.contracts.test_history import FRESH, PASS, known, release
+from turngate import history
+from turngate_probes.gate.beginnings import with_beginnings
+from turngate_probes.report.reports import Difference, Impact
+
+
+def row(kind: Any, subject: str, before: str | None, after: str | None) -> Difference:
+    """Return a difference."""
+    return Difference(kind, subject, before, after, Impact.NONE, "it differs", None)
+
+
+@pytest.fixture(autouse=True)
+def _history(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = [
+        {"option/codex --help": {}, "record/first turn": {"a": ""}, "tool/mode auto": {"sh": ""}},
+        {"option/codex --help": {"--x": ""}, "record/first turn": {"a": ""}, "tool/mode auto": {"sh": ""}},
+        {"option/codex --help": {"--x": ""}, "record/first turn": {"a": "", "a: b": "null"}, "tool/mode auto": {}},
+    ]
+    clauses = [{"stdin.open": PASS}, {"stdin.open": PASS}, {"stdin.open": FRESH}]
+    steps = [release(f"1.{n}.0", facts=f, clauses=c) for n, (f, c) in enumerate(zip(facts, clauses, strict=True))]
+    ours = known(*steps, published=("1.1.5", "1.1.6"))
+    monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
+
+
+@pytest.mark.parametrize(
+    "difference, began",
+    [
+        (row("option", "--x", None, "--x"), "1.1.0"),
+        (row("option", "--x", "--x", None), UNSET),
+        (row("option", "--y", None, "--y"), UNSET),
+        (row("key", "a: b", None, "a: b"), "1.1.5 to 1.2.0"),
+        (row("tool", "sh (auto)", "sh", None), "1.1.5 to 1.2.0"),
+        (row("tool", "sh (interactive)", "sh", None), UNSET),
+        (row("clause", "stdin.open", "pass", "deviates"), "1.1.5 to 1.2.0"),
+        (row("deviation", "stdin.open fresh-session", None, "fresh-session"), "1.1.5 to 1.2.0"),
+        (row("claim", "launch.start", "a", "b"), UNSET),
+    ],
+)
+def test_a_difference_begins_where_the_history_has_it(difference: Difference, began: Any) -> None:
+    """Untested releases before it may have brought it, too; the text that people read says so."""
+    (named,) = with_beginnings([difference], "codex", "1.0.0", "1.2.0")
+    assert named.began == began
+    assert named.told == ("it differs" if began is UNSET else f"it differs (since {began})")
+
+
+def test_only_what_lies_between_both_counts() -> None:
+    """A change before the older release is not the beginning, and an unknown engine has none."""
+    (named,) = with_beginnings([row("option", "--x", None, "--x")], "codex", "1.1.0", "1.2.0")
+    assert named.began is UNSET
+    assert with_beginnings([named], "mine", "1.0.0", "1.2.0") == [named]
+    assert with_beginnings([named], "codex", None, "1.2.0") == [named]
