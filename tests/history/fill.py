@@ -16,13 +16,13 @@ from turngate.process.sessions import adopting_orphans
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Interrupt, interruptible
 from turngate_probes.harness.resource_usage import Machine, machine
-from turngate_probes.journal.digest import known_release
 from turngate_probes.journal.journal import read
 from turngate_probes.matrix.results import ANSWERED, FAILED
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.npm import npm
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import published
+from turngate_probes.report.digest import known_release
 from turngate_probes.report.progress import live
 
 HISTORIES = Path(history.__file__).with_name("histories")

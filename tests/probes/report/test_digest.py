@@ -7,8 +7,8 @@ from tests.probes.report import journals as j
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.history import KnownRelease, KnownResult
-from turngate_probes.journal.digest import known_release
 from turngate_probes.journal.events import Event
+from turngate_probes.report.digest import known_release
 
 AT = "2026-11-24T10:00:00.000+00:00"
 
