@@ -46,10 +46,15 @@ class KnownResult(Struct, frozen=True, array_like=True):
 
 
 class Kind(StrEnum):
-    """What a fact is about. A record's facts are `kind` for itself, and `kind: key.path` for its keys."""
+    """What a fact is about.
+
+    The facts of a record are `kind` for itself, and `kind: key.path` for its keys. An engine whose records have no kind
+    has `key` instead, with `key.path`.
+    """
 
     OPTION = "option"
     RECORD = "record"
+    KEY = "key"
     EXIT_CODE = "exit code"
     TOOL = "tool"
     TOOL_CALL = "tool call"
@@ -96,7 +101,7 @@ class KnownRelease(Struct, frozen=True, kw_only=True):
     def caveats(self) -> tuple[tuple[str, str], ...]:
         """The declared deviations that occurred, as clause and symptom."""
         deviating = {name: known for name, known in self.clauses.items() if known.result is Result.DEVIATES}
-        return tuple((name, symptom) for name, known in deviating.items() for symptom in known.symptoms)
+        return tuple((name, symptom) for name, known in sorted(deviating.items()) for symptom in known.symptoms)
 
 
 class Change(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ def _same(row: Difference, change: Change) -> bool:
         case "option":
             return about == (Kind.OPTION, row.subject) and agrees
         case "event" | "key":
-            return about == (Kind.RECORD, row.subject) and agrees
+            return about in ((Kind.RECORD, row.subject), (Kind.KEY, row.subject)) and agrees
         case "claim":
             return False
 

@@ -60,7 +60,7 @@ def known_release(events: Iterable[Event], published: str | None) -> KnownReleas
         contract=release.contract_version,
         cpu_seconds=release.engine_seconds,
         clauses={} if release.failed else clauses,
-        facts=dict(_facts(seen)),
+        facts=dict(_facts(seen, has_kinds=load.contract(release.engine).at(release.version).events.field is not None)),
     )
 
 
@@ -99,7 +99,7 @@ def _lasting(text: str) -> str:
     return text
 
 
-def _facts(events: Iterable[Event]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     turns = list[TurnEvent]()
     for event in events:
         if isinstance(event, PageEvent) and event.options is not None and event.step.startswith("help"):
@@ -109,7 +109,7 @@ def _facts(events: Iterable[Event]) -> Iterator[tuple[str, Mapping[str, str]]]:
         elif isinstance(event, TurnEvent):
             turns.append(event)
             if place := TURNS.get(event.name):
-                yield from _turn(event, place)
+                yield from _turn(event, place, has_kinds=has_kinds)
         elif isinstance(event, ReleaseFinished) and event.hosts is not UNSET:
             yield f"{Kind.HOST}/any turn", dict.fromkeys(event.hosts, "")
     access = tool_access(turns)
@@ -120,14 +120,16 @@ def _facts(events: Iterable[Event]) -> Iterator[tuple[str, Mapping[str, str]]]:
             yield f"{Kind.TOOL_CALL}/mode {mode}", {offered.call.tool: offered.call.outcome}
 
 
-def _turn(turn: TurnEvent, place: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     ended = str(turn.exit_code) if turn.ended is Ended.EXIT else "did not end"
     yield f"{Kind.EXIT_CODE}/{place}", {"exit code": ended}
     # what a turn printed and asked for until it was stopped depends on time
     if turn.ended is not Ended.EXIT:
         return
     if turn.kinds is not None and turn.paths is not None and turn.types is not None:
-        yield f"{Kind.RECORD}/{place}", dict.fromkeys(turn.kinds, "") | dict(zip(turn.paths, turn.types, strict=True))
+        keys = dict(zip(turn.paths, turn.types, strict=True))
+        section, records = (Kind.RECORD, dict.fromkeys(turn.kinds, "")) if has_kinds else (Kind.KEY, {})
+        yield f"{section}/{place}", records | keys
     asked = {f"{r.method} {r.path}": "" for r in turn.requests or () if r.protocol is not None}
     if turn.requests:
         yield f"{Kind.REQUEST}/{place}", asked
