@@ -1,0 +1,157 @@
+"""What a release changed, in plain words."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
+from turngate.history import Change, Kind
+
+# what an exit code is called of a turn that had to be stopped
+_NEVER_ENDED = "did not end"
+_ANYWHERE: Final = ("any turn",)
+# how a clause does now, and how it did before
+_RESULTS: Final[Mapping[str, tuple[str, str]]] = {
+    Result.PASS: ("passes", "passed"),
+    Result.FAIL: ("fails", "failed"),
+    Result.DEVIATES: ("has a known caveat", "had a known caveat"),
+    Result.UNSUPPORTED: ("is unsupported", "was unsupported"),
+    Result.NOT_RUN: ("was not run", "was not run"),
+}
+# what becomes of a tool call, and what became of it before
+_CALLS: Final[Mapping[str, tuple[str, str]]] = {
+    "executed": ("is executed", "was executed"),
+    "denied": ("is denied", "was denied"),
+    "dropped": ("gets no answer", "got no answer"),
+    "failed": ("fails", "failed"),
+    "hangs": ("hangs", "hung"),
+}
+
+
+def sentences(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return the changes of one release as sentences, most important first; names are between backticks.
+
+    Changes of one kind that were observed in the same places share a sentence, such as the new keys of a record.
+    """
+    groups = dict[tuple[str, ...], list[Change]]()
+    for change in changes:
+        groups.setdefault((change.kind, *_shared(change), *change.where), []).append(change)
+    ranked = sorted(groups.values(), key=lambda group: _ORDER.index(group[0].kind))
+    return tuple(_SENTENCES[group[0].kind](group) for group in ranked)
+
+
+def _shared(change: Change) -> Iterator[str]:
+    """Yield what the changes in a sentence have in common besides their kind and places."""
+    if change.before is None or change.after is None:
+        yield "gone" if change.after is None else "new"
+        # each record is named with its own keys; records that come or go as a whole are listed
+        record, colon, _ = change.subject.partition(": ")
+        yield record if change.kind == Kind.RECORD and colon else ""
+        # the call of a tool came to something
+        yield change.after or "" if change.kind == Kind.TOOL_CALL else ""
+    else:
+        yield change.subject
+
+
+def _verdict(group: list[Change]) -> str:
+    before, after = group[0].before, group[0].after
+    said = "It could not be tested" if after == Verdict.UNANSWERED else f"It is {after}"
+    return f"{said}; {group[0].since} was {before}."
+
+
+def _clause(group: list[Change]) -> str:
+    (now, names), (was, old) = (_result(group[0].after, past=False), _result(group[0].before, past=True))
+    return f"`{group[0].subject}` {now}{names}; before, it {was}{old}."
+
+
+def _result(text: str | None, *, past: bool) -> tuple[str, str]:
+    result, _, symptoms = (text or "").partition(": ")
+    return _RESULTS[result][past], f" ({symptoms})" if symptoms else ""
+
+
+def _records(group: list[Change]) -> str:
+    record, colon, _ = group[0].subject.partition(": ")
+    if not colon:
+        return _came("Record", "Records")(group)
+    paths = [f"`{change.subject.removeprefix(f'{record}: ')}`" for change in group]
+    keys = f"key{'s' if len(paths) > 1 else ''} {_listed(paths)}"
+    if group[0].before is None:
+        return f"Records `{record}` have the new {keys}{_places(group)}."
+    if group[0].after is None:
+        return f"Records `{record}` no longer have the {keys}{_places(group)}."
+    now, was = (value.replace("|", " or ") for value in (group[0].after, group[0].before))
+    return f"In records `{record}`, {paths[0]} is {now} instead of {was}{_places(group)}."
+
+
+def _options(group: list[Change]) -> str:
+    before, after = group[0].before, group[0].after
+    if before is None or after is None:
+        return _came("Option", "Options")(group)
+    takes, took = (f"`{value}`" if value else "no value" for value in (after, before))
+    return f"Option `{group[0].subject}` takes {takes} instead of {took}{_places(group)}."
+
+
+def _exit_code(group: list[Change]) -> str:
+    before, after, where = group[0].before, group[0].after, _listed(group[0].where)
+    if after == _NEVER_ENDED:
+        return f"The engine does not end any more ({where}); before, it ended with exit code {before}."
+    if before == _NEVER_ENDED:
+        return f"The engine ends, with exit code {after} ({where}); before, it did not end."
+    return f"The exit code is {after} instead of {before} ({where})."
+
+
+def _tool_call(group: list[Change]) -> str:
+    before, after, places = group[0].before, group[0].after, _places(group)
+    if after is None:
+        return f"{_listed(_names(group))} {'is' if len(group) == 1 else 'are'} no longer called{places}."
+    said = f"A call of {_listed(_names(group))} {_CALLS[after][0]}{places}"
+    return f"{said}." if before is None else f"{said}; before, it {_CALLS[before][1]}."
+
+
+def _came(one: str, several: str, *, comes: str = "new", goes: str = "gone") -> Callable[[list[Change]], str]:
+    """Return the sentence of what there is or isn't, without a value."""
+
+    def sentence(group: list[Change]) -> str:
+        noun, verb = (one, "is") if len(group) == 1 else (several, "are")
+        state = comes if group[0].before is None else goes
+        return f"{noun} {_listed(_names(group))} {verb} {state}{_places(group)}."
+
+    return sentence
+
+
+def _hosts(group: list[Change]) -> str:
+    return f"It {'now tries' if group[0].before is None else 'no longer tries'} to reach {_listed(_names(group))}."
+
+
+def _names(group: list[Change]) -> list[str]:
+    return [f"`{change.subject}`" for change in group]
+
+
+def _places(group: list[Change]) -> str:
+    """Return where it was observed, in parentheses; options are those of a command."""
+    where = group[0].where
+    if group[0].kind == Kind.OPTION:
+        where = tuple(
+            f"`{' '.join(word for word in place.split() if word not in ('--help', '-h'))}`" for place in where
+        )
+    return "" if where in ((), _ANYWHERE) else f" ({_listed(where)})"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+_SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
+    "verdict": _verdict,
+    "clause": _clause,
+    Kind.RECORD: _records,
+    Kind.EXIT_CODE: _exit_code,
+    Kind.OPTION: _options,
+    Kind.TOOL: _came("Tool", "Tools", comes="offered", goes="no longer offered"),
+    Kind.TOOL_CALL: _tool_call,
+    Kind.REQUEST: _came("Request", "Requests", goes="no longer made"),
+    Kind.HEADER: _came("Request header", "Request headers", goes="no longer sent"),
+    Kind.HOST: _hosts,
+}
+_ORDER: Final = tuple(_SENTENCES)

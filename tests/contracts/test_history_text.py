@@ -1,0 +1,148 @@
+from typing import get_args
+
+import pytest
+
+from turngate.contract.clauses import Result
+from turngate.history import Change, Kind
+from turngate.history_text import sentences
+from turngate_probes.journal.tool_access import CallOutcome
+
+FIRST, BOTH = ("first turn",), ("first turn", "resumed turn")
+
+
+def change(kind: str, subject: str, before: str | None, after: str | None, where: tuple[str, ...] = FIRST) -> Change:
+    """Return a change of a release."""
+    return Change(release="2.0.0", since="1.0.0", kind=kind, subject=subject, before=before, after=after, where=where)
+
+
+@pytest.mark.parametrize(
+    "kind, subject, before, after, where, said",
+    [
+        ("verdict", "2.0.0", "compatible", "degraded", (), "It is degraded; 1.0.0 was compatible."),
+        (
+            "verdict",
+            "2.0.0",
+            "compatible",
+            "unanswered",
+            (),
+            "It could not be tested; 1.0.0 was compatible.",
+        ),
+        (
+            "clause",
+            "stdin.open",
+            "deviates: hang",
+            "pass",
+            (),
+            "`stdin.open` passes; before, it had a known caveat (hang).",
+        ),
+        ("clause", "stdin.open", "pass", "fail: hang", (), "`stdin.open` fails (hang); before, it passed."),
+        (Kind.RECORD, "result", None, "", BOTH, "Record `result` is new (first turn and resumed turn)."),
+        (Kind.RECORD, "result", "", None, FIRST, "Record `result` is gone (first turn)."),
+        (Kind.RECORD, "done: at.ms", None, "number", FIRST, "Records `done` have the new key `at.ms` (first turn)."),
+        (Kind.RECORD, "done: at", "number", None, FIRST, "Records `done` no longer have the key `at` (first turn)."),
+        (
+            Kind.RECORD,
+            "done: at",
+            "number",
+            "null|string",
+            FIRST,
+            "In records `done`, `at` is null or string instead of number (first turn).",
+        ),
+        (Kind.OPTION, "--trust", None, "", ("codex exec --help",), "Option `--trust` is new (`codex exec`)."),
+        (Kind.OPTION, "--trust", "<A>", None, ("codex -h",), "Option `--trust` is gone (`codex`)."),
+        (Kind.OPTION, "--trust", "", "<A>", ("x",), "Option `--trust` takes `<A>` instead of no value (`x`)."),
+        (Kind.EXIT_CODE, "exit code", "0", "1", BOTH, "The exit code is 1 instead of 0 (first turn and resumed turn)."),
+        (
+            Kind.EXIT_CODE,
+            "exit code",
+            "1",
+            "did not end",
+            FIRST,
+            "The engine does not end any more (first turn); before, it ended with exit code 1.",
+        ),
+        (
+            Kind.EXIT_CODE,
+            "exit code",
+            "did not end",
+            "1",
+            FIRST,
+            "The engine ends, with exit code 1 (first turn); before, it did not end.",
+        ),
+        (Kind.TOOL, "Write", None, "", ("mode auto",), "Tool `Write` is offered (mode auto)."),
+        (Kind.TOOL, "Write", "", None, ("mode auto",), "Tool `Write` is no longer offered (mode auto)."),
+        (Kind.TOOL_CALL, "Write", None, "denied", ("mode auto",), "A call of `Write` is denied (mode auto)."),
+        (Kind.TOOL_CALL, "Write", "denied", None, ("mode auto",), "`Write` is no longer called (mode auto)."),
+        (
+            Kind.TOOL_CALL,
+            "Write",
+            "executed",
+            "hangs",
+            ("mode auto",),
+            "A call of `Write` hangs (mode auto); before, it was executed.",
+        ),
+        (Kind.REQUEST, "POST /v1", None, "", FIRST, "Request `POST /v1` is new (first turn)."),
+        (Kind.REQUEST, "POST /v1", "", None, FIRST, "Request `POST /v1` is no longer made (first turn)."),
+        (Kind.HEADER, "x-id", None, "", FIRST, "Request header `x-id` is new (first turn)."),
+        (Kind.HEADER, "x-id", "", None, FIRST, "Request header `x-id` is no longer sent (first turn)."),
+        (Kind.HOST, "a.example", None, "", ("any turn",), "It now tries to reach `a.example`."),
+        (Kind.HOST, "a.example", "", None, ("any turn",), "It no longer tries to reach `a.example`."),
+    ],
+)
+def test_a_change_is_a_sentence(
+    kind: str, subject: str, before: str | None, after: str | None, where: tuple[str, ...], said: str
+) -> None:
+    """Each kind of change is told in plain words, with where it was observed."""
+    assert sentences([change(kind, subject, before, after, where)]) == (said,)
+
+
+@pytest.mark.parametrize("result", Result)
+def test_every_result_of_a_clause_has_words(result: Result) -> None:
+    """A clause may come from any result, and end in any."""
+    for before, after in ((result, "pass"), ("pass", result)):
+        (said,) = sentences([change("clause", "stdin.open", before, after, ())])
+        assert said.startswith("`stdin.open` ")
+
+
+def test_changes_of_one_kind_share_a_sentence() -> None:
+    """New keys of a record are one sentence, and so are new options of a command; keys of other records are not."""
+    keys = [change(Kind.RECORD, f"done: {key}", None, "string") for key in ("a", "b", "c")]
+    other = change(Kind.RECORD, "start: a", None, "string")
+    gone = [change(Kind.RECORD, kind, "", None) for kind in ("x", "y")]
+    options = [change(Kind.OPTION, name, None, "", ("codex exec --help",)) for name in ("--a", "--b")]
+    assert sentences([*options, *keys, other, *gone]) == (
+        "Records `done` have the new keys `a`, `b` and `c` (first turn).",
+        "Records `start` have the new key `a` (first turn).",
+        "Records `x` and `y` are gone (first turn).",
+        "Options `--a` and `--b` are new (`codex exec`).",
+    )
+
+
+def test_changes_in_other_places_are_sentences_of_their_own() -> None:
+    """What was observed in one turn is not told of another."""
+    keys = [change(Kind.RECORD, "done: a", None, "string"), change(Kind.RECORD, "done: b", None, "string", BOTH)]
+    assert len(sentences(keys)) == 2
+
+
+def test_what_matters_most_is_first() -> None:
+    """The verdict leads, then clauses, then the output."""
+    told = [
+        change(Kind.HOST, "a.example", None, ""),
+        change(Kind.RECORD, "done", None, ""),
+        change("clause", "stdin.open", "pass", "fail"),
+        change("verdict", "2.0.0", "compatible", "broken"),
+    ]
+    assert [said.split()[0] for said in sentences(told)] == ["It", "`stdin.open`", "Record", "It"]
+
+
+def test_every_kind_of_fact_has_a_sentence() -> None:
+    """A new kind of fact needs words."""
+    without_value = [change(kind, "x", None, "") for kind in Kind if kind not in (Kind.EXIT_CODE, Kind.TOOL_CALL)]
+    assert len(sentences(without_value)) == len(Kind) - 2
+
+
+@pytest.mark.parametrize("outcome", get_args(CallOutcome))
+def test_every_outcome_of_a_tool_call_has_words(outcome: str) -> None:
+    """A tool call may come from any outcome, and to any."""
+    for before, after in ((outcome, "executed"), ("executed", outcome), (None, outcome)):
+        (said,) = sentences([change(Kind.TOOL_CALL, "Write", before, after)])
+        assert said.startswith("A call of `Write` ")
