@@ -1,9 +1,9 @@
 """turngate: contracts for coding-agent CLIs, and functions that build, run and read their turns.
 
-The names in `__all__` are the public API, which docs/python-api.md describes. Releases follow semantic versioning: a
-minor release may add names, optional parameters, fields and members of enumerations; only a major release removes or
-changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how to adapt. Everything else,
-submodules included, is internal and may change in any release.
+The names in `__all__`, here and in `turngate.history`, are the public API, which docs/python-api.md describes. Releases
+follow semantic versioning: a minor release may add names, optional parameters, fields and members of enumerations; only
+a major release removes or changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how
+to adapt. Everything else, other submodules included, is internal and may change in any release.
 
 Only `converse`, `converse_async`, `end_tagged`, `engine_version`, `find_executable`, `play_turn`, `process_request`
 (for its default environment), `run_turn` and `run_turn_async` access the machine. Everything else is pure: it uses no

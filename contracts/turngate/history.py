@@ -4,13 +4,7 @@ The package has one file per engine, `histories/<engine>.jsonl`. Its first line 
 line one release, oldest first, by its difference from the release before it. A difference is only between things that
 were observed in both: a section of facts that a release lacks says nothing.
 
-Reading needs no network and runs nothing:
-
-    from turngate import history
-
-    known = history.load("codex").find("0.169.0")
-    if known is None or known.verdict != "compatible":
-        ...
+Reading needs no network and runs nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,6 +24,8 @@ from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotFoundError, did_you_mean
 from turngate.files import read_regular, write_atomically
 from turngate.formats import version_of
+
+__all__ = ["Change", "History", "Kind", "KnownRelease", "KnownResult", "engines", "load"]
 
 Schema: TypeAlias = Literal["turngate.history/1"]
 SCHEMA: Final[Schema] = "turngate.history/1"
@@ -187,7 +183,13 @@ def engines() -> tuple[str, ...]:
 
 
 def load(engine: str) -> History:
-    """Return the history of an engine; NotFoundError if there is none."""
+    """Return the history of an engine; NotFoundError if there is none. It is read once.
+
+    >>> from turngate import history
+    >>> release = history.load("codex").find("0.169.0")
+    >>> release.verdict, release.profile
+    (<Verdict.COMPATIBLE: 'compatible'>, 'resumable')
+    """
     if engine not in engines():
         raise NotFoundError(
             f"turngate has no history of {engine}", did_you_mean(engine, engines(), f"it has {', '.join(engines())}")

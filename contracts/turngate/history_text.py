@@ -79,8 +79,18 @@ def _records(group: list[Change]) -> str:
         return f"Records `{record}` have the new {keys}{_places(group)}."
     if group[0].after is None:
         return f"Records `{record}` no longer have the {keys}{_places(group)}."
-    now, was = (value.replace("|", " or ") for value in (group[0].after, group[0].before))
-    return f"In records `{record}`, {paths[0]} is {now} instead of {was}{_places(group)}."
+    return f"In records `{record}`, {_retyped(paths[0], group)}"
+
+
+def _keys(group: list[Change]) -> str:
+    if group[0].before is None or group[0].after is None:
+        return _came("Key", "Keys")(group)
+    return f"Key {_retyped(_names(group)[0], group)}"
+
+
+def _retyped(name: str, group: list[Change]) -> str:
+    now, was = ((value or "").replace("|", " or ") for value in (group[0].after, group[0].before))
+    return f"{name} is {now} instead of {was}{_places(group)}."
 
 
 def _options(group: list[Change]) -> str:
@@ -146,6 +156,7 @@ _SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
     "verdict": _verdict,
     "clause": _clause,
     Kind.RECORD: _records,
+    Kind.KEY: _keys,
     Kind.EXIT_CODE: _exit_code,
     Kind.OPTION: _options,
     Kind.TOOL: _came("Tool", "Tools", comes="offered", goes="no longer offered"),

@@ -134,6 +134,13 @@ def test_what_matters_most_is_first() -> None:
     assert [said.split()[0] for said in sentences(told)] == ["It", "`stdin.open`", "Record", "It"]
 
 
+def test_keys_of_records_without_a_kind_are_named_alone() -> None:
+    """They come, go or change their type."""
+    assert sentences([change(Kind.KEY, "stats.models", None, "object")]) == ("Key `stats.models` is new (first turn).",)
+    (said,) = sentences([change(Kind.KEY, "stats", "object", "null|object")])
+    assert said == "Key `stats` is null or object instead of object (first turn)."
+
+
 def test_every_kind_of_fact_has_a_sentence() -> None:
     """A new kind of fact needs words."""
     without_value = [change(kind, "x", None, "") for kind in Kind if kind not in (Kind.EXIT_CODE, Kind.TOOL_CALL)]

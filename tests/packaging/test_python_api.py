@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import turngate
+from turngate import history
 from turngate_probes.simulate.simulated_process import install
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,15 @@ def test_the_example_of_a_docstring_works(name: str, work: Path) -> None:
     assert test.examples, f"{name} has no example"
     said: list[str] = []
     assert runner.run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_the_example_of_the_history_works() -> None:
+    """The example of the docstring, and that of the page."""
+    assert {*history.__all__} <= {*vars(history)}
+    (test,) = doctest.DocTestFinder(recurse=False).find(history.load, "load", globs={})
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
+    exec(next(example for example in EXAMPLES if "history" in example), {})
 
 
 def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> None:
@@ -94,7 +104,9 @@ def test_the_page_lists_every_name_and_no_other() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio", "queue"))
+@pytest.mark.parametrize(
+    "example", [each for each in EXAMPLES if "history" not in each], ids=("synchronous", "asyncio", "queue")
+)
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
     """The page's example works as a program in an empty folder, with an answer to each question."""
     (work / "example.py").write_text(example)

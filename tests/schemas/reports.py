@@ -7,6 +7,7 @@ from turngate_probes.journal.events import Event
 from turngate_probes.matrix.command import BisectReport
 from turngate_probes.record.recording import RecordedPage, Recording
 from turngate_probes.report.baseline import ExpectedBreach, ExpectedFailure
+from turngate_probes.report.history import HistoryReport
 from turngate_probes.report.reports import GateReport, ProbeReport
 from turngate_reference.handle_record import HandleRecord
 
@@ -29,6 +30,11 @@ def probe_events() -> Schema:
 def bisect_report() -> Schema:
     """Return the schema of the JSON report of a bisection."""
     return schema(BisectReport, TurnEvidence, CallEvidence, id="turngate.bisect-report/1", title="Bisect report")
+
+
+def history_report() -> Schema:
+    """Return the schema of the JSON of `turngate history`."""
+    return schema(HistoryReport, id="turngate.history-report/1", title="History of an engine")
 
 
 def gate_baseline() -> Schema:

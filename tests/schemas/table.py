@@ -12,6 +12,7 @@ SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "engine": contracts.engine,
     "simulation": contracts.simulation,
     "bisect-report": reports.bisect_report,
+    "history-report": reports.history_report,
     "conform-baseline": reports.conform_baseline,
     "conform-report": reports.conform_report,
     "gate-baseline": reports.gate_baseline,

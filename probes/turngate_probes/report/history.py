@@ -1,0 +1,190 @@
+"""The report of `turngate history`: what is known of an engine's releases, and what each of them changed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+from rich.text import Text
+
+from turngate import NotFoundError
+from turngate.contract import load
+from turngate.contract.verdict import Verdict
+from turngate.contract.versions import parse
+from turngate.history import Change, History, KnownRelease
+from turngate.history_text import sentences
+from turngate.sanitize import visible
+from turngate_probes.releases.selection import nearest
+from turngate_probes.report.text import Line, style_of
+
+
+class Caveat(Struct, frozen=True):
+    """A declared deviation that occurred in a release; `action` is what an orchestrator must do about it."""
+
+    clause: str
+    symptom: str
+    action: str
+
+
+class ReleaseHistory(Struct, frozen=True):
+    """What is known of a release.
+
+    published: null: unknown.
+    verdict: null: only selected clauses were tested.
+    profile: null: not tested.
+    why: Why it is broken or could not be tested; empty otherwise.
+    changes: Its differences from the tested release before it that is covered.
+    """
+
+    version: str
+    published: str | None
+    verdict: Verdict | None
+    profile: str | None
+    why: str
+    caveats: tuple[Caveat, ...]
+    changes: tuple[Change, ...]
+
+
+class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turngate.history-report/1"):
+    """The history of an engine, or the part after `since` up to and including `until`.
+
+    since: null: from the first known release.
+    until: null: to the newest known release.
+    releases: Newest first; in a part of the history, without `since` itself.
+    untested: The published releases that were never tested, oldest first.
+    """
+
+    engine: str
+    title: str
+    machine: str
+    since: str | None
+    until: str | None
+    releases: tuple[ReleaseHistory, ...]
+    untested: tuple[str, ...]
+
+
+class EngineSummary(Struct, frozen=True):
+    """How much is known of an engine; `newest` is its newest tested release."""
+
+    engine: str
+    tested: int
+    published: int
+    newest: str | None
+    verdict: Verdict | None
+
+
+def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
+    """Summarise histories."""
+    return tuple(map(_summary, known))
+
+
+def _summary(known: History) -> EngineSummary:
+    tested = [release for release in known.releases if release.tested]
+    newest = tested[-1] if tested else None
+    version, verdict = (newest.version, newest.verdict) if newest else (None, None)
+    return EngineSummary(known.engine, len(tested), len(known.published), version, verdict)
+
+
+def history_report(known: History, since: str | None = None, until: str | None = None) -> HistoryReport:
+    """Report on a history or a part of it; NotFoundError if an end is no release that the registry had."""
+    for end in filter(None, (since, until)):
+        if end not in known.published and known.find(end) is None:
+            near = ", ".join(nearest(end, known.published))
+            raise NotFoundError(f"{known.engine} {end} is not a release that turngate knows of", f"nearest: {near}")
+    if since and until and parse(until) < parse(since):
+        since, until = until, since
+    changes = {
+        version: tuple(of_release)
+        for version, of_release in groupby(known.changes(since, until), lambda change: change.release)
+    }
+    listed = [release for release in known.releases if _inside(release.version, since, until)]
+    asked = {release.version for release in known.releases}
+    return HistoryReport(
+        engine=known.engine,
+        title=load.contract(known.engine).at().title,
+        machine=known.machine,
+        since=since,
+        until=until,
+        releases=tuple(
+            _release(known.engine, release, changes.get(release.version, ())) for release in reversed(listed)
+        ),
+        untested=tuple(v for v in known.published if v not in asked and _inside(v, since, until)),
+    )
+
+
+def _inside(version: str, since: str | None, until: str | None) -> bool:
+    at = parse(version)
+    return (since is None or at > parse(since)) and (until is None or at <= parse(until))
+
+
+def _release(engine: str, release: KnownRelease, changes: tuple[Change, ...]) -> ReleaseHistory:
+    contract = load.find_contract(engine, release.version)
+    actions = {(d.clause, d.symptom): d.action for d in contract.deviations} if contract else {}
+    caveats = tuple(Caveat(*caveat, actions.get(caveat, "")) for caveat in release.caveats)
+    return ReleaseHistory(
+        release.version, release.published, release.verdict, release.profile, release.why, caveats, changes
+    )
+
+
+def summary_lines(engines: Sequence[EngineSummary]) -> Iterator[Line]:
+    """Return a line for each engine."""
+    width = max((len(each.engine) for each in engines), default=0)
+    for each in engines:
+        line = Text(f"{each.engine.ljust(width)}  {each.tested} of {each.published} published releases tested")
+        if each.newest and each.verdict:
+            line.append(f"; newest: {each.newest} ").append(each.verdict, style_of(each.verdict))
+        yield 0, line
+
+
+def history_lines(report: HistoryReport) -> Iterator[Line]:
+    """Return the lines of a report: what is known, each release or row of equal ones, and what to do."""
+    part = f" after {report.since}" if report.since else ""
+    part += f" up to {report.until}" if report.until else ""
+    tested = [release for release in report.releases if release.verdict not in (None, Verdict.UNANSWERED)]
+    yield 0, Text(f"{report.title}: {len(tested)} tested releases{part}, newest first ({report.machine})")
+    if report.untested:
+        yield 0, Text(f"not tested: {_some(report.untested)}")
+    for release in report.releases:
+        if release.verdict is Verdict.UNANSWERED:
+            yield 0, Text(visible(f"{release.version} could not be tested: {release.why}"))
+        elif release.verdict is None:
+            yield 0, Text(f"{release.version} was tested for selected clauses only")
+    for equal in _rows(tested):
+        yield 0, Text()
+        yield from _row_lines(equal)
+    if tested and tested[0].caveats:
+        yield 0, Text()
+        yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
+        for action in dict.fromkeys(caveat.action for caveat in tested[0].caveats):
+            yield 1, Text(visible(f"- {action}"))
+
+
+def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
+    """Group each release that changed something with the newer ones that didn't."""
+    row = list[ReleaseHistory]()
+    for release in releases:
+        row.append(release)
+        if release.changes:
+            yield row
+            row = []
+    if row:
+        yield row
+
+
+def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
+    newest, oldest = equal[0], equal[-1]
+    versions = newest.version if newest is oldest else f"{oldest.version} to {newest.version}"
+    date = f" ({oldest.published})" if oldest.published else ""
+    verdict = str(newest.verdict)
+    line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
+    if newest.caveats:
+        line.append(f", known caveats: {', '.join(f'{each.clause} {each.symptom}' for each in newest.caveats)}")
+    yield 0, line
+    if newest.why:
+        yield 1, Text(visible(newest.why))
+    for sentence in sentences(oldest.changes):
+        yield 1, Text(visible(sentence))
+
+
+def _some(versions: Sequence[str], most: int = 6) -> str:
+    named = ", ".join(versions[-most:])
+    return f"{named}, and {len(versions) - most} older ones" if len(versions) > most else named

@@ -1,0 +1,36 @@
+"""The report on an engine's history."""
+
+from tests.contracts.test_history import FRESH, PASS, known, release
+from turngate.contract.verdict import Verdict
+from turngate_probes.report.history import history_lines, history_report
+
+BEFORE = {"option/codex exec --help": {"--json": ""}}
+AFTER = {"option/codex exec --help": {"--json": "", "--trust": ""}}
+CODEX = known(
+    release("0.1.0", Verdict.BROKEN, why="handle.present: no id", clauses={"resume.dead-handle": FRESH}),
+    release("0.2.0", facts=BEFORE, clauses={"resume.dead-handle": FRESH}),
+    release("0.3.0", facts=BEFORE, clauses={"resume.dead-handle": FRESH}),
+    release("0.4.0", Verdict.UNANSWERED, why="no build"),
+    release("0.5.0", facts=AFTER, clauses={"resume.dead-handle": PASS}),
+    release("0.6.0", facts=AFTER, clauses={"resume.dead-handle": FRESH}),
+    published=("0.5.5",),
+)
+
+
+def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
+    """Releases that changed nothing share a line, and the end says what to do now."""
+    lines = [f"{'  ' * depth}{line}" for depth, line in history_lines(history_report(CODEX))]
+    assert lines[:3] == [
+        "Codex CLI: 5 tested releases, newest first (Linux)",
+        "not tested: 0.5.5",
+        "0.4.0 could not be tested: no build",
+    ]
+    heads = [line for line in lines if line.startswith("0.")][1:]
+    assert [head.partition(":")[0] for head in heads] == ["0.6.0", "0.5.0", "0.2.0 to 0.3.0", "0.1.0"]
+    assert "known caveats: resume.dead-handle fresh-session" in heads[0]
+    assert lines[lines.index(heads[1]) + 1 :][:2] == [
+        "  `resume.dead-handle` passes; before, it had a known caveat (fresh-session).",
+        "  Option `--trust` is new (`codex exec`).",
+    ]
+    assert lines[-2].startswith("with codex 0.6.0, an orchestrator must:")
+    assert "check that the session's file exists" in lines[-1]
