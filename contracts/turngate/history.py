@@ -62,7 +62,6 @@ class Kind(StrEnum):
 class KnownRelease(Struct, frozen=True, kw_only=True):
     """What is known of one release.
 
-    published: The date on which the registry got it, such as `2026-11-24`; null: unknown.
     integrity: The checksum of the engine's own package, in the registry's notation; empty: unknown.
     verdict: null: only selected clauses were tested.
     profile: How an interactive run waits for its user: `resumable` or `sticky_process`; null: not tested.
@@ -76,7 +75,6 @@ class KnownRelease(Struct, frozen=True, kw_only=True):
     """
 
     version: str
-    published: str | None = None
     integrity: str = ""
     verdict: Verdict | None = None
     profile: str | None = None
@@ -125,7 +123,7 @@ class History(Struct, frozen=True, kw_only=True):
     """The history of an engine.
 
     machine: Where the releases were tested.
-    published: The date of each stable release that the registry had, oldest first; null: unknown.
+    published: The day on which the registry got each stable release, such as `2026-11-24`, oldest first; null: unknown.
     releases: What is known, oldest first; a published release that is not among them was never tested.
     """
 
@@ -263,7 +261,6 @@ class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A release by its difference from the one before it: null is what it lacks."""
 
     version: str
-    published: str | None = None
     integrity: str = ""
     verdict: Verdict | None = None
     profile: str | None = None

@@ -109,8 +109,7 @@ def tested(
 
 def with_journal(known: History, journal: Path) -> History:
     """Return a history with the release of a journal; results of selected clauses are added to the others."""
-    new = known_release(read(journal), None)
-    new = replace(new, published=known.published.get(new.version))
+    new = known_release(read(journal))
     before = known.find(new.version)
     if new.verdict is None and before:
         new = replace(before, clauses={**before.clauses, **new.clauses})

@@ -42,15 +42,14 @@ _SYMPTOMS = re.compile(r" \[([a-z0-9, -]+)\]\Z")
 _STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")
 
 
-def known_release(events: Iterable[Event], published: str | None) -> KnownRelease:
-    """Return what the journal of one release shows; `published` is the date on which the registry got it."""
+def known_release(events: Iterable[Event]) -> KnownRelease:
+    """Return what the journal of one release shows."""
     seen = list(events)
     report = build(seen)
     release, started = report.releases[0], next(event for event in seen if isinstance(event, ProbeStarted))
     clauses = {clause.id: _result(release, clause) for clause in release.clauses}
     return KnownRelease(
         version=str(release.version),
-        published=published,
         integrity="" if release.integrity is UNSET else release.integrity,
         verdict=release.verdict,
         profile=release.profile.kind if release.profile else None,

@@ -104,9 +104,7 @@ def history_report(known: History, since: str | None = None, until: str | None =
         machine=known.machine,
         since=since,
         until=until,
-        releases=tuple(
-            _release(known.engine, release, changes.get(release.version, ())) for release in reversed(listed)
-        ),
+        releases=tuple(_release(known, release, changes.get(release.version, ())) for release in reversed(listed)),
         untested=tuple(v for v in known.published if v not in asked and _inside(v, since, until)),
     )
 
@@ -116,12 +114,18 @@ def _inside(version: str, since: str | None, until: str | None) -> bool:
     return (since is None or at > parse(since)) and (until is None or at <= parse(until))
 
 
-def _release(engine: str, release: KnownRelease, changes: tuple[Change, ...]) -> ReleaseHistory:
-    contract = load.find_contract(engine, release.version)
+def _release(known: History, release: KnownRelease, changes: tuple[Change, ...]) -> ReleaseHistory:
+    contract = load.find_contract(known.engine, release.version)
     actions = {(d.clause, d.symptom): d.action for d in contract.deviations} if contract else {}
     caveats = tuple(Caveat(*caveat, actions.get(caveat, "")) for caveat in release.caveats)
     return ReleaseHistory(
-        release.version, release.published, release.verdict, release.profile, release.why, caveats, changes
+        release.version,
+        known.published.get(release.version),
+        release.verdict,
+        release.profile,
+        release.why,
+        caveats,
+        changes,
     )
 
 
@@ -172,8 +176,8 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
 
 def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
-    versions = newest.version if newest is oldest else f"{oldest.version} to {newest.version}"
-    date = f" ({oldest.published})" if oldest.published else ""
+    versions = _span(oldest.version, newest.version)
+    date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
     verdict = str(newest.verdict)
     line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
     if newest.caveats:
@@ -183,6 +187,10 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
         yield 1, Text(visible(newest.why))
     for sentence in sentences(oldest.changes):
         yield 1, Text(visible(sentence))
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
 
 
 def _some(versions: Sequence[str], most: int = 6) -> str:

@@ -21,14 +21,14 @@ def known(*events: Event, started: dict[str, Any] | None = None, **finished: Any
         *events,
         j.finished(**finished),
     )
-    return known_release(whole, "2026-11-23")
+    return known_release(whole)
 
 
 def test_a_release_is_kept_with_its_results() -> None:
     """It says what was tested when, with what, and how it came out."""
     caveat = j.clause("backend.failure-told", "deviates", action="", detail="the turn never ends")
     release = known(*j.clauses(backend_failure_told=caveat), hosts=["x.example"])
-    assert (release.version, release.published, release.measured) == ("0.169.0", "2026-11-23", "2026-11-24")
+    assert (release.version, release.measured) == ("0.169.0", "2026-11-24")
     assert (release.integrity, release.turngate, release.contract) == ("sha512-x", "0.1.0", "1")
     assert (release.verdict, release.profile, release.why) == (Verdict.COMPATIBLE, "resumable", "")
     assert release.clauses["resume.accepted"] == KnownResult(Result.PASS)
@@ -57,7 +57,7 @@ def test_a_failure_is_kept_without_what_changes_each_time() -> None:
 
 def test_a_release_that_could_not_be_tested_says_why() -> None:
     """It has no results."""
-    release = known_release([j.started(at=AT), j.planned(), j.failed(), j.finished(verdict="unanswered")], None)
+    release = known_release([j.started(at=AT), j.planned(), j.failed(), j.finished(verdict="unanswered")])
     assert (release.verdict, release.why, release.clauses) == (Verdict.UNANSWERED, "npm is absent", {})
 
 
