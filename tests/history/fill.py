@@ -31,17 +31,16 @@ BATCH = 4
 
 
 def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[str, ...] = ()) -> bool:
-    """Test what is missing; return whether anything is left.
+    """Test the named versions, or else what is missing; return whether anything is left.
 
-    Missing are the named versions, or else the stable releases of the last `days` days, that lack the result of a
-    selected clause, or of any. A newer clause can be selected and added so, without the others.
+    Missing are the stable releases of the last `days` days that lack the result of a selected clause, or of any. A
+    newer clause can be selected and added so, without the others.
     """
     with adopting_orphans(), interruptible() as interrupt, live(Console(stderr=True), interrupt) as listener:
         with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
         known = refreshed(engine, registry)
-        wanted = versions or recent(known, days)
-        left = missing(known, wanted, settings.probe.clauses)
+        left = [*versions] or missing(known, recent(known, days), settings.probe.clauses)
         registry = registry.with_integrity(left, None)
         while left and not interrupt.is_set():
             batch, left = left[:BATCH], left[BATCH:]
@@ -112,7 +111,7 @@ def with_journal(known: History, journal: Path) -> History:
     new = known_release(read(journal))
     before = known.find(new.version)
     if new.verdict is None and before:
-        new = replace(before, clauses={**before.clauses, **new.clauses})
+        new = replace(before, clauses={**before.clauses, **new.clauses}, facts={**before.facts, **new.facts})
     return known.with_release(new)
 
 

@@ -40,8 +40,11 @@ _SHORT = re.compile(
     r"^\s*(-[A-Za-z])(?=[\s,=]|$)|(?<![\w-])(-[A-Za-z])(?=,\s*--)|(?<=,\s)(-[A-Za-z])(?=[\s,]|$)", re.MULTILINE
 )
 
-# an option and its description: from a line that begins with an option to the next such line, or an empty one
-_BLOCK = re.compile(r"^[ \t]*-{1,2}[A-Za-z][^\n]*(?:\n(?![ \t]*-{1,2}[A-Za-z])(?![ \t]*$)[^\n]*)*", re.MULTILINE)
+# an option and its description, up to the next option or an empty line; an option that begins a line of a
+# description is indented further
+_BLOCK = re.compile(
+    r"^[ \t]{0,8}-{1,2}[A-Za-z][^\n]*(?:\n(?![ \t]{0,8}-{1,2}[A-Za-z])(?![ \t]*$)[^\n]*)*", re.MULTILINE
+)
 _VALUE = re.compile(
     r"(?<![\w-])--[A-Za-z][\w-]*[ =](<[^>\n]+>(?:\.\.\.)?|\[[^\]\n]+\](?:\.\.\.)?|\{[^}\n]+\}|[A-Z][A-Z0-9_|-]+\b)"
 )

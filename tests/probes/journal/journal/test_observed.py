@@ -140,7 +140,9 @@ CLAP_CHOICES = """
 COMMANDER = """
   -m, --model <model>      Model
   -c, --continue           Continue
-  --tools <tools...>       Tools, see also --model
+  --tools <tools...>       Tools, see also
+                           --continue and
+                           --output.
   --output <format>        Format (choices: "text", "json")
 """
 YARGS = """
