@@ -1,8 +1,8 @@
 """What is known of an engine's published releases without running any: verdicts, clauses, and what each one changed.
 
 The package has one file per engine, `histories/<engine>.jsonl`. Its first line describes the engine, and every other
-line one release, oldest first, by its difference from the release before it. A difference is only between things that
-were observed in both: a section of facts that a release lacks says nothing.
+line one release, oldest first, by its difference from the release before it. A change is only between things that were
+observed in both releases: a section of facts that a release lacks says nothing.
 
 Reading needs no network and runs nothing.
 """
@@ -10,7 +10,6 @@ Reading needs no network and runs nothing.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -99,10 +98,11 @@ class KnownRelease(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A difference between a release and the tested one before it.
+    """A difference between a release and the one before it that was tested for the same.
 
     release: The release that has it.
-    since: The tested release before it. If untested releases lie between the two, one of them may have brought it.
+    since: The release before it that was tested for this. If others lie between the two, one of them may have
+        brought it.
     kind: A kind of fact, `clause`, or `verdict`.
     subject: What differs, such as `--model`, `item.completed: item.text` or the id of a clause.
     before: How it was; null: absent. Of a clause, the result and its symptoms, such as `deviates: fresh-session`.
@@ -150,7 +150,10 @@ class History(Struct, frozen=True, kw_only=True):
         return newer[-1] if newer else None
 
     def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
-        """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known."""
+        """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known.
+
+        If `since` was not tested, what the nearest tested release before it showed counts in its place.
+        """
         low, high = since and parse(since), until and parse(until)
         tested = [
             release
@@ -161,11 +164,15 @@ class History(Struct, frozen=True, kw_only=True):
         ]
         if since is not None and (not tested or tested[0].version != since) and (before := self.nearest(since)[0]):
             tested.insert(0, before)
-        return tuple(change for older, newer in pairwise(tested) for change in differences(older, newer))
+        shown, found = _Before(), list[Change]()
+        for release in tested:
+            found += shown.changes_of(release)
+            shown.add(release)
+        return tuple(found)
 
     def untested(self, since: str, until: str) -> tuple[str, ...]:
-        """Return the published releases between two, without them, that were never tested."""
-        tested = {release.version for release in self.releases if release.tested}
+        """Return the published releases between two, without them, that were not tested, or not completely."""
+        tested = {release.version for release in self.releases if release.tested and release.facts}
         between = (version for version in self.published if parse(since) < parse(version) < parse(until))
         return tuple(version for version in between if version not in tested)
 
@@ -200,33 +207,42 @@ def _load(engine: str) -> History:
     return read(_FOLDER / f"{engine}.jsonl")
 
 
-def differences(older: KnownRelease, newer: KnownRelease) -> Iterator[Change]:
-    """Yield what differs between two releases, as far as both were observed."""
+class _Before:
+    """What the releases before one showed last: a release that was not tested for something says nothing about it."""
 
-    def change(kind: str, subject: str, before: str | None, after: str | None, where: tuple[str, ...] = ()) -> Change:
-        return Change(
-            release=newer.version,
-            since=older.version,
-            kind=kind,
-            subject=subject,
-            before=before,
-            after=after,
-            where=where,
-        )
+    def __init__(self) -> None:
+        self._verdict: tuple[str, Verdict | None] | None = None
+        self._clauses = dict[str, tuple[str, KnownResult]]()
+        self._facts = dict[str, tuple[str, Mapping[str, str]]]()
 
-    if older.verdict != newer.verdict:
-        yield change("verdict", newer.version, older.verdict, newer.verdict)
-    for name, known in newer.clauses.items():
-        earlier = older.clauses.get(name)
-        if earlier and (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
-            yield change("clause", name, result_text(earlier), result_text(known))
-    places = dict[tuple[str, str, str | None, str | None], list[str]]()
-    for section in older.facts.keys() & newer.facts.keys():
-        kind, _, place = section.partition(_SEPARATOR)
-        for difference in _differing(older.facts[section], newer.facts[section]):
-            places.setdefault((kind, *difference), []).append(place)
-    for (kind, subject, before, after), where in sorted(places.items(), key=lambda item: item[0][:2]):
-        yield change(kind, subject, before, after, tuple(sorted(where)))
+    def add(self, release: KnownRelease) -> None:
+        """Add the next release."""
+        self._verdict = release.version, release.verdict
+        self._clauses |= {name: (release.version, known) for name, known in release.clauses.items()}
+        self._facts |= {section: (release.version, facts) for section, facts in release.facts.items()}
+
+    def changes_of(self, release: KnownRelease) -> Iterator[Change]:
+        """Yield the differences of the next release."""
+
+        def change(since: str, kind: str, subject: str, before: str | None, after: str | None) -> Change:
+            return Change(
+                release=release.version, since=since, kind=kind, subject=subject, before=before, after=after, where=()
+            )
+
+        if self._verdict and self._verdict[1] != release.verdict:
+            yield change(self._verdict[0], "verdict", release.version, self._verdict[1], release.verdict)
+        for name, known in release.clauses.items():
+            since, earlier = self._clauses.get(name, ("", known))
+            if (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
+                yield change(since, "clause", name, result_text(earlier), result_text(known))
+        places = dict[Change, list[str]]()
+        for section in release.facts.keys() & self._facts.keys():
+            kind, _, place = section.partition(_SEPARATOR)
+            since, facts = self._facts[section]
+            for difference in _differing(facts, release.facts[section]):
+                places.setdefault(change(since, kind, *difference), []).append(place)
+        for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
+            yield structs.replace(found, where=tuple(sorted(where)))
 
 
 def result_text(known: KnownResult) -> str:

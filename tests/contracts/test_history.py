@@ -34,7 +34,7 @@ def known(*releases: KnownRelease, published: tuple[str, ...] = ()) -> History:
 def subjects(older: dict[str, str], newer: dict[str, str], section: str = RECORDS) -> set[str]:
     """Return what differs between two sets of facts."""
     sides = release("1.0.0", facts={section: older}), release("1.1.0", facts={section: newer})
-    return {change.subject for change in history.differences(*sides)}
+    return {change.subject for change in known(*sides).changes()}
 
 
 def test_a_release_is_found_by_its_exact_version() -> None:
@@ -76,7 +76,18 @@ def test_what_one_release_did_not_show_is_no_change() -> None:
     """A section of facts or a clause that only one of both has says nothing."""
     older = release("1.0.0", facts={RECORDS: {"turn": ""}}, clauses={"stdin.open": PASS})
     newer = release("1.1.0", facts={"host/any turn": {"x.example": ""}}, clauses={"prompt.large": PASS})
-    assert [*history.differences(older, newer)] == []
+    assert [*known(older, newer).changes()] == []
+
+
+def test_a_change_is_not_lost_behind_a_release_that_says_nothing_about_it() -> None:
+    """It is named with the last release before it in which the same was observed."""
+    first = release("1.0.0", facts={RECORDS: {"a": ""}}, clauses={"stdin.open": PASS})
+    last = release("1.2.0", facts={RECORDS: {"b": ""}}, clauses={"stdin.open": FRESH})
+    ours = known(first, release("1.1.0", clauses={"prompt.large": PASS}), last)
+    assert {(change.since, change.release, change.subject) for change in ours.changes()} == {
+        ("1.0.0", "1.2.0", subject) for subject in ("a", "b", "stdin.open")
+    }
+    assert ours.untested("1.0.0", "1.2.0") == ("1.1.0",)
 
 
 def test_a_change_is_named_once_with_all_its_places() -> None:
@@ -84,7 +95,7 @@ def test_a_change_is_named_once_with_all_its_places() -> None:
     older = release("1.0.0", facts={"record/b": {}, "record/a": {}})
     newer = release("1.1.0", facts={"record/b": {"x": ""}, "record/a": {"x": ""}})
     where = ("a", "b")
-    assert [*history.differences(older, newer)] == [
+    assert [*known(older, newer).changes()] == [
         Change(release="1.1.0", since="1.0.0", kind="record", subject="x", before=None, after="", where=where)
     ]
 
@@ -93,7 +104,7 @@ def test_clauses_change_by_result_and_symptom() -> None:
     """A caveat that goes, and one with another symptom, are changes of the clause."""
     older = release("1.0.0", clauses={"resume.dead-handle": FRESH, "stdin.open": PASS})
     newer = release("1.1.0", Verdict.DEGRADED, clauses={"resume.dead-handle": PASS, "stdin.open": PASS})
-    changes = [(each.subject, each.before, each.after) for each in history.differences(older, newer)]
+    changes = [(each.subject, each.before, each.after) for each in known(older, newer).changes()]
     assert changes == [
         ("1.1.0", "compatible", "degraded"),
         ("resume.dead-handle", "deviates: fresh-session", "pass"),
