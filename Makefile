@@ -87,8 +87,8 @@ soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --cli
 history: setup ## Test the releases that an engine's history lacks, such as ENGINE=codex; ARGS='--clause ID' adds a clause (hours)
 	@$(BIN)/python -m tests.history $(ENGINE) $(ARGS)
 
-compatibility: setup ## Render the compatibility tables; ARGS='report.json' adds the results of a matrix
-	@$(BIN)/python -m tests.compatibility $(ARGS)
+compatibility: setup ## Render the compatibility tables from the histories
+	@$(BIN)/python -m tests.compatibility
 
 orchestrators: setup ## Measure released orchestrators and render their page (minutes; ARGS='codex_sdk': only one)
 	@$(BIN)/python -m tests.conform $(ARGS)

@@ -1,29 +1,15 @@
-"""`make compatibility`: adds the named reports and writes the compatibility tables again.
+"""`make compatibility`: writes the compatibility tables again, from the histories that `make history` fills."""
 
-`make compatibility ARGS='report.json …'` takes what `turngate matrix … --report report.json` wrote.
-"""
-
-import json
 import sys
-from pathlib import Path
 
-from tests.compatibility.kept import ROOT, added, read, write
-from tests.compatibility.render import in_readme, page
-from turngate_probes.releases.source import published
-
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"
+from tests.compatibility.render import PAGE, README, histories, in_readme, page
 
 
 def main() -> int:
-    """Add reports, then render the tables."""
-    kept = read()
-    for path in map(Path, sys.argv[1:]):
-        report = json.loads(path.read_text("utf-8"))
-        names = {release["engine"] for release in report["releases"]}
-        kept = added(kept, report, {name: published(name).versions for name in names})
-    write(kept)
-    PAGE.write_text(page(kept), "utf-8")
-    README.write_text(in_readme(README.read_text("utf-8"), kept), "utf-8")
+    """Render the tables."""
+    known = histories()
+    PAGE.write_text(page(known), "utf-8")
+    README.write_text(in_readme(README.read_text("utf-8"), known), "utf-8")
     return 0
 
 

@@ -1,17 +1,20 @@
 """Where the claims of a contract begin and end, and whether the releases on both sides confirm it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from turngate.contract import load
-from turngate.contract.versions import parse
+from turngate.contract.engine_contract import Deviation
+from turngate.contract.verdict import Verdict
+from turngate.contract.versions import Basis, Claim, parse
+from turngate.decoding import convert
+from turngate.history import History, KnownRelease
 
-USABLE = ("compatible", "degraded")
+USABLE = (Verdict.COMPATIBLE, Verdict.DEGRADED)
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Struct, frozen=True):
     """A release where a claim begins or ends; `before` and `after` are the nearest tested releases."""
 
     claim: str
@@ -20,67 +23,88 @@ class Boundary:
     exact: bool
     before: str | None
     after: str | None
-    unverified: bool
-    note: str
+    basis: Basis
 
 
-def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
+def boundaries(known: History) -> Iterator[Boundary]:
     """Yield every boundary of an engine's contract."""
-    contract = load.contract(name)
-    for claim in contract.document.claims():
-        for edge in ("since", "until"):
-            # a single run can't show where a flaky deviation begins
-            if edge in claim.data and "flaky" not in claim.data:
-                yield _boundary(_named(str(claim.path[0]), claim.data), edge, claim.data, engine)
+    for claim in load.contract(known.engine).document.claims():
+        # a single run can't show where a flaky deviation begins
+        if not (_is_deviation(claim) and deviation(claim).flaky):
+            for edge, version in ("since", claim.range.since), ("until", claim.range.until):
+                if version is not None:
+                    yield _boundary(claim, edge, version, known)
 
 
-def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[str, Any]) -> Boundary:
-    version, published = claim[edge], engine["published"]
-    run = [release for release in published if _was_asked(engine["releases"].get(release, {"lost": True}), claim)]
-    before = [earlier for earlier in run if parse(earlier) < parse(version)]
-    after = [later for later in run if parse(later) >= parse(version)]
-    neighbour = published[published.index(version) - 1] if version in published[1:] else None
+def deviation(claim: Claim) -> Deviation:
+    """Return the deviation that a claim declares."""
+    return convert(claim.data, Deviation)
+
+
+def _is_deviation(claim: Claim) -> bool:
+    return claim.path[0] == "deviations"
+
+
+def _boundary(claim: Claim, edge: str, version: str, known: History) -> Boundary:
+    published = [*known.published]
+    asked = [each for each in known.releases if each.version in published and _was_asked(each, claim)]
+    before = [earlier for earlier in asked if parse(earlier.version) < parse(version)]
+    after = [later for later in asked if parse(later.version) >= parse(version)]
+    neighbour = published[published.index(version) - 1] if version in published[1:] else ""
     inside, outside = (version, neighbour) if edge == "since" else (neighbour, version)
-    exact = {version, neighbour} <= {*run} and (
-        "symptom" not in claim or (_shows(engine, inside, claim) and not _shows(engine, outside, claim))
-    )
     return Boundary(
-        named,
+        _named(claim),
         edge,
         version,
-        exact,
-        before[-1] if before else None,
-        after[0] if after else None,
-        "unverified" in claim,
-        claim.get("note", ""),
+        _confirmed(claim, known.find(inside), known.find(outside)),
+        before[-1].version if before else None,
+        after[0].version if after else None,
+        convert(claim.data, Basis),
     )
 
 
-def _was_asked(release: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Return whether a release was tested, and if only for some clauses, for one that shows the claim."""
-    showing = {claim.get("clause"), *(evidence.get("clause") for evidence in claim.get("evidence", ()))}
-    return "lost" not in release and ("asked" not in release or not showing.isdisjoint(release["asked"]))
+def _was_asked(release: KnownRelease, claim: Claim) -> bool:
+    """Return whether a release was tested for what shows the claim."""
+    if _is_deviation(claim):
+        return deviation(claim).clause in release.clauses
+    shown_by = {evidence.clause for evidence in convert(claim.data, Basis).evidence}
+    return release.tested or not shown_by.isdisjoint(release.clauses)
 
 
-def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
+def _confirmed(claim: Claim, inside: KnownRelease | None, outside: KnownRelease | None) -> bool:
+    """Return whether the tests of two neighbours show that only one is in the claim's range."""
+    if inside is None or outside is None or not _was_asked(inside, claim):
+        return False
+    if not _is_deviation(claim):
+        return _was_asked(outside, claim)
+    # a broken release has no deviations
+    asked = _was_asked(outside, claim) or outside.verdict is Verdict.BROKEN
+    return asked and _shows(inside, claim) and not _shows(outside, claim)
+
+
+def _shows(release: KnownRelease, claim: Claim) -> bool:
     """Return whether a release showed a deviation's symptom."""
-    seen = engine["releases"][version]["found"].get(deviation["clause"], {})
-    return deviation["symptom"] in seen.get("symptoms", ())
+    declared = deviation(claim)
+    return declared.clause in release.clauses and declared.symptom in release.clauses[declared.clause].symptoms
 
 
-def _named(section: str, claim: Mapping[str, Any]) -> str:
-    if "symptom" in claim:
-        return f"{claim['clause']}: {claim['symptom']}"
-    return f"{section}: {claim['flag']}" if "flag" in claim else section
+def _named(claim: Claim) -> str:
+    section = str(claim.path[0])
+    if _is_deviation(claim):
+        return f"{deviation(claim).clause}: {deviation(claim).symptom}"
+    return f"{section}: {claim.data['flag']}" if "flag" in claim.data else section
 
 
-def disagreeing(name: str, version: str, release: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def disagreeing(engine: str, release: KnownRelease) -> tuple[list[str], list[str]]:
     """Return the declared deviations that a release did not show, and those it showed undeclared."""
-    if release.get("verdict") not in USABLE:
+    if release.verdict not in USABLE:
         return [], []
-    declared = {f"{d.clause}: {d.symptom}": d.flaky for d in load.contract(name).at(version).deviations}
-    always = {deviation for deviation, flaky in declared.items() if not flaky}
-    shown = {
-        f"{clause}: {symptom}" for clause, result in release["found"].items() for symptom in result.get("symptoms", ())
+    deviations = load.contract(engine).at(release.version).deviations
+    declared = {f"{known.clause}: {known.symptom}" for known in deviations}
+    always = {
+        f"{known.clause}: {known.symptom}"
+        for known in deviations
+        if not known.flaky and known.clause in release.clauses
     }
-    return sorted(always - shown), sorted(shown - declared.keys())
+    shown = {f"{clause}: {symptom}" for clause, result in release.clauses.items() for symptom in result.symptoms}
+    return sorted(always - shown), sorted(shown - declared)
