@@ -50,6 +50,7 @@ def test_page_is_the_one_that_the_histories_give() -> None:
     assert page(histories()) == PAGE.read_text("utf-8"), "make compatibility"
 
 
+@pytest.mark.long
 @every_history
 def test_tested_releases_show_the_deviations_that_the_contract_declares(engine: str) -> None:
     """Tested releases show exactly the declared deviations, except for hangs, which depend on timing."""
@@ -59,6 +60,7 @@ def test_tested_releases_show_the_deviations_that_the_contract_declares(engine: 
         assert undeclared == [], known.version
 
 
+@pytest.mark.long
 @every_history
 def test_deviations_begin_and_end_where_both_neighbours_were_tested(engine: str) -> None:
     """Where a deviation begins or ends between tested releases, both neighbours were, or its note says otherwise."""
