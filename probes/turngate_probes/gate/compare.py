@@ -4,7 +4,7 @@ The impact on an orchestrator does not depend on the engine. Only the surface th
 The claims of the contract about both releases are compared too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -126,9 +126,15 @@ READ = ("streams", "handle", "end", "final", "store", "environment")
 LONGEST = 300
 
 
-def claim_differences(was: EngineContract, now: EngineContract) -> list[Difference]:
-    """List the claims that differ; an orchestrator that uses the contract gets them automatically."""
-    return [*_argv(was, now), *_flags(was, now), *_read(was, now), *_deviations(was, now)]
+def claim_differences(
+    was: EngineContract, now: EngineContract, clauses: Container[str] | None = None
+) -> list[Difference]:
+    """List the claims that differ; an orchestrator that uses the contract gets them automatically.
+
+    Deviations are those of `clauses` alone; None: of all.
+    """
+    deviations = (row for row in _deviations(was, now) if clauses is None or row.clause in clauses)
+    return [*_argv(was, now), *_flags(was, now), *_read(was, now), *deviations]
 
 
 def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:

@@ -288,7 +288,8 @@ def gate_report(
     if was and now and not old.failed and not new.failed:
         before = Side(old, surface(collected.old.events, collected.old.release.release))
         after = Side(new, surface(collected.new.events, collected.new.release.release))
-        compared = [*differences(before, after, was), *claim_differences(was, now)]
+        tested = {clause.id for clause in new.clauses} if collected.new.report.clauses else None
+        compared = [*differences(before, after, was), *claim_differences(was, now, tested)]
         compared = with_beginnings(compared, new.engine, old.version, new.version)
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     fail_on, expected = collected.new.report.fail_on, within(expected, new.version)

@@ -207,6 +207,18 @@ def test_a_caveat_of_which_a_part_is_stale_is_one_reason() -> None:
     assert kinds == [[], ["stale"], ["caveat"]]
 
 
+def test_caveats_of_clauses_that_were_not_selected_are_no_matter() -> None:
+    """With --clause, a deviation of another clause that only the newer release has is neither listed nor red."""
+    old, new = ("codex@0.117.0", "codex@0.147.0")  # stdin.open and workspace.cannot-redirect deviate since 0.118.0
+    selected = "resume.accepted"
+    few = [[j.planned(name), j.turn(name), j.clause(selected, release=name)] for name in (old, new)]
+    report = views.of(*few, fail_on=FailOn.CAVEAT, clauses=(selected,))
+    assert (report.exit_code, report.reasons) == (0, ())
+    assert not [row for row in (*report.differences, *report.actions) if row.kind in ("deviation", "caveat")]
+    whole = views.of(views.release(old), views.release(new), fail_on=FailOn.CAVEAT)
+    assert {action.about for action in whole.actions if action.kind == "caveat"} >= {"stdin.open"}
+
+
 def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
     """Return what the newer release shows in each case, and how each --fail-on judges it."""
     lost = j.clause("resume.isolation", "not_run", detail="the disk is full", reason="machine", evidence=[])
