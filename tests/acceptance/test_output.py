@@ -1,5 +1,6 @@
 """What each command does when its output can't be written, with real processes and real pipes."""
 
+import json
 import os
 import re
 import shutil
@@ -119,6 +120,25 @@ def test_a_closed_pipe_ends_with_141(folder: Path, command: str, tmp_path: Path)
     """A closed pipe exits with 141 and no traceback, and not with 1, which means "broken"."""
     code, said = ended(folder, command, tmp_path, closed_pipe())
     assert (code, "Traceback" in said, "Exception" in said) == (141, False, False), said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "probe codex=fake/codex --level static",
+        "gate codex=fake/codex --from codex=other/codex --clause version.readable",
+        "matrix codex --versions latest:1 --level static --results fresh",
+        "report report.json --json",
+    ],
+)
+def test_a_closed_pipe_costs_no_report(folder: Path, command: str, tmp_path: Path) -> None:
+    """Whoever reads only the first lines gets whole reports all the same."""
+    report, page = tmp_path / "a.json", tmp_path / "a.html"
+    asked = f"{command} --report {report} --report {page}".replace("fresh", str(tmp_path / "results"))
+    code, said = ended(folder, asked, tmp_path, closed_pipe())
+    assert (code, "Error" in said) == (141, False), said
+    assert json.loads(report.read_text())["exit_code"] == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

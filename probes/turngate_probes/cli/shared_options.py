@@ -126,7 +126,9 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
             from turngate_probes.report.text import Detail
 
             output = Printer(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
-            return command(*arguments, output=output, **more)
+            code = command(*arguments, output=output, **more)
+            output.end()
+            return code
 
         return anchor_option(with_output) if SARIF in suffixes else with_output
 

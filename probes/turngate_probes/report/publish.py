@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Never
 
 from msgspec import Struct, ValidationError, to_builtins
 from rich.console import Console
@@ -43,14 +42,30 @@ class Printer:
         if isinstance(stream, io.TextIOWrapper):
             # this terminal's encoding may lack characters that an engine wrote
             stream.reconfigure(errors="backslashreplace")
-        self.console: Console = _Console(file=stream, highlight=False, markup=False, emoji=False)
-        self.progress = Console(quiet=True) if detail is Detail.QUIET else self.console
+        self.console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        self.console.outlives_reader = bool(reports)
+        self.progress: Console = Console(quiet=True) if detail is Detail.QUIET else self.console
+
+    def end(self) -> None:
+        """Raise BrokenPipeError if the reader of the output left while reports had still to be written."""
+        if self.console.reader_gone:
+            raise _reader_gone()
 
 
 class _Console(Console):
-    def on_broken_pipe(self) -> Never:
+    """A console whose reader may leave, as `head` does; with `outlives_reader` it prints nothing from then on."""
+
+    outlives_reader = reader_gone = False
+
+    def on_broken_pipe(self) -> None:
         """Leave the exit code to the command; rich would exit with 1."""
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        if not self.outlives_reader:
+            raise _reader_gone()
+        self.reader_gone = self.quiet = True
+
+
+def _reader_gone() -> BrokenPipeError:
+    return BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def publish(view: View, output: Printer, journal: Path | None = None) -> int:
@@ -99,10 +114,12 @@ def write_json(report: Struct, output: Printer) -> None:
 def _put(report: Struct, output: Printer, render: Callable[[Path], str]) -> None:
     if output.as_json or output.reports:
         checked(report)
-    if output.as_json:
-        print(json_text(report), end="", flush=True)  # noqa: T201 - also where standard output is closed
-    for path in output.reports:
-        _write(path, render(path))
+    try:
+        for path in output.reports:
+            _write(path, render(path))
+    finally:
+        if output.as_json:
+            print(json_text(report), end="", flush=True)  # noqa: T201 - also where standard output is closed
 
 
 def checked(report: Struct) -> None:
