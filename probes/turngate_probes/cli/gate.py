@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from turngate_probes.report.publish import Printer
 
 _PARAMETERS = {"fail-on": "fail_on", "baseline": "baseline", "reports": "reports", "contracts": "contracts"}
+UNUSED = "has no effect, because its engine is not tested: add it to `engines`"
 _LEAST_BAD_FIRST = (0, 2, 1, 130, 3)
 
 
@@ -116,22 +117,26 @@ def gate(
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
+    from turngate_probes.releases.target import parse_target
     from turngate_probes.report.publish import publish, sum_up
     from turngate_probes.report.release_view import view
 
     upgrades = _upgrades(settings, new, old)
+    unused = [] if new else settings.unused([parse_target(upgrade.new).engine for upgrade in upgrades])
     if show_settings:
-        _show(upgrades, settings, {**asked, "reports": output.reports, "contracts": overlay()})
+        _show(upgrades, unused, settings, {**asked, "reports": output.reports, "contracts": overlay()})
         return 0
     if not upgrades:
         hint = "run turngate gate ENGINE@latest, or list `engines` in turngate.toml"
-        raise UsageError("no release to test: neither settings nor a file here names an engine", hint)
+        raise UsageError("no release to test: neither `engines` in settings nor a file here names one", hint)
     if len(upgrades) > 1 and (output.as_json or asked["accept"]):
         raise UsageError("--json and --accept are for one engine", f"name it: turngate gate {upgrades[0].new}")
     into = accept_target() if asked.pop("accept") else None
     questions = [decision.question(upgrade.new, upgrade.old, **asked) for upgrade in upgrades]
     for place in dict.fromkeys(settings.places.values()):
         output.progress.print(f"settings: {visible(place)}", soft_wrap=True)
+    for release in unused:
+        output.progress.print(f"settings: in-use {visible(release)} {UNUSED}", soft_wrap=True)
     codes, views = [], []
     for question in questions:
         with adopting_orphans(), interruptible() as interrupt:
@@ -163,7 +168,7 @@ def _upgrades(settings: "Settings", new: str | None, old: str | None) -> list[Up
     return [Upgrade(*named, *(used or (None, "turngate"))) for named, used in zip(chosen, in_use, strict=True)]
 
 
-def _show(upgrades: list[Upgrade], settings: "Settings", values: Mapping[str, Any]) -> None:
+def _show(upgrades: list[Upgrade], unused: list[str], settings: "Settings", values: Mapping[str, Any]) -> None:
     """Print what is in force, and from where."""
     from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.target import parse_target
@@ -174,6 +179,7 @@ def _show(upgrades: list[Upgrade], settings: "Settings", values: Mapping[str, An
         rows.append(("engine", upgrade.new, upgrade.new_place))
         old = upgrade.old or (f"{engine}@{version}" if (version := pinned_version(engine)) else "none")
         rows.append(("in use", old, upgrade.old_place))
+    rows += [("in use", release, f"{settings.places['in-use']} ({UNUSED})") for release in unused]
     for key, parameter in _PARAMETERS.items():
         value = values[parameter]
         text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value or "")

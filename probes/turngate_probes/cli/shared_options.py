@@ -103,6 +103,8 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         for path in paths:
             if path.suffix.lower() not in suffixes:
                 raise click.BadParameter(f"{str(path)!r} has an unknown suffix; use one of {known}")
+        if len({*paths}) < len(paths):
+            raise click.BadParameter("a file is named twice; name each file once")
         return paths
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -441,14 +441,9 @@ def question(  # noqa: PLR0913 - as it has options
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
     if not older.version and not older.path:
-        contract = load_contract(engine)
-        published = contract.npm or contract.published.pypi
-        written = f"{engine}@VERSION or {engine}=PATH" if published else f"{engine}=PATH"
-        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {written}")
+        raise UsageError(f"{engine} is not pinned", f"pass the older release: --from {_forms(engine, 'VERSION')}")
     if older.engine != engine:
         raise UsageError(f"{older} and {newer} are different engines", "compare two releases of one engine")
-    if old and older == newer:
-        raise UsageError(f"{older} would be compared with itself", "pass the release that you use now with --from")
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
@@ -487,8 +482,16 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
 def _target(text: str) -> Target:
     target = parse_target(text)
     if not target.version and not target.path:
-        raise UsageError(f"{text!r} is not a release", f"write {text}@VERSION or {text}=PATH")
+        raise UsageError(f"{text!r} is not a release", f"write {_forms(text, LATEST, 'VERSION')}")
     if target.version and target.version != LATEST and not Version.is_valid(target.version):
         hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
         raise UsageError(f"{text!r} is not a release: {target.version!r} is not an exact version", hint)
     return target
+
+
+def _forms(engine: str, *versions: str) -> str:
+    """Return how to write a release of an engine, by these versions or by its path alone if nothing is published."""
+    contract = load_contract(engine)
+    published = contract.npm or contract.published.pypi
+    forms = ", ".join(f"{engine}@{version}" for version in versions if published)
+    return f"{forms} or {engine}=PATH" if published else f"{engine}=PATH"

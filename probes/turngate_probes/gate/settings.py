@@ -6,7 +6,7 @@ environment and the user's own file.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -61,9 +61,7 @@ class Settings(Struct, frozen=True):
         """
         if "engines" in self.values:
             place = self.places["engines"]
-            targets = [self._target("engines", name) for name in self.values["engines"]]
-            if len({target.engine for target in targets}) < len(targets):
-                raise ContractError("an engine is listed twice", place, path="engines", hint="list one release of each")
+            targets = self._targets("engines")
             return [(str(target if target.path or target.version else _latest(target)), place) for target in targets]
         pins = {name: project_pin(self.folder, load_contract(name)) for name in engine_names()}
         return [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
@@ -73,11 +71,27 @@ class Settings(Struct, frozen=True):
 
         ContractError or UsageError if a name is wrong, or the project's files differ.
         """
-        for target in (self._target("in-use", name) for name in self.values.get("in-use", ())):
+        for target in self._in_use():
             if target.engine == engine:
                 return str(target), self.places["in-use"]
         pin = project_pin(self.folder, load_contract(engine))
         return (f"{engine}@{pin.version}", pin.place) if pin else None
+
+    def unused(self, engines: Container[str]) -> list[str]:
+        """Return the releases of `in-use` that are of none of these engines; ContractError if a name is wrong."""
+        return [str(target) for target in self._in_use() if target.engine not in engines]
+
+    def _in_use(self) -> list[Target]:
+        return self._targets("in-use") if "in-use" in self.values else []
+
+    def _targets(self, key: str) -> list[Target]:
+        """Read the names of releases, at most one of each engine."""
+        targets = [self._target(key, name) for name in self.values[key]]
+        if len({target.engine for target in targets}) < len(targets):
+            raise ContractError(
+                "an engine is listed twice", self.places[key], path=key, hint="list one release of each"
+            )
+        return targets
 
     def _target(self, key: str, name: str) -> Target:
         """Read the name of a release, of which a caller's contract can decide whether it is an engine's."""
@@ -186,9 +200,12 @@ def _set(file: Path, settings: SettingsFile, *, trusted: bool) -> Iterator[tuple
 
 def _absolute(file: Path, key: str, value: Any, *, trusted: bool) -> Any:
     """Return paths as absolute ones; ContractError if one can't be used, or leads out of the folder of a project."""
-    if not isinstance(value, str):
-        return [_absolute(file, key, text, trusted=trusted) for text in value]
     at = _path(file, key)
+    if not isinstance(value, str):
+        paths = [_absolute(file, key, text, trusted=trusted) for text in value]
+        if len({*paths}) < len(paths):
+            raise ContractError("a file is listed twice", str(file), path=at, hint="list each file once")
+        return paths
     try:
         path = real_path(file.parent / (Path(value).expanduser() if trusted else Path(value)))
         inside = real_path(file.parent) in path.parents

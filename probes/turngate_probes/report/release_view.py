@@ -164,8 +164,11 @@ NOTHING = "nothing was probed"
 def gate_headline(report: GateReport) -> str:
     """Return what a gate says about the newer release."""
     advice = f"{CHANGES_REQUIRED} before you upgrade from" if report.changes_required else UPGRADES[report.outcome]
+    old, new = report.old, report.new
+    is_same = (old.version, old.source, old.executable) == (new.version, new.source, new.executable)
+    same = ", which is the same release" if is_same else ""
     only = " (selected clauses only)" if report.clauses else ""
-    return visible(f"{report.new.release}: {advice} {report.old.release}{only}")
+    return visible(f"{new.release}: {advice} {old.release}{same}{only}")
 
 
 def gate_meaning(report: GateReport) -> str:

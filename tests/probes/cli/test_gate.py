@@ -16,13 +16,13 @@ from turngate_probes.gate import decision
 @pytest.mark.parametrize(
     "args, message",
     [
-        (("codex",), "'codex' is not a release"),
+        (("codex",), "'codex' is not a release\nwrite codex@latest, codex@VERSION or codex=PATH"),
+        (("kimi",), "'kimi' is not a release\nwrite kimi=PATH"),
         (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
-        (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 would be compared with itself"),
-        (("codex=./codex", "--from", "codex=codex"), "codex=codex would be compared with itself"),
         (("codex@0.170.0", "--clause", "no.such"), "no.such"),
         (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
         (("codex@0.170.0", "--cache-limit", "much"), "much"),
+        (("codex@0.170.0", "--report", "a.html", "--report", "./a.html"), "a file is named twice"),
     ],
 )
 def test_a_wrong_question_is_refused_before_anything_runs(
@@ -115,6 +115,22 @@ def test_settings_are_shown_with_their_places(
         ["reports", str(project / "gate.json"), str(file)],
         ["contracts", "none", "default"],
     ]
+
+
+def test_a_release_in_use_of_an_engine_that_is_not_tested_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`in-use` of another engine has no effect, and the gate of all engines says so."""
+    (project / "turngate.toml").write_text('in-use = ["gemini@0.60.0"]\n')
+    why = "has no effect, because its engine is not tested"
+    monkeypatch.setattr(decision, "answer", Mock(return_value=views.green_by_baseline()))
+    for args in ((), ("--show-settings",), ("codex@latest",)):
+        cli.run(["gate", *args])
+        told = [line for line in capsys.readouterr().out.splitlines() if why in line]
+        assert ["gemini@0.60.0" in line for line in told] == ([] if args == ("codex@latest",) else [True])
+    (project / "package.json").unlink()
+    assert cli.run(["gate"]) == 2
+    assert "neither `engines` in settings nor a file here names one" in capsys.readouterr().err
 
 
 def test_settings_without_an_engine_are_shown_but_test_nothing(

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes.gate import views
 from tests.probes.report import journals as j
@@ -19,7 +20,7 @@ from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
-from turngate_probes.report.release_view import ReleaseView, view
+from turngate_probes.report.release_view import ReleaseView, gate_headline, view
 from turngate_probes.report.reports import GateReport
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines
@@ -122,6 +123,13 @@ def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
     for other in (views.red_by_all(), views.unanswered()):
         assert other.changes_required is None
     assert json.loads(json_text(same))["changes_required"] is False
+
+
+def test_a_release_that_is_compared_with_itself_gets_its_verdict() -> None:
+    """The headline of the report says that both releases are the same."""
+    report = views.of(views.release(views.OLD), views.release(views.NEW))
+    assert gate_headline(report).endswith(" from codex@0.160.0")
+    assert gate_headline(replace(report, old=report.new)).endswith(" from codex@0.169.0, which is the same release")
 
 
 @pytest.mark.parametrize("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])

@@ -65,6 +65,7 @@ def test_a_project_sets_what_the_options_take(project: Path, name: str, table: s
         ('fail-on = "never"', "fail-on", "Invalid enum value 'never' (write \"broken\","),
         ("reports = [1]", "reports[0]", "Expected `str`, got `int`"),
         ('reports = ["gate.docx"]', "reports", "unknown suffix"),
+        ('reports = ["gate.html", "./gate.html"]', "reports", "a file is listed twice"),
         ('baseline = "absent.yaml"', "baseline", "absent.yaml doesn't exist"),
         ('baseline = "a\\u0000b"', "baseline", "a valid path"),
         ("[engines", "", "invalid TOML"),
@@ -153,3 +154,6 @@ def test_a_wrong_engine_names_the_file(project: Path, engines: str, message: str
     with pytest.raises(ContractError, match=message) as caught:
         read_settings(project).upgrades()
     assert caught.value.file == str(project / "turngate.toml")
+    (project / "turngate.toml").write_text(f"in-use = [{engines}]\n")
+    with pytest.raises(ContractError, match=message):
+        read_settings(project).in_use("codex")

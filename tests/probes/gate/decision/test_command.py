@@ -120,6 +120,17 @@ def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> 
     assert "registry cannot be reached" in gate.shop.err
 
 
+@pytest.mark.long
+def test_a_release_is_compared_with_itself_however_it_is_named(gate: Gate, few: tuple[str, ...]) -> None:
+    """The release in use can be the newest one, which is no mistake of the caller."""
+    own = engines.install(gate.shop.folder / "own")
+    for new, old in ((f"codex@{NEW}", f"codex@{NEW}"), ("codex@latest", f"codex@{NEW}"), (f"codex={own}",) * 2):
+        code, report = gate.shop.run("gate", new, "--from", old, *few)
+        assert (code, report["differences"], report["actions"]) == (0, [], [])
+        assert ", which is the same release" in gate.shop.err
+        gate.shop.err = ""
+
+
 @pytest.mark.parametrize("name", ["codex@banana", "codex@0.163", "codex@v0.163.0", "codex@0.163.0.1"])
 def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name: str) -> None:
     """An invalid version on either side is rejected before npm is called, with an example of a valid one."""
