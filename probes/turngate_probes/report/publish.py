@@ -42,13 +42,14 @@ class Printer:
         if isinstance(stream, io.TextIOWrapper):
             # this terminal's encoding may lack characters that an engine wrote
             stream.reconfigure(errors="backslashreplace")
-        self.console = _Console(file=stream, highlight=False, markup=False, emoji=False)
-        self.console.outlives_reader = bool(reports)
-        self.progress: Console = Console(quiet=True) if detail is Detail.QUIET else self.console
+        self._own = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._own.outlives_reader = bool(reports)
+        self.console: Console = self._own
+        self.progress = Console(quiet=True) if detail is Detail.QUIET else self.console
 
     def end(self) -> None:
         """Raise BrokenPipeError if the reader of the output left while reports had still to be written."""
-        if self.console.reader_gone:
+        if self._own.reader_gone:
             raise _reader_gone()
 
 

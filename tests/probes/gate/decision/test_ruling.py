@@ -211,10 +211,11 @@ def test_caveats_of_clauses_that_were_not_selected_are_no_matter() -> None:
     """With --clause, a deviation of another clause that only the newer release has is neither listed nor red."""
     old, new = ("codex@0.117.0", "codex@0.147.0")  # stdin.open and workspace.cannot-redirect deviate since 0.118.0
     selected = "resume.accepted"
-    few = [[j.planned(name), j.turn(name), j.clause(selected, release=name)] for name in (old, new)]
-    report = views.of(*few, fail_on=FailOn.CAVEAT, clauses=(selected,))
+    before, after = ([j.planned(name), j.turn(name), j.clause(selected, release=name)] for name in (old, new))
+    report = views.of(before, after, fail_on=FailOn.CAVEAT, clauses=(selected,))
     assert (report.exit_code, report.reasons) == (0, ())
-    assert not [row for row in (*report.differences, *report.actions) if row.kind in ("deviation", "caveat")]
+    assert "deviation" not in {row.kind for row in report.differences}
+    assert "caveat" not in {action.kind for action in report.actions}
     whole = views.of(views.release(old), views.release(new), fail_on=FailOn.CAVEAT)
     assert {action.about for action in whole.actions if action.kind == "caveat"} >= {"stdin.open"}
 
