@@ -207,7 +207,7 @@ def _chosen(
     The caller's replace those of the same name, except options that can be repeated: there each one counts.
     """
     if mode is Mode.INTERACTIVE and (found := auto_flags_in(options, contract)):
-        hint = "remove it, or use mode auto"
+        hint = "remove it: only mode auto accepts it"
         raise AutoFlagRefusedError(f"{found[0]} lets {contract.engine} act without asking", hint, found[0])
     callers = read_options(contract, options, mode)
     if model is not None and not contract.launch.model:

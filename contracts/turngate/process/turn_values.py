@@ -34,7 +34,7 @@ class TurnInput(_JsonValue, frozen=True):
     """All that a host needs to run a turn in mode interactive: a value for a queue or a database.
 
     `message` is the task, or the user's reply if `session` is set. `workspace` is an absolute path on that host, and
-    the same for all turns of a session. `timeout` is in seconds of wall time.
+    the same for all turns of a session; `play_turn` refuses another one. `timeout` is in seconds of wall time.
 
     >>> turn = turngate.TurnInput("codex", "Paint the door", "/work")
     >>> turngate.TurnInput.from_json(turn.to_json()) == turn
@@ -81,10 +81,12 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> Tu
     >>> turngate.play_turn(turn.reply("red", asked)).result.final_data
     {'colour': 'red'}
     """
+    workspace = Path(turn.workspace)
+    if not workspace.is_absolute():
+        raise UsageError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
     newest = cached_contract(turn.engine)
     executable = find_executable(newest)
     contract = cached_contract(turn.engine, engine_version(newest, executable, stop=stop))
-    workspace = Path(turn.workspace)
     setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
     request, reader = setup.turn(turn.message, turn.session)
     reading = run_turn(msgspec.structs.replace(request, max_output=0, tag=tag), reader, stop=stop).reading
@@ -95,10 +97,13 @@ def end_tagged(tags: Iterable[str]) -> None:
     """End the processes that turns with these tags left on this host, if the program that ran them was killed.
 
     It sends SIGTERM and, after 2 seconds, SIGKILL. MachineError names the processes that are left all the same.
+    UsageError: `tags` is a single text.
 
     >>> turngate.end_tagged(["run-1.2"])
     """
     from turngate.process.family import Noted, end_orphans  # noqa: PLC0415 - psutil is slow to import
 
+    if isinstance(tags, str):  # each of its letters would be taken for a tag
+        raise UsageError(f"{tags!r} is no list of tags", f"write end_tagged([{tags!r}])")
     if left := end_orphans([Noted(tag) for tag in tags]):
         raise MachineError(f"processes of a turn can't be ended: {', '.join(map(str, left))}", "end them yourself")

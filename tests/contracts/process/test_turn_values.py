@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 import turngate
 from turngate_probes.simulate.simulated_process import install
@@ -53,6 +54,19 @@ def test_an_engine_that_is_not_installed_is_named(turn: turngate.TurnInput, monk
     monkeypatch.setenv("PATH", os.defpath)
     with pytest.raises(turngate.NotInstalledError, match="codex"):
         turngate.play_turn(turn)
+
+
+@pytest.mark.parametrize("workspace", ["", "work", "~/work"])
+def test_a_workspace_that_depends_on_the_host_is_refused(turn: turngate.TurnInput, workspace: str) -> None:
+    """A path that isn't absolute would lead somewhere else in each process; nothing is started."""
+    with pytest.raises(turngate.UsageError, match=f"'{workspace}' is not absolute"):
+        turngate.play_turn(replace(turn, workspace=workspace))
+
+
+def test_a_single_tag_is_no_list_of_tags() -> None:
+    """A text would be taken for a list of its letters, and nothing would end."""
+    with pytest.raises(turngate.UsageError, match=r"write end_tagged\(\['run-1'\]\)"):
+        turngate.end_tagged("run-1")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"engine": "codex"}', "[" * 100_000])
