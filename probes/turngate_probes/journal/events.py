@@ -53,11 +53,15 @@ class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
 
 
 class MatrixPlanned(_Event, frozen=True, tag="matrix.planned"):
-    """The size of many probes together: for listeners, never in a journal."""
+    """The size of many probes together: for listeners, never in a journal. A later one replaces it.
+
+    `at_most` says that fewer may be enough.
+    """
 
     releases: int
     kept: int
     unit: str = "releases"
+    at_most: bool = False
 
 
 class _ReleaseEvent(_Event, frozen=True):

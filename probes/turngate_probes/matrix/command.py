@@ -77,12 +77,16 @@ class ResultChange(NamedTuple):
 
 
 class Bisection:
-    """Searches a list of releases, oldest first; `ask` tests one release and is called at most once for each."""
+    """Searches a list of releases, oldest first; `ask` tests one release and is called at most once for each.
+
+    `left` is how many more releases the search tests at most after the current one, unless it must skip some.
+    """
 
     def __init__(self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer]) -> None:
         """Start a search in which nothing has been tested yet."""
         self.versions = versions
         self.asked: dict[str, ClauseAnswer] = {}
+        self.left = 0
         self._ask = ask
 
     def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
@@ -100,8 +104,12 @@ class Bisection:
         if good and bad and ends[0] > ends[1]:
             good, bad = bad, good
         oldest, newest = sorted(ends) if good and bad else ends
+        self.left = _leaps(newest - oldest) + _halvings(newest - oldest)
         newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
-        before = self._end(oldest) if good else None
+        before = None
+        if good:
+            self.left -= 1
+            before = self._end(oldest)
         if before is not None and self._same(before, newest):
             return None
         before, after = self._leap(oldest, newest, before)
@@ -120,9 +128,11 @@ class Bisection:
 
     def _leap(self, oldest: int, newest: int, before: int | None) -> tuple[int | None, int]:
         """Test 1, 2, 4, 8, ... releases back until the result differs, which finds the last of several changes."""
-        after, step = newest, 1
-        while step < 2 * (newest - oldest):
+        after, step, span = newest, 1, newest - oldest
+        while step < 2 * span:
             place = max(newest - step, oldest)
+            # the last one leads to `before`, which was tested
+            self.left = _leaps(span) - step.bit_length() - (before is not None) + _halvings(span)
             if place == before or self._differs(place, newest):
                 return place, after
             after = place if self._same(place, newest) else after
@@ -136,6 +146,7 @@ class Bisection:
             place = self._middle_of_widest_gap(low, after)
             if place is None:
                 break
+            self.left = (after - low - 1).bit_length() - 1
             if self._same(place, after):
                 after = place
             elif self._differs(place, after):
@@ -179,6 +190,16 @@ class Bisection:
         if first:
             what = f"none of {len(self.asked)} releases can be tested; {first.version}: {first.detail}"
         raise UsageError(what, "run `turngate probe` to see why, or pass --bad")
+
+
+def _leaps(span: int) -> int:
+    """Return how many releases are tested 1, 2, 4, 8, ... before one until the oldest of a span is reached."""
+    return max(0, 2 * span - 1).bit_length()
+
+
+def _halvings(span: int) -> int:
+    """Return how often the widest gap that those tests leave can be halved."""
+    return max(0, span // 2 - 1).bit_length()
 
 
 def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
@@ -296,6 +317,7 @@ def run_bisection(
     with adopting_orphans(), interruptible() as interrupt, live(output.progress, interrupt) as listener:
 
         def ask(version: str) -> ClauseAnswer:
+            listener(MatrixPlanned(releases=len(search.asked) + 1 + search.left, kept=0, at_most=True))
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()
             if interrupt.is_set():
                 raise InterruptedCaseError
@@ -304,8 +326,6 @@ def run_bisection(
         with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
         covered = [version for version in chosen("all", registry.versions) if load.find_contract(engine, version)]
-        # the newest release, steps back, then halves
-        listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
         search = Bisection(covered, ask)
         change = search.search(good, bad)
     outcome = describe(engine, clause, search, change)

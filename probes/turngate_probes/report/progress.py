@@ -104,7 +104,7 @@ class Progress:
         self._clock, self._lock = clock, Lock()
         self._planned = self._kept = 0
         self._done = set[str]()
-        self._unit, self._begun = "releases", 0.0
+        self._unit, self._at_most, self._begun = "releases", "", 0.0
 
     def follow(self, event: Event) -> None:
         """Handle an event."""
@@ -116,6 +116,7 @@ class Progress:
             case MatrixPlanned():
                 self._begun = self._begun if self._planned else now
                 self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
+                self._at_most = "at most " if event.at_most else ""
             case ReleasePlanned():
                 row = self.rows.get(event.release)  # exists already if it was installed
                 begun, state = (row.begun, "running") if row else (now, "waiting")
@@ -142,7 +143,7 @@ class Progress:
         running, finished = len(self.running()), self._kept + len(self._done)
         left = max(0, self._planned - finished - running)
         kept = f", {self._kept} of them earlier" if self._kept else ""
-        done = f"{finished} of {self._planned} {self._unit} done{kept}, {running} running, {left} left"
+        done = f"{finished} of {self._at_most}{self._planned} {self._unit} done{kept}, {running} running, {left} left"
         return f"{done}, {self._estimate(left, self._clock())}"
 
     def _estimate(self, left: int, now: float) -> str:

@@ -291,7 +291,9 @@ def test_option_that_widens_is_refused_by_name() -> None:
     with pytest.raises(RefusedError) as refused:
         first_turn(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
     assert refused.value.subject == "-s danger-full-access"
-    assert str(refused.value) == ("-s danger-full-access lets codex act without asking (remove it: only mode auto accepts it)")
+    assert str(refused.value) == (
+        "-s danger-full-access lets codex act without asking (remove it: only mode auto accepts it)"
+    )
 
 
 def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> None:

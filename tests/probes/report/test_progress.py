@@ -198,6 +198,13 @@ def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
     assert "1 of 9 releases done, 1 running, 7 left" in shown
 
 
+def test_a_search_says_that_fewer_may_be_enough() -> None:
+    """Each step replaces what was planned before."""
+    most = [MatrixPlanned(releases=count, kept=0, at_most=True) for count in (9, 5)]
+    ended = [j.planned("codex@1", turns=0), j.finished("codex@1")]
+    assert "(1 of at most 5 releases done, 0 running, 4 left" in piped(*most, *ended, between=4)[-1]
+
+
 def after(seconds: float, *events: Event) -> str:
     """Return the total shown `seconds` after a matrix of 3 was planned, where a release takes 10 s."""
     clock = Clock()

@@ -81,6 +81,34 @@ def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) ->
     assert search(history).search() == ResultChange(last - 1, last)
 
 
+@given(st.lists(st.sampled_from(RESULTS[:3]), min_size=2, max_size=64), st.booleans(), st.booleans())
+def test_what_is_left_is_never_too_little_and_never_grows(history: list[Result], good: bool, bad: bool) -> None:
+    """Before each test the search knows how many releases it tests at most, all in all."""
+    expected = []
+
+    def ask(version: str) -> ClauseAnswer:
+        expected.append(len(searched.asked) + 1 + searched.left)
+        return ClauseAnswer(version, history[MANY.index(version)], "made up")
+
+    searched = Bisection(MANY[: len(history)], ask)
+    searched.search(MANY[0] if good else None, MANY[len(history) - 1] if bad else None)
+    assert expected == sorted(expected, reverse=True)
+    assert expected[-1] >= len(searched.asked)
+
+
+def test_two_neighbours_leave_nothing_to_search() -> None:
+    """Between two releases without another one in between, the search is known to take two tests."""
+    left: list[int] = []
+
+    def ask(version: str) -> ClauseAnswer:
+        left.append(searched.left)
+        return ClauseAnswer(version, Result.PASS if version == MANY[6] else Result.FAIL, "made up")
+
+    searched = Bisection(MANY, ask)
+    assert searched.search(MANY[5], MANY[6]) == ResultChange(5, 6)
+    assert left == [1, 0]
+
+
 def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
     """Of 30 untestable releases at the old end, at most two are tried."""
     searched = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
