@@ -1,15 +1,16 @@
-"""The subcommand `explain`: what a clause promises, how it is tested, and what to do if it fails."""
+"""The subcommand `explain`: what a clause or a rule promises, how it is tested, and what to do if it fails."""
 
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from turngate_probes.cli.shared_options import clauses
 
 if TYPE_CHECKING:
-    from turngate.contract.clauses import Catalogue, Clause
+    from turngate.contract.clauses import Clause
 
 WIDTH = 88
 NO_DEVIATION = "No deviation can excuse this clause: a release that misses it is broken."
@@ -18,19 +19,30 @@ DEVIATION = (
 )
 
 
+class OtherId(Struct, frozen=True):
+    """An id of a report that is not a clause's: what it says, where it belongs, and why it matters."""
+
+    id: str
+    sentence: str
+    belongs: str
+    why: str
+    scenarios: tuple[str, ...] = ()
+
+
 @click.command()
-@click.argument("clause", required=False, shell_complete=clauses)
+@click.argument("clause", required=False, metavar="[ID]", shell_complete=clauses)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(clause: str | None, *, as_json: bool) -> int:
     """Explain a clause: what it promises, why it matters, how it is tested, and what to do if it fails.
 
-    Without CLAUSE, list all of them.
+    ID can also be a rule of `turngate conform`, or another id in the report of a gate. Without ID, list all of them.
 
     \b
     turngate explain resume.dead-handle
     turngate explain prompt.not-a-flag --json
+    turngate explain orchestrator.completes
 
-    Exit codes: 0; 2 if there is no such clause.
+    Exit codes: 0; 2 if there is no such id.
     """
     import json
 
@@ -38,27 +50,53 @@ def explain(clause: str | None, *, as_json: bool) -> int:
 
     from turngate import NotFoundError
     from turngate.contract import load
-    from turngate.errors import did_you_mean
+    from turngate_probes.releases.selection import similar
 
-    catalogue = load.catalogue()
+    catalogue, others = load.catalogue(), {other.id: other for other in _others()}
     if clause is None:
-        listed = [to_builtins(each) for each in catalogue.values()]
-        click.echo(json.dumps(listed) if as_json else "\n".join(_listed(catalogue)))
-        return 0
-    found = catalogue.get(clause)
-    if found is None:
-        hint = did_you_mean(clause, catalogue, "`turngate explain` lists all clauses")
-        raise NotFoundError(f"there is no clause {clause!r}", hint)
-    known = [{"releases": releases, "deviation": what} for releases, what in _deviations(clause)]
-    described = to_builtins(found) | {"tested": _tested(clause), "deviations": known}
-    click.echo(json.dumps(described) if as_json else "\n".join(_lines(found)))
+        listed = [to_builtins(each) for each in (*catalogue.values(), *others.values())]
+        click.echo(json.dumps(listed) if as_json else "\n".join(_listed([*catalogue.values(), *others.values()])))
+    elif clause in catalogue:
+        found = catalogue[clause]
+        known = [{"releases": releases, "deviation": what} for releases, what in _deviations(clause)]
+        described = to_builtins(found) | {"tested": _tested(clause), "deviations": known}
+        click.echo(json.dumps(described) if as_json else "\n".join(_lines(found)))
+    elif clause in others:
+        click.echo(json.dumps(to_builtins(others[clause])) if as_json else "\n".join(_other_lines(others[clause])))
+    else:
+        raise NotFoundError(f"there is no clause or rule {clause!r}", similar(clause, [*catalogue, *others]))
     return 0
 
 
-def _listed(catalogue: "Catalogue") -> Iterator[str]:
-    width = max(map(len, catalogue))
-    for clause in catalogue.values():
-        yield f"{clause.id.ljust(width)}  {clause.sentence}"
+def _others() -> Iterator[OtherId]:
+    """Return the ids of a gate that are no clauses, and the rules of `turngate conform`."""
+    from turngate_probes.conform.catalogue import rules, scenarios
+    from turngate_probes.gate.compare import UNASKED
+    from turngate_probes.report.sarif import GATE_RULES
+
+    names_tool_calls = "The baseline of a gate names it to excuse that tools run without approval. It is not a clause."
+    unasked = "In mode interactive, no tool call of the model runs without approval."
+    yield OtherId(UNASKED, unasked, "turngate gate, in every report", names_tool_calls)
+    for kind, sentence in GATE_RULES.items():
+        yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", "The gate fails because of it.")
+    for rule in rules().values():
+        tests = tuple(scenario.id for scenario in scenarios().values() if scenario.rule == rule.id)
+        yield OtherId(rule.id, rule.sentence, f"turngate conform, {rule.severity}", rule.why, tests)
+
+
+def _listed(all_of_them: "list[Clause | OtherId]") -> Iterator[str]:
+    width = max(len(each.id) for each in all_of_them)
+    for each in all_of_them:
+        yield f"{each.id.ljust(width)}  {each.sentence}"
+
+
+def _other_lines(other: OtherId) -> Iterator[str]:
+    yield f"{click.style(other.id, bold=True)} ({other.belongs})"
+    yield from _part("What it says", other.sentence)
+    yield from _part("Why it matters", other.why)
+    if other.scenarios:
+        shown = f"turngate conform --scenario {other.scenarios[0]} --show"
+        yield from _part("How it is tested", f"In the scenarios {', '.join(other.scenarios)}. Details: {shown}")
 
 
 def _tested(clause_id: str) -> str:
@@ -106,4 +144,5 @@ def _part(title: str, text: str) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str, hanging: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging)
+    # ids and commands stay whole, so that they can be copied
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False)

@@ -3,7 +3,7 @@
 import bisect
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import eq, ge, gt, le, lt
 
 from semver import Version
@@ -21,12 +21,19 @@ HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
 
 def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
     """Return these clauses without duplicates; NotFoundError suggests others for one that is not at the level."""
-    at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[level])]
+    catalogue = load.catalogue()
+    at_level = [clause.id for clause in catalogue.at_level(*LEVELS[level])]
     for name in clause_ids:
         if name not in at_level:
-            near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
-            raise NotFoundError(f"unknown clause {name!r} at level {level}", f"similar: {', '.join(near)}")
+            hint = f"its level is {catalogue[name].level}" if name in catalogue else similar(name, at_level)
+            raise NotFoundError(f"unknown clause {name!r} at level {level}", hint)
     return tuple(dict.fromkeys(clause_ids))
+
+
+def similar(name: str, known: Sequence[str]) -> str:
+    """Return a hint with the ids that are most like a mistyped one or a part of one; else, where all are listed."""
+    near = [one for one in known if name in one][:3] or difflib.get_close_matches(name.lower(), known, 3, 0.5)
+    return f"similar: {', '.join(near)}" if near else "`turngate explain` lists all of them"
 
 
 def level_of(clause_id: str) -> Level:

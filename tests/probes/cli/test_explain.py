@@ -11,6 +11,9 @@ from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.clauses import CHECKS
 from turngate_probes.cli.explain import explain
+from turngate_probes.conform.catalogue import ConformRule, rules, scenarios
+from turngate_probes.gate.compare import UNASKED
+from turngate_probes.report.sarif import GATE_RULES
 
 SECTIONS = {field.encode_name for field in fields(EngineContract)}
 
@@ -43,15 +46,43 @@ def test_an_explanation_names_promise_remedy_and_known_deviations() -> None:
 
 
 def test_json_has_the_same() -> None:
-    """`--json` prints the clause with how it is tested and its deviations; without a clause, all of them."""
+    """`--json` prints the clause with how it is tested and its deviations; without an id, all of them."""
     one = json.loads(explained("resume.dead-handle", "--json"))
     assert one["tested"].startswith("Resuming with a well-formed id")
     assert one["deviations"][0]["releases"] == "codex before 0.117.0"
-    assert [each["id"] for each in json.loads(explained("--json"))] == list(load.catalogue())
-    assert [line.split()[0] for line in explained().splitlines()] == list(load.catalogue())
+    every = [*load.catalogue(), UNASKED, *(f"gate.{kind}" for kind in GATE_RULES), *rules()]
+    assert [each["id"] for each in json.loads(explained("--json"))] == every
+    assert [line.split()[0] for line in explained().splitlines()] == every
 
 
-def test_an_unknown_clause_suggests_the_nearest() -> None:
-    """A mistyped id is an error with the nearest one."""
-    ended = CliRunner().invoke(explain, ["prompt.not-a-flg"], standalone_mode=False)
-    assert getattr(ended.exception, "hint", None) == "did you mean prompt.not-a-flag?"
+@pytest.mark.parametrize("rule", rules().values())
+def test_the_rules_for_orchestrators_are_explained(rule: ConformRule) -> None:
+    """Each has its promise, the reason, and the scenarios that test it, if it has its own."""
+    text = " ".join(explained(rule.id).split())
+    assert all(part in text for part in (rule.sentence, rule.why, rule.severity))
+    found = json.loads(explained(rule.id, "--json"))
+    assert all(scenarios()[name].rule == rule.id for name in found["scenarios"])
+    if found["scenarios"]:
+        assert f"turngate conform --scenario {found['scenarios'][0]} --show" in text
+
+
+def test_the_other_ids_of_a_gate_are_explained() -> None:
+    """A baseline and SARIF use ids that are no clauses."""
+    assert "names it to excuse that tools run without approval" in explained("interactive.tool-call")
+    assert GATE_RULES["baseline"] in explained("gate.baseline")
+
+
+@pytest.mark.parametrize(
+    "mistyped, near",
+    [
+        ("prompt.not-a-flg", "prompt.not-a-flag"),
+        ("toolcall", "interactive.tool-call"),
+        ("dead-handle", "resume.dead-handle"),
+        ("orchestrator.complete", "orchestrator.completes"),
+        ("zzz", "`turngate explain` lists all of them"),
+    ],
+)
+def test_an_unknown_id_suggests_the_nearest(mistyped: str, near: str) -> None:
+    """A mistyped id, or a part of one, is an error with near ones."""
+    ended = CliRunner().invoke(explain, [mistyped], standalone_mode=False)
+    assert near in getattr(ended.exception, "hint", "")

@@ -67,11 +67,14 @@ def test_clauses_are_known_by_level() -> None:
     assert known_clauses(("help.surface", "help.surface"), "static") == ("help.surface",)
     for name, level, like in (
         ("resume.acepted", "hermetic", "resume.accepted"),
-        ("handle.place", "static", "help.surface"),
+        ("nothing", "hermetic", "similar: interactive.nothing-started"),
+        ("handle.place", "static", "its level is hermetic"),
+        ("zzz", "hermetic", "`turngate explain` lists all of them"),
     ):
         with pytest.raises(NotFoundError, match="unknown clause") as failed:
             known_clauses((name,), level)
         assert like in failed.value.hint
+        assert failed.value.hint.count(",") < 3
 
 
 VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)

@@ -81,17 +81,17 @@ def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) ->
     assert search(history).search() == ResultChange(last - 1, last)
 
 
-@given(st.lists(st.sampled_from(RESULTS[:3]), min_size=2, max_size=64), st.booleans(), st.booleans())
-def test_what_is_left_is_never_too_little_and_never_grows(history: list[Result], good: bool, bad: bool) -> None:
+@given(st.lists(st.sampled_from(RESULTS[:3]), min_size=2, max_size=64), st.tuples(st.booleans(), st.booleans()))
+def test_what_is_left_is_never_too_little_and_never_grows(history: list[Result], named: tuple[bool, bool]) -> None:
     """Before each test the search knows how many releases it tests at most, all in all."""
-    expected = []
+    expected, newest = [], MANY[len(history) - 1]
 
     def ask(version: str) -> ClauseAnswer:
         expected.append(len(searched.asked) + 1 + searched.left)
         return ClauseAnswer(version, history[MANY.index(version)], "made up")
 
     searched = Bisection(MANY[: len(history)], ask)
-    searched.search(MANY[0] if good else None, MANY[len(history) - 1] if bad else None)
+    searched.search(*(end if is_named else None for end, is_named in zip((MANY[0], newest), named, strict=True)))
     assert expected == sorted(expected, reverse=True)
     assert expected[-1] >= len(searched.asked)
 
