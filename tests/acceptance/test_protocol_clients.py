@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,9 @@ from tests.probes import engines
 from turngate.argv.file_slot import SLOT
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode
-from turngate.process.execution import supplied_folder
+from turngate.model import Ended
+from turngate.process.execution import ProcessRequest, supplied_folder
+from turngate.process.execution import run as run_to_end
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall
@@ -140,10 +141,11 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     env = box.env(contract.hermetic, box.work) | asking | dict(run.env)
     env |= {"EXECUTABLE": str(executable), "MODEL": contract.hermetic.model, "PATH": os.environ["PATH"]}
     command = [word.replace("{executable}", str(executable)) for word in run.command]
-    done = subprocess.run(command, cwd=box.work, env=env, capture_output=True, timeout=PATIENCE, check=False, text=True)
-    assert done.returncode == 0, done.stderr
+    # whatever happens to the client, the servers that it started end
+    done = run_to_end(ProcessRequest(tuple(command), box.work, env, timeout=PATIENCE))
+    assert (done.ended, done.exit_code) == (Ended.EXIT, 0), done.stderr.decode()
     assert box.backend.exchanges()
-    said = done.stdout.replace(str(box.root), "<root>")
+    said = done.stdout.decode().replace(str(box.root), "<root>")
     # OpenCode titles a call that succeeded by its file, and so only a simulation that knows how it ended could
     said = re.sub(r'"title": ?"[^"]*/touched\.txt"', f'"title":"{call.name}"', said)
     said = re.sub(r"<session_context>.*?</session_context>", "<context>", said)

@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="fleet", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./fleet", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="run PostgreSQL and workers on this machine until Ctrl-C")
     up.add_argument("--workers", type=int, default=2, help="how many  [default: 2]")
@@ -109,7 +109,7 @@ def _talk(given: argparse.Namespace, fleet: Fleet) -> None:
         try:
             message = input("> ")
         except (EOFError, KeyboardInterrupt):
-            sys.exit(f"\nfleet: it waits; go on with: fleet answer {run.id}")
+            sys.exit(f"\nfleet: it waits; go on with: ./fleet answer {run.id}")
         fleet.reply(run, message)
         run = fleet.wait(run.id, run.turn)
     print(_answer(run))
@@ -125,7 +125,7 @@ def _answer(run: Run) -> str:
 def _url() -> str:
     if url := os.environ.get("FLEET_DATABASE") or (ADDRESS.exists() and ADDRESS.read_text("utf-8")):
         return url
-    raise UsageError("no fleet is running here", "start one with: fleet up, or set FLEET_DATABASE")
+    raise UsageError("no fleet is running here", "start one with ./fleet up, or set FLEET_DATABASE")
 
 
 if __name__ == "__main__":
