@@ -127,3 +127,11 @@ def test_examples_install_turngate_from_a_repository_that_the_reader_sets() -> N
         "rev": "COMMIT",
         "hooks": [],
     }
+
+
+def test_the_command_of_the_fleet_is_written_as_it_is_run() -> None:
+    """The example isn't on PATH, so its page, its README and its messages write `./fleet`."""
+    fleet = ROOT / "reference/examples/fleet"
+    texts = [file.read_text("utf-8") for file in (ROOT / "docs/fleet.md", *fleet.glob("*.md"), *fleet.rglob("*.py"))]
+    assert any("./fleet up" in text for text in texts)
+    assert not any(re.search(r"(?<!\./)\bfleet (up|ask|answer|cancel|list|gone|worker) ", text) for text in texts)

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -101,6 +102,20 @@ def test_the_page_lists_every_name_and_no_other() -> None:
     """The page's tables list every name once and no others."""
     rows = re.findall(r"^\| `(?:await )?(\w+)[^`]*` \|", PAGE, re.MULTILINE)
     assert sorted(rows) == sorted(turngate.__all__)
+
+
+def test_what_the_page_says_of_a_prompt_without_the_protocol(work: Path) -> None:
+    """A simulated engine asks all the same; plain text, as a real agent answers, is an error."""
+    contract = turngate.load_contract("codex", "0.169.0")
+    turn = turngate.first_turn(contract, "Paint the door.", "interactive")
+    request = turngate.process_request(turn, turngate.find_executable(contract), work)
+    asked = turngate.run_turn(request, turngate.TurnReader.for_turn(turn))
+    assert asked.reading.result.outcome is turngate.Outcome.ASK_USER
+    envelope = json.dumps(asked.reading.final_text).encode()
+    assert envelope in asked.process.stdout
+    plain = asked.process.stdout.replace(envelope, b'"Which colour?"')
+    answered = turngate.read_turn(contract, "interactive", plain, b"", 0)
+    assert (answered.result.failure_reason or "").startswith(turngate.Failure.ENVELOPE_INVALID)
 
 
 @pytest.mark.long
