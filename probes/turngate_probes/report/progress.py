@@ -7,7 +7,7 @@ from math import inf
 from threading import Lock
 
 from msgspec import Struct
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +35,8 @@ from turngate_probes.report.text import style_of
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4
 ENOUGH_FOR_MINUTES = 100.0  # seconds
+WIDE = 160  # columns of a terminal in which the longest step has room beside the other columns
+WIDEST_NAME = 50
 COLUMNS = ("release", "state", "turns", "passed", "failed", "seconds")
 
 Listener = Callable[[Event], None]
@@ -72,9 +74,8 @@ class ProgressRow(Struct):
                 self.ended, self.now = now, ""
 
     def cells(self, now: float) -> tuple[Text, ...]:
-        """Return the cells of the row in a table."""
+        """Return the cells of the row in a table, without its step."""
         seconds = (now if self.ended is None else self.ended) - self.begun
-        failing = Text(" ".join(map(visible, self.failing)), "red")
         return (
             Text(visible(self.release)),
             Text(self.state, style_of(self.state)),
@@ -82,8 +83,12 @@ class ProgressRow(Struct):
             Text(str(self.passed)),
             Text(str(len(self.failing)), "red" if self.failing else ""),
             Text("" if self.state == "waiting" else f"{seconds:.0f}"),
-            Text(" ").join(part for part in (failing, Text(visible(self.now), "dim")) if part),
         )
+
+    def step(self) -> Text:
+        """Return the clauses that fail so far, and the current step."""
+        failing = Text(" ".join(map(visible, self.failing)), "red")
+        return Text(" ").join(part for part in (failing, Text(visible(self.now), "dim")) if part)
 
     def left(self, now: float, longest: float) -> float:
         """Return the seconds until it ends at its current pace; before its first turn, assume the `longest`."""
@@ -159,18 +164,27 @@ class Progress:
         seconds = min((now - self._begun) * (1 - share) / share, most)
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
-    def __rich__(self) -> RenderableType:
-        """Render the table of the current state."""
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the table of the current state. In a narrow terminal, steps are below it, so that no word is cut."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for heading in COLUMNS:
-            table.add_column(heading, justify="left" if heading in COLUMNS[:2] else "right", no_wrap=True)
-        table.add_column("now", overflow="fold")
+        is_wide = options.max_width >= WIDE
+        table.add_column(COLUMNS[0], overflow="fold", max_width=WIDEST_NAME if is_wide else None)
+        for heading in COLUMNS[1:]:
+            table.add_column(heading, justify="left" if heading == COLUMNS[1] else "right", no_wrap=True)
+        if is_wide:
+            table.add_column("now", overflow="fold")
         with self._lock:
             overall, now = self.overall(), self._clock()
             # a matrix has more releases than a terminal has lines
-            for row in self.running() if overall else self.rows.values():
-                table.add_row(*row.cells(now))
-        return Group(table, Text(overall, "dim")) if overall else table
+            rows = self.running() if overall else list(self.rows.values())
+            steps = [(Text(f"{visible(row.release)}: "), row.step()) for row in rows]
+            for row, (_, step) in zip(rows, steps, strict=True):
+                table.add_row(*row.cells(now), *([step] if is_wide else []))
+        yield table
+        if not is_wide:
+            yield from (Text.assemble(name, step) for name, step in steps if step)
+        if overall:
+            yield Text(overall, "dim")
 
 
 class ProgressLines:

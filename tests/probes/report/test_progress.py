@@ -34,7 +34,7 @@ def piped(*events: Event, between: float = 0.0) -> list[str]:
     return file.getvalue().splitlines()
 
 
-def drawn(clock: Clock, *events: Event, width: int = 120) -> str:
+def drawn(clock: Clock, *events: Event, width: int = 160) -> str:
     """Return the table as it is after some events."""
     table = Progress(clock)
     for event in events:
@@ -94,12 +94,27 @@ def test_the_table_says_how_far_each_release_is() -> None:
     clock.now += 42
     for event in (j.clause("stream.framing"), j.clause("handle.present", "fail")):
         table.follow(event)
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=160)
     with console.capture() as captured:
         console.print(table)
     _, codex, gemini = (line.split() for line in captured.get().splitlines())
     assert codex == [RELEASE, "running", "1/9", "1", "1", "42", "handle.present", "main/first", "done"]
     assert gemini == ["gemini@0.61.0", "waiting", "0/3", "0", "0"]
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_no_word_is_cut_without_need(width: int) -> None:
+    """Headings, releases, clauses and steps stay whole; only a path that is longer than the line is broken."""
+    shared, path = "codex@0.147.0 and codex@0.169.0 in a shared HOME", f"(/opt/{'engines/' * 12}codex)"
+    own = f"{RELEASE} {path}"
+    step = j.turn(own, case="sticky-own-settings", step="default-permissions-command_call-permission")
+    failing = [j.clause(name, "fail", release=shared) for name in ("upgrade.resume", "rollback.touched")]
+    shown = drawn(Clock(), j.planned(shared), *failing, j.planned(own), step, width=width)
+    words = shown.split()
+    assert "…" not in shown
+    assert {*shared.split(), "upgrade.resume", "rollback.touched", step.name, "turns", "passed", "failed"} <= {*words}
+    assert path[:30] in shown
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_the_table_stops_the_clock_of_what_ended() -> None:
@@ -109,7 +124,7 @@ def test_the_table_stops_the_clock_of_what_ended() -> None:
     for event in (j.planned(), j.turn(), j.finished()):
         table.follow(event)
     clock.now += 1000
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=160)
     with console.capture() as captured:
         console.print(table)
     assert captured.get().splitlines()[1].split() == [RELEASE, "compatible", "1/3", "0", "0", "0"]
