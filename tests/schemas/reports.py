@@ -3,6 +3,7 @@
 from tests.schemas.generate import Schema, schema
 from turngate.contract.verdict import CallEvidence, TurnEvidence
 from turngate_probes.conform.conform_report import ConformReport
+from turngate_probes.doctor import DoctorReport
 from turngate_probes.journal.events import Event
 from turngate_probes.matrix.command import BisectReport
 from turngate_probes.record.recording import RecordedPage, Recording
@@ -73,3 +74,8 @@ def conform_baseline() -> Schema:
         "description": "a list of entries, each with rule and reason",
     }
     return schema(list[ExpectedBreach], id="turngate.conform-baseline/1", **head) | {"type": ["array", "null"]}
+
+
+def doctor_report() -> Schema:
+    """Return the schema of what `turngate doctor` found."""
+    return schema(DoctorReport, id="turngate.doctor-report/1", title="Doctor report")

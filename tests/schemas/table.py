@@ -15,6 +15,7 @@ SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "history-report": reports.history_report,
     "conform-baseline": reports.conform_baseline,
     "conform-report": reports.conform_report,
+    "doctor-report": reports.doctor_report,
     "gate-baseline": reports.gate_baseline,
     "handle-record": reports.handle_record,
     "gate-report": reports.gate_report,

@@ -3,14 +3,18 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from turngate.argv.environment import engine_environment
 from turngate.contract.engine_contract import EngineContract, VersionQuery
 from turngate.contract.launch import HelpPage, Stream
+from turngate.decoding import decode
 from turngate.errors import NotInstalledError
+from turngate.files import read_own, write_atomically
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
 
@@ -49,14 +53,18 @@ def printed(
     env: Mapping[str, str],
     stop: Stop | None,
     cwd: Path | None = None,
+    timeout: float = TIMEOUT,
 ) -> PrintedText:
-    """Run a command that only prints, in `cwd` or an empty directory; MachineError if it can't be started."""
+    """Run a command that only prints, in `cwd` or an empty directory; MachineError if it can't be started.
+
+    It is terminated after `timeout` seconds.
+    """
     import tempfile  # noqa: PLC0415 - seldom needed
 
     with tempfile.TemporaryDirectory() as empty:
         folder = cwd or Path(empty)
         argv, environment = (str(executable), *command.argv), {**env, "PWD": str(folder)}
-        outcome = run(ProcessRequest(argv, folder, environment, timeout=TIMEOUT), stop=stop)
+        outcome = run(ProcessRequest(argv, folder, environment, timeout=timeout), stop=stop)
     stdout, stderr = (stream.decode("utf-8", "replace") for stream in (outcome.stdout, outcome.stderr))
     return PrintedText(outcome.exit_code if outcome.ended is Ended.EXIT else None, stdout, stderr)
 
@@ -67,13 +75,18 @@ def find_executable(contract: EngineContract) -> Path:
     >>> turngate.find_executable(turngate.load_contract("codex")).name
     'codex'
     """
-    # shutil.which does the same, but its module takes longer to import than the search
-    places = (Path(folder, contract.executable) for folder in os.get_exec_path())
-    found = next((place for place in places if os.access(place, os.X_OK) and place.is_file()), None)
+    found = on_path(contract.executable)
     if found is None:
         hint = f"install it: {contract.install_command}" if contract.install_command else "put it on PATH"
         raise NotInstalledError(f"{contract.title} is not installed: no {contract.executable} on PATH", hint)
     return found.absolute()
+
+
+def on_path(name: str) -> Path | None:
+    """Return the first executable of a name on PATH, relative if its folder there is; None if there is none."""
+    # shutil.which does the same, but its module takes longer to import than the search
+    places = (Path(folder, name) for folder in os.get_exec_path())
+    return next((place for place in places if os.access(place, os.X_OK) and place.is_file()), None)
 
 
 def engine_version(
@@ -101,12 +114,41 @@ def query_version(
     query: VersionQuery, executable: Path, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
 ) -> tuple[str | None, str]:
     """Return the version that an executable reports, and what to change in the contract if the other stream has it."""
-    output, pattern = printed(executable, query, env, stop, cwd), re.compile(query.pattern)
+    return version_in(printed(executable, query, env, stop, cwd), query)
+
+
+def version_in(output: PrintedText, query: VersionQuery) -> tuple[str | None, str]:
+    """Return what `query_version` does, from what the executable printed."""
+    pattern = re.compile(query.pattern)
     match = pattern.fullmatch(output.on(query.stream).strip())
     misplaced = output.misplaced(query.stream, pattern.fullmatch)
     if misplaced and query.other_stream:
         match, misplaced = pattern.fullmatch((output.stdout + output.stderr).strip()), ""
     return match["version"] if match else None, misplaced
+
+
+REMEMBERED = 200  # executables in a file of versions
+_MOST_BYTES = 2**20
+
+
+def remembered_version(executable: Path, now: str, file: Path) -> str | None:
+    """Return the version that `remember_version` wrote for an executable; None unless its identity still is `now`."""
+    earlier, version = _remembered(file).get(str(executable), ("", ""))
+    return version if earlier == now else None
+
+
+def remember_version(executable: Path, now: str, version: str, file: Path) -> None:
+    """Write the version of an executable, whose identity is `now`, to a file for many; OSError if that fails."""
+    others = {name: seen for name, seen in _remembered(file).items() if name != str(executable)}
+    # by the name on PATH, since version managers link the names of many engines to one program
+    kept = [*others.items(), (str(executable), (now, version))][-REMEMBERED:]
+    write_atomically(file, msgspec.json.format(msgspec.json.encode(dict(kept))).decode() + "\n", private=True)
+
+
+def _remembered(file: Path) -> dict[str, tuple[str, str]]:
+    with suppress(OSError, ValueError, RecursionError):
+        return decode(read_own(file, _MOST_BYTES), dict[str, tuple[str, str]])
+    return {}
 
 
 MARKER = b"# turngate: simulated engine"

@@ -5,6 +5,7 @@ but a version number is taken from them.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ _BEFORE = {
     r"requirements.*\.(txt|in)": r"(?m:^NAME *== *)",
     r"pyproject\.toml|Pipfile": r'"?NAME"? *(?:= *")?== *',
     r"(.*\.)?(Dockerfile|Containerfile)(\..*)?": r"(?<![\w@/.-])NAME(?:@|==)",
-    r"\.?mise\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
+    r"\.?mise(\.[\w.-]+)?\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
     r"\.tool-versions": r"(?m:^(?:npm:|pipx:)?ANY[ \t]+)",
 }
 
@@ -43,7 +44,7 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
 
     A range such as `^1.2.0` is no pin. UsageError: the files pin different releases.
     """
-    pins = _pins(folder, contract)
+    pins = project_pins(folder, [contract])[contract.engine]
     for pin in pins[1:]:
         if pin.version != pins[0].version:
             what = f"{contract.engine} is {pins[0].version} in {pins[0].place}, but {pin.version} in {pin.place}"
@@ -52,21 +53,32 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
     return pins[0] if pins else None
 
 
-def _pins(folder: Path, contract: EngineContract) -> list[ProjectPin]:
-    published = contract.published
-    packages = {source.package for source in (published.npm, published.pypi) if source}
-    if not packages:
-        return []
-    names = "(?:{})".format("|".join(map(re.escape, sorted(packages))))
-    tools = "(?:{})".format("|".join(map(re.escape, sorted(packages | {contract.executable}))))
-    pins = []
+def project_pins(folder: Path, contracts: Iterable[EngineContract]) -> dict[str, list[ProjectPin]]:
+    """Return the pin of each file of a folder, by engine; those of an engine may differ."""
+    wanted = [(contract, _packages(contract)) for contract in contracts]
+    pins: dict[str, list[ProjectPin]] = {contract.engine: [] for contract, _ in wanted}
     for file in sorted(_files(folder)):
         before = next((text for name, text in _BEFORE.items() if re.fullmatch(name, file.name)), None)
-        text = _text(file) if before else ""
-        if before and (found := re.search(before.replace("NAME", names).replace("ANY", tools) + _VERSION, text)):
-            line = text.count("\n", 0, found.start("version")) + 1
-            pins.append(ProjectPin(found["version"], f"{file.name}:{line}"))
+        if before is None:
+            continue
+        text = _text(file)
+        for contract, names in wanted:
+            tools = names | {contract.executable} if names and "ANY" in before else names
+            # a lock file can be long, and names few of the engines
+            if any(name in text for name in tools) and (found := re.search(_pin_of(tools, before), text)):
+                line = text.count("\n", 0, found.start("version")) + 1
+                pins[contract.engine].append(ProjectPin(found["version"], f"{file.name}:{line}"))
     return pins
+
+
+def _packages(contract: EngineContract) -> set[str]:
+    return {source.package for source in (contract.published.npm, contract.published.pypi) if source}
+
+
+def _pin_of(names: set[str], before: str) -> str:
+    """Return the pattern of a pin that follows one of the names, each of a package or executable."""
+    any_of = "(?:{})".format("|".join(map(re.escape, sorted(names))))
+    return before.replace("NAME", any_of).replace("ANY", any_of) + _VERSION
 
 
 def _files(folder: Path) -> list[Path]:

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,10 +26,9 @@ from turngate import (
 )
 from turngate.contract.cached import cached_contract
 from turngate.contract.launch import Stream
-from turngate.decoding import decode
-from turngate.files import make_private, open_private, read_regular, write_atomically
+from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT
-from turngate.process.executable import identity
+from turngate.process.executable import identity, remember_version, remembered_version
 from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
@@ -77,25 +75,13 @@ def version_of(
 ) -> str | None:
     """Return an executable's version, from the cache if the file has not changed; None: it prints none."""
     now = identity(executable)
-    known = _known_versions(data)
-    # by the name on PATH, since version managers link the names of many engines to one program
-    earlier, version = known.get(str(executable), ("", ""))
-    if earlier != now:
-        version = engine_version(newest, executable, env, stop) or ""
+    version = remembered_version(executable, now, data.versions)
+    if version is None and (version := engine_version(newest, executable, env, stop)):
         # a cache that can't be written only costs time
         with suppress(OSError):
-            if version:
-                data.make()
-                text = msgspec.json.format(msgspec.json.encode(known | {str(executable): (now, version)})).decode()
-                write_atomically(data.versions, text + "\n", private=True)
-    return version or None
-
-
-def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
-    """Return the cached identity and version of executables; empty if the cache can't be read."""
-    with suppress(OSError, ValueError):
-        return decode(read_regular(data.versions), dict[str, tuple[str, str]])
-    return {}
+            data.make()
+            remember_version(executable, now, version, data.versions)
+    return version
 
 
 MAX_TRACE = 64 * 2**20

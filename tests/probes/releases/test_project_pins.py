@@ -35,6 +35,7 @@ OTHER = "@openai/codex-sdk"
         ("ci.Dockerfile", "RUN pip install openai-codex-cli-bin==0.147.0\n", 1),
         ("mise.toml", '[tools]\n"npm:@openai/codex" = "0.147.0"\n', 2),
         (".mise.toml", '[tools]\ncodex = { version = "0.147.0" }\n', 2),
+        ("mise.local.toml", '[tools]\ncodex = "0.147.0"\n', 2),
         (".tool-versions", "nodejs 20.0.0\nnpm:@openai/codex 0.147.0\n", 2),
         (".tool-versions", "codex 0.147.0\n", 1),
     ],

@@ -1,0 +1,137 @@
+"""The subcommand `doctor`: what is known of the engines on PATH and of those that a project pins."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from turngate.sanitize import bounded, visible
+
+if TYPE_CHECKING:
+    from turngate_probes.doctor import DoctorReport, FoundRelease
+
+INTERRUPTED = 130
+_WIDTH = 100
+_LONGEST = 300
+_COLOURS = {"compatible": "green", "broken": "red"}
+_NOTHING = "No engine is on PATH, and no file here pins one. `turngate engines list` lists the engines it looks for."
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(*, as_json: bool) -> int:
+    """Say which engines this machine and this project use, and whether these releases are safe.
+
+    Looks for engines on PATH, and for the releases that the files in the working directory pin: package.json,
+    requirements and pyproject.toml, their lock files, Dockerfiles, and files of mise and asdf. For each release it
+    prints where it was found, its verdict, what your orchestrator must do about it, and the newest release that is
+    safe. The verdicts were measured before this turngate was released, so it needs no network and tests nothing.
+
+    \b
+    turngate doctor
+    turngate doctor --json
+
+    It runs engines only with --version, for 5 seconds at most, and remembers the answer until the file changes. It
+    never runs a program of the project, or one from a relative folder on PATH.
+
+    Exit codes: 0 every release found is compatible; 1 one is broken or degraded; 2 there is no verdict on one, or none
+    was found; 130 interrupted.
+    """
+    import json
+    import os
+    import signal
+    from pathlib import Path
+
+    from msgspec import to_builtins
+
+    from turngate import MachineError, Stop
+    from turngate.process.sessions import adopting_orphans
+    from turngate.process.signals import handling_signals
+    from turngate_probes.doctor import examine
+
+    try:
+        folder = Path.cwd()
+    except OSError as gone:
+        raise MachineError(f"the working directory can't be used: {gone.strerror}", "change to another one") from gone
+    stop = Stop()
+    with adopting_orphans(), handling_signals((signal.SIGINT, signal.SIGTERM), lambda _number: stop.set()):
+        report = examine(folder, stop)
+    if stop.is_set():
+        return INTERRUPTED
+    if as_json:
+        click.echo(json.dumps(to_builtins(report), indent=2))
+    else:
+        click.echo("\n".join(_lines(report)), color=False if os.environ.get("NO_COLOR") else None)
+    return report.exit_code
+
+
+def _lines(report: "DoctorReport") -> Iterator[str]:
+    rows = [
+        (release.engine, visible(release.version or ""), _word(release), release.profile or "")
+        for release in report.releases
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for release, row in zip(report.releases, rows, strict=True):
+        engine, version, word, profile = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        word = click.style(word, fg=_COLOURS.get(row[2], "yellow"), bold=row[2] == "broken")
+        places = ", ".join(visible(at.place) for at in release.found)
+        yield f"{click.style(engine, bold=True)}  {version}  {word}  {profile}  {places}"
+        yield from _about(release)
+    yield _NOTHING if not rows else ""
+    if report.not_run_from:
+        yield f"No program in {visible(report.not_run_from)} was run."
+    yield f"exit code {report.exit_code}: {_outcome(report)}"
+
+
+def _word(release: "FoundRelease") -> str:
+    return release.verdict or release.knowledge.replace("_", " ")
+
+
+def _about(release: "FoundRelease") -> Iterator[str]:
+    """Say what is known of a release, and what to do."""
+    yield from _wrapped(_why(release))
+    for failed in release.failures:
+        yield from _wrapped(f"{failed.clause} fails: {bounded(failed.detail, _LONGEST)}")
+    if release.actions:
+        yield "  What your orchestrator must do" + ("" if release.verdict else ", by the contract")
+    for action in release.actions:
+        yield from _wrapped(f"{action.clause}: {action.action}", "    ")
+    if release.newer_safe:
+        yield f"  newest safe release: {release.newer_safe}"
+    if release.command:
+        trusted = "if you trust it, test it" if release.knowledge == "not_run" else "test it"
+        yield f"  {trusted}: {release.command}"
+
+
+def _why(release: "FoundRelease") -> str:
+    """Say why there is no verdict, or why it is bad."""
+    if release.knowledge == "no_history":
+        return f"turngate has no history of {release.title}"
+    if release.knowledge in ("unknown", "untested"):
+        near = " and ".join(f"{each.version} ({each.verdict})" for each in release.nearest)
+        why = f": {release.detail}" if release.detail else ""
+        return f"turngate has no result of this release{why}{'; the nearest that it tested: ' if near else ''}{near}"
+    return release.detail
+
+
+def _wrapped(text: str, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(
+        visible(text),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _outcome(report: "DoctorReport") -> str:
+    """Say why the command exits as it does."""
+    if report.exit_code == 1:
+        bad = [each for each in report.releases if each.verdict in ("broken", "degraded")]
+        return ", ".join(f"{visible(each.name)} is {each.verdict}" for each in bad)
+    if report.exit_code == 0:
+        return "each release that was found is compatible"
+    none = ", ".join(visible(each.name) for each in report.releases if not each.verdict)
+    return f"no verdict on {none}" if none else "nothing was found"

@@ -1,0 +1,397 @@
+"""Says what is known of the engines on this machine and of those that a project pins, from the histories of releases.
+
+Only `--version` of an executable is run, and only of one that nobody else can have put on PATH: whoever wrote a project
+can be a stranger. So an executable of the project, or from a relative folder on PATH, is named but not run, and those
+that are run find no program of the project on their PATH.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from turngate import ContractError, EngineContract, MachineError, NotFoundError, Stop, UsageError, engine_names, history
+from turngate.argv.environment import engine_environment
+from turngate.contract.cached import cached_contract
+from turngate.contract.clauses import Result
+from turngate.contract.engine_contract import Deviation
+from turngate.contract.verdict import Verdict
+from turngate.contract.versions import parse
+from turngate.files import default_cache
+from turngate.history import History, KnownRelease
+from turngate.process.executable import (
+    identity,
+    is_simulated,
+    on_path,
+    printed,
+    remember_version,
+    remembered_version,
+    version_in,
+)
+from turngate_probes.releases.project_pins import ProjectPin, project_pins
+
+TIMEOUT = 5.0  # seconds for an executable to print its version
+_Text = Annotated[str, Meta(min_length=1)]
+
+
+class Knowledge(StrEnum):
+    """What turngate knows of a release.
+
+    tested: It tested the release, whose verdict counts.
+    untested: It has seen the release, but has no verdict.
+    unknown: The engine's history lacks the release.
+    no_history: It has no history of the engine.
+    no_version: The executable didn't print which release it is.
+    not_run: Its executable must not be run, so it isn't known which release it is.
+    """
+
+    TESTED = "tested"
+    UNTESTED = "untested"
+    UNKNOWN = "unknown"
+    NO_HISTORY = "no_history"
+    NO_VERSION = "no_version"
+    NOT_RUN = "not_run"
+
+
+class FoundAt(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a release was found: an executable on `path`, or a `pin` as `file:line`."""
+
+    kind: Literal["path", "pin"]
+    place: _Text
+
+
+class FailedClause(Struct, frozen=True, forbid_unknown_fields=True):
+    """A clause that fails, and what was observed."""
+
+    clause: _Text
+    detail: str
+
+
+class RequiredAction(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an orchestrator must do about a known caveat; `symptoms` are those that the contract declares."""
+
+    clause: _Text
+    symptoms: tuple[_Text, ...]
+    action: _Text
+
+
+class NearRelease(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tested release below or above one that is unknown."""
+
+    version: _Text
+    verdict: Verdict
+
+
+class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A release that was found, and what is known of it.
+
+    version: null: unknown, as `detail` explains.
+    detail: Why there is no version or no verdict, or why the release is broken; may be empty.
+    verdict: null: it is not known.
+    profile: How an interactive run waits for its user; null: it is not known.
+    measured: The date of the test; null: unknown.
+    actions: By the contract; without those of a tested release that its test did not show.
+    newer_safe: The newest compatible release, if it is newer; null: none is known.
+    nearest: Of a release without a verdict, the nearest tested ones.
+    command: Tests the release, if there is no verdict; null: turngate can't.
+    """
+
+    engine: _Text
+    title: _Text
+    version: str | None
+    found: tuple[FoundAt, ...]
+    knowledge: Knowledge
+    detail: str
+    verdict: Verdict | None
+    profile: str | None
+    measured: str | None
+    failures: tuple[FailedClause, ...]
+    actions: tuple[RequiredAction, ...]
+    newer_safe: str | None
+    nearest: tuple[NearRelease, ...]
+    command: str | None
+
+    @property
+    def name(self) -> str:
+        """The engine, with its version if that is known."""
+        return f"{self.engine}@{self.version}" if self.version else self.engine
+
+
+class DoctorReport(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.doctor-report/1"
+):
+    """What was found in a folder and on PATH.
+
+    folder: The folder whose files were searched for pins.
+    not_run_from: The folder of which no program was run; null: it is the home directory, which is no project.
+    releases: By engine; those on PATH first.
+    """
+
+    folder: _Text
+    not_run_from: str | None
+    releases: tuple[FoundRelease, ...]
+    exit_code: Literal[0, 1, 2]
+
+
+class Executable(Struct, frozen=True):
+    """The executable of an engine on PATH, and its version, or why that is unknown.
+
+    `refused`: why it must not be run; empty if it may be.
+    """
+
+    contract: EngineContract
+    path: Path
+    refused: str = ""
+    version: str | None = None
+    problem: str = ""
+
+
+def examine(folder: Path, stop: Stop) -> DoctorReport:
+    """Look for engines on PATH and for the pins of a folder; `stop` ends what runs."""
+    contracts = [contract for contract in map(_newest, engine_names()) if contract]
+    project = project_of(folder)
+    executables = _versions([*_executables(contracts, project)], project, stop)
+    pins = project_pins(folder, contracts)
+    by_engine = {one.contract.engine: one for one in executables}
+    releases = [
+        release
+        for contract in contracts
+        for release in _of_engine(contract, by_engine.get(contract.engine), pins[contract.engine])
+    ]
+    return DoctorReport(
+        folder=str(folder),
+        not_run_from=str(project) if project else None,
+        releases=tuple(releases),
+        exit_code=exit_code(release.verdict for release in releases),
+    )
+
+
+def project_of(folder: Path) -> Path | None:
+    """Return the folder whose programs are not run: the Git repository around `folder`, else `folder` itself.
+
+    None: it is the home directory, or contains that, and is no repository.
+    """
+    real = Path(os.path.realpath(folder))
+    for parent in (real, *real.parents):
+        if os.path.exists(parent / ".git"):  # noqa: PTH110 - false where Path.exists raises
+            return parent
+    # `~` stays as it is where nobody knows the home
+    home = Path(os.path.realpath("/" if (known := os.path.expanduser("~")) == "~" else known))  # noqa: PTH111
+    return None if real in (home, *home.parents) else real
+
+
+def _newest(engine: str) -> EngineContract | None:
+    with suppress(ContractError):
+        return cached_contract(engine)
+    return None
+
+
+def _executables(contracts: Sequence[EngineContract], project: Path | None) -> Iterator[Executable]:
+    """Yield the executable of each engine that is on PATH, with the reason if it must not be run."""
+    for contract in contracts:
+        if found := on_path(contract.executable):
+            yield Executable(contract, found.absolute(), refused=_why_not(found, project))
+
+
+def _why_not(found: Path, project: Path | None) -> str:
+    """Say why an executable must not be run; empty if it may be."""
+    if not found.is_absolute():
+        return f"the folder {str(found.parent)!r} on PATH is relative, so anybody's program could be there"
+    if project and _is_inside(found, project):
+        return f"it belongs to {project}, and no program of a project is run unasked"
+    if is_simulated(found):
+        return "it is a simulated engine, which says nothing of the real one"
+    return ""
+
+
+def _is_inside(path: Path, project: Path) -> bool:
+    """Whether a path is in a folder, itself or by a link."""
+    real = Path(os.path.realpath(path))
+    by_name = Path(os.path.realpath(path.parent), path.name)
+    return any(place == project or project in place.parents for place in (real, by_name))
+
+
+def _versions(found: Sequence[Executable], project: Path | None, stop: Stop) -> list[Executable]:
+    """Ask executables for their versions, all at once; those that have not changed are not asked again."""
+    known, asked = list[Executable](), list[tuple[Executable, str]]()
+    memory = _memory()
+    for one in found:
+        now = _identity(one.path)
+        version = remembered_version(one.path, now, memory) if memory and now and not one.refused else None
+        if one.refused or version:
+            known.append(replace(one, version=version))
+        else:
+            asked.append((one, now))
+    if asked:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and seldom needed
+
+        with ThreadPoolExecutor(len(asked)) as pool:
+            answers = pool.map(lambda one: _asked(one, project, stop), [one for one, _ in asked])
+        for answer, (one, now) in zip(answers, asked, strict=True):
+            known.append(answer)
+            # a cache that can't be written only costs time
+            with suppress(OSError):
+                if memory and now and answer.version and not _is_shim(one.path):
+                    remember_version(one.path, now, answer.version, memory)
+    return known
+
+
+def _memory() -> Path | None:
+    with suppress(RuntimeError):  # there is no home
+        return default_cache() / "versions.json"
+    return None
+
+
+def _identity(executable: Path) -> str:
+    with suppress(OSError):
+        return identity(executable)
+    return ""
+
+
+def _is_shim(executable: Path) -> bool:
+    """Whether a version manager decides at each start which release this is, so that the file says nothing."""
+    return executable.parent.name == "shims" or "shim" in Path(os.path.realpath(executable)).name
+
+
+def _asked(one: Executable, project: Path | None, stop: Stop) -> Executable:
+    """Ask an executable for its version."""
+    contract = one.contract
+    env = engine_environment(contract, _without_project(os.environ, project))
+    try:
+        output = printed(one.path, contract.version_query, env, stop, timeout=TIMEOUT)
+    except (MachineError, UsageError) as failed:
+        return replace(one, problem=failed.what)
+    version = version_in(output, contract.version_query)[0]
+    words = f"{one.path.name} {' '.join(contract.version_query.argv)}"
+    ended = f"ended with exit code {output.exit_code} and" if output.exit_code else ""
+    problem = f"`{words}` {ended} printed no version".replace("  ", " ")
+    if output.exit_code is None:
+        problem = f"`{words}` did not end within {TIMEOUT:.0f} s"
+    return replace(one, version=version, problem="" if version else problem)
+
+
+def _without_project(env: Mapping[str, str], project: Path | None) -> dict[str, str]:
+    """Return an environment in whose PATH nothing is relative or belongs to the project, such as an interpreter."""
+    folders = [Path(entry) for entry in os.get_exec_path(env) if Path(entry).is_absolute()]
+    kept = [str(entry) for entry in folders if not (project and _is_inside(entry, project))]
+    return {**env, "PATH": os.pathsep.join(kept)}
+
+
+def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[ProjectPin]) -> Iterator[FoundRelease]:
+    """Yield each release of an engine that was found, the one on PATH first."""
+    found = dict[str, list[FoundAt]]()
+    if one:
+        on = FoundAt("path", str(one.path))
+        if one.version:
+            found[one.version] = [on]
+        else:
+            why = Knowledge.NOT_RUN if one.refused else Knowledge.NO_VERSION
+            yield replace(_release(contract, None, (on,), why), detail=one.refused or one.problem)
+    for pin in pins:
+        found.setdefault(pin.version, []).append(FoundAt("pin", pin.place))
+    for version, places in found.items():
+        try:
+            yield _known(contract, version, tuple(places), history.load(contract.engine))
+        except NotFoundError:
+            unknown = _release(contract, version, tuple(places), Knowledge.NO_HISTORY)
+            yield replace(unknown, actions=_actions(contract.engine, version, None))
+
+
+def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:
+    """Return what the history of an engine and its contract say about a release."""
+    known = past.find(version)
+    release = replace(
+        _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN),
+        detail=known.why if known else "",
+        actions=_actions(contract.engine, version, known),
+        newer_safe=_newer_safe(past, version),
+    )
+    if known is None or not known.tested:
+        return replace(release, nearest=_nearest(past, version))
+    failing = [(clause, seen) for clause, seen in known.clauses.items() if seen.result is Result.FAIL]
+    return replace(
+        release,
+        knowledge=Knowledge.TESTED,
+        verdict=known.verdict,
+        profile=known.profile,
+        measured=known.measured or None,
+        failures=tuple(FailedClause(clause, seen.detail) for clause, seen in failing),
+        command=None,
+    )
+
+
+def _release(
+    contract: EngineContract, version: str | None, found: tuple[FoundAt, ...], knowledge: Knowledge
+) -> FoundRelease:
+    """Return a release of which nothing else is known."""
+    return FoundRelease(
+        engine=contract.engine,
+        title=contract.title,
+        version=version,
+        found=found,
+        knowledge=knowledge,
+        detail="",
+        verdict=None,
+        profile=None,
+        measured=None,
+        failures=(),
+        actions=(),
+        newer_safe=None,
+        nearest=(),
+        command=_command(contract, version, found),
+    )
+
+
+def _command(contract: EngineContract, version: str | None, found: Sequence[FoundAt]) -> str | None:
+    """Return the command that tests a release: what is on PATH, else what a registry has."""
+    if any(place.kind == "path" for place in found):
+        return f"turngate probe {contract.engine}"
+    published = contract.published.npm or contract.published.pypi
+    return f"turngate probe {contract.engine}@{version}" if published else None
+
+
+def _newer_safe(past: History, version: str) -> str | None:
+    with suppress(ValueError):  # an executable can print anything
+        parse(version)
+        safe = past.newest_safe(version)
+        return safe.version if safe else None
+    return None
+
+
+def _nearest(past: History, version: str) -> tuple[NearRelease, ...]:
+    with suppress(ValueError):
+        parse(version)
+        near = past.nearest(version)
+        return tuple(NearRelease(known.version, known.verdict) for known in near if known and known.verdict)
+    return ()
+
+
+def _actions(engine: str, version: str, known: KnownRelease | None) -> tuple[RequiredAction, ...]:
+    """Return what an orchestrator must do, without what the test of a release showed not to occur."""
+    by_action = dict[tuple[str, str], list[str]]()
+    with suppress(ContractError):  # it doesn't cover the release
+        for deviation in cached_contract(engine, version).deviations:
+            if known is None or _may_occur(deviation, known):
+                by_action.setdefault((deviation.clause, deviation.action), []).append(deviation.symptom)
+    return tuple(RequiredAction(clause, tuple(symptoms), action) for (clause, action), symptoms in by_action.items())
+
+
+def _may_occur(deviation: Deviation, known: KnownRelease) -> bool:
+    """Whether a deviation occurred in a test, or it proves nothing: the clause was not run, or fails only sometimes."""
+    result = known.clauses.get(deviation.clause)
+    if result is None or result.result is Result.NOT_RUN or deviation.flaky:
+        return True
+    return deviation.symptom in result.symptoms
+
+
+def exit_code(verdicts: Iterable[Verdict | None]) -> Literal[0, 1, 2]:
+    """Return 1 if a release is broken or degraded, else 2 if one has no verdict or there is none, else 0."""
+    of_all = [*verdicts]
+    if Verdict.BROKEN in of_all or Verdict.DEGRADED in of_all:
+        return 1
+    return 0 if of_all and set(of_all) == {Verdict.COMPATIBLE} else 2
