@@ -67,6 +67,7 @@ TASKS = {
 COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
 FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI breaks your automation.
 
+  turngate doctor                        which engines are here, and are they safe?
   turngate probe codex                   does the codex on your PATH keep its contract?
   turngate gate codex@latest             can I upgrade, and what must I change?
   turngate explain                       what is tested, and what to do about a failure

@@ -31,6 +31,7 @@ WHY_NOT = {
     r"pytest ": "the plugin is tested by tests/probes/pytest_plugin, which runs such commands",
     r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
     r"turngate probe codex=\./my-codex": "it needs a wrapper: tests/acceptance/test_wrappers.py",
+    r"turngate doctor": "what it finds depends on the machine: tests/probes/cli/test_doctor.py",
     r"turngate stub": "it runs until it is stopped: tests/probes/cli/test_stub.py",
     r"turngate (start|resume|runs|reply)|git diff": "handles are drawn by chance: tests/reference/conversations",
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",

@@ -74,7 +74,7 @@ def _lines(report: "DoctorReport") -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for release, row in zip(report.releases, rows, strict=True):
         engine, version, word, profile = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        word = click.style(word, fg=_COLOURS.get(row[2], "yellow"), bold=row[2] == "broken")
+        word = click.style(word, fg=_COLOURS.get(row[2], "yellow"), bold=row[2] == "broken" or None)
         places = ", ".join(visible(at.place) for at in release.found)
         yield f"{click.style(engine, bold=True)}  {version}  {word}  {profile}  {places}"
         yield from _about(release)

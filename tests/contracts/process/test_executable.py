@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.contracts.releases import NEWEST
 from turngate.contract.engine_contract import Published
 from turngate.errors import MachineError, NotInstalledError
+from turngate.process import executable
 from turngate.process.executable import (
     MARKER,
     difference,
@@ -18,6 +19,8 @@ from turngate.process.executable import (
     fingerprint,
     is_simulated,
     query_version,
+    remember_version,
+    remembered_version,
 )
 
 
@@ -78,6 +81,25 @@ def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
     assert query_version(replace(query, other_stream=True), codex, {"HOME": "/"}, None) == ("0.169.0", "")
     codex.write_text('#!/bin/sh\necho "not now" >&2\n')
     assert query_version(query, codex, {"HOME": "/"}, None) == (None, "")
+
+
+def test_versions_are_remembered_by_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file holds the versions of the executables that were asked last; a damaged or foreign one holds none."""
+    monkeypatch.setattr(executable, "REMEMBERED", 2)
+    one, two, three, file = (tmp_path / name for name in ("one", "two", "three", "new/versions.json"))
+    assert remembered_version(one, "1", file) is None
+    for path in (one, two, one, three):
+        remember_version(path, "1", f"0.1.0-{path.name}", file)
+    seen = [remembered_version(path, now, file) for path in (one, two, three) for now in ("1", "2")]
+    assert seen == ["0.1.0-one", None, None, None, "0.1.0-three", None]
+    file.chmod(0o666)
+    assert remembered_version(one, "1", file) is None
+    for text in ("", "[]", '{"a": 1}', "[" * 10_000):
+        file.unlink()
+        file.write_text(text)
+        assert remembered_version(one, "1", file) is None
+        remember_version(one, "1", "0.1.0", file)
+        assert remembered_version(one, "1", file) == "0.1.0"
 
 
 def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Path) -> None:
