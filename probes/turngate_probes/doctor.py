@@ -15,8 +15,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from turngate import ContractError, EngineContract, MachineError, NotFoundError, Stop, UsageError, engine_names, history
-from turngate.argv.environment import engine_environment
+from turngate import (
+    ContractError,
+    EngineContract,
+    MachineError,
+    NotFoundError,
+    Stop,
+    UsageError,
+    engine_environment,
+    engine_names,
+    history,
+)
 from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.engine_contract import Deviation

@@ -36,9 +36,7 @@ class Bench(NamedTuple):
 
 
 BENCHES = {
-    "help": Bench(
-        "turngate --help and doctor, against starting Python and importing click", help_time.ROWS, help_time.bench
-    ),
+    "help": Bench("turngate --help and doctor, against importing click", help_time.ROWS, help_time.bench),
     "resume": Bench("start and resume, over their engine's own time", resume_overhead.ROWS, resume_overhead.bench),
     "conform": Bench("turngate conform, over the orchestrator's own time", conform_figures.ROWS, conform_figures.bench),
     "server": Bench("the server, against its engine called directly", server_figures.ROWS, server_figures.bench),
