@@ -79,7 +79,7 @@ def _lines(report: "DoctorReport") -> Iterator[str]:
         yield f"{click.style(engine, bold=True)}  {version}  {word}  {profile}  {places}"
         yield from _about(release)
     yield _NOTHING if not rows else ""
-    if report.not_run_from:
+    if rows and report.not_run_from:
         yield f"No program in {visible(report.not_run_from)} was run."
     yield f"exit code {report.exit_code}: {_outcome(report)}"
 
