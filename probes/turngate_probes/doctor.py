@@ -243,8 +243,8 @@ def _versions(found: Sequence[Executable], project: Path | None, stop: Stop) -> 
             answers = pool.map(lambda one: _asked(one, project, stop), [one for one, _ in asked])
         for answer, (one, now) in zip(answers, asked, strict=True):
             known.append(answer)
-            # a cache that can't be written only costs time
-            with suppress(OSError):
+            # a cache that can't be written, or can't hold the bytes of a path, only costs time
+            with suppress(OSError, ValueError):
                 if memory and now and answer.version and not _is_shim(one.path):
                     remember_version(one.path, now, answer.version, memory)
     return known

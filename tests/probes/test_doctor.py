@@ -299,6 +299,14 @@ def test_without_a_cache_it_is_asked_each_time(place: Path, install: Install, mo
     assert only().version == "0.169.0"
 
 
+def test_a_path_may_have_any_bytes(place: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is no text is an answer that is not remembered."""
+    folder = os.fsdecode(b"\xff")
+    install(at=f"{folder}/codex")
+    monkeypatch.setenv("PATH", f"{place}/{folder}")
+    assert [only().version, only().version, runs(place)] == ["0.169.0", "0.169.0", 2]
+
+
 @pytest.mark.parametrize(
     "script, why",
     [
