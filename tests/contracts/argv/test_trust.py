@@ -140,6 +140,12 @@ def test_a_setting_is_looked_for_where_the_engine_reads_it(tmp_path: Path) -> No
     Trust().check(contract, Mode.INTERACTIVE, None, {})
 
 
+def test_a_setting_that_nobody_can_read_is_none(tmp_path: Path) -> None:
+    """A folder of the file's name, for example; the engine can't read it either."""
+    env = home_with(tmp_path, "config.toml/nested", 'approval_mode = "approve"')
+    Trust().check(CODEX, Mode.INTERACTIVE, None, env)
+
+
 def test_only_a_deviation_from_what_protects_makes_an_engine_unsafe() -> None:
     """Other deviations, and settings that a user may lack, don't."""
     assert CODEX.unsafe_settings

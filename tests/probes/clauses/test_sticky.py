@@ -152,6 +152,14 @@ def test_every_clause_can_fail() -> None:
     assert {f"sticky.{name}" for name, _ in SPOILT.values()} == CLAUSES
 
 
+@pytest.mark.parametrize("clause", [c.id for c in catalogue().at_level("server") if c.id in CLAUSES and not c.needs])
+def test_without_a_sticky_transport_clauses_are_skipped(clause: str) -> None:
+    """An engine that keeps no process promises nothing about one; what needs another of these clauses is not run."""
+    none = replace(SURROUNDED, sticky=replace(SURROUNDED.sticky, transport="none"))
+    with pytest.raises(SkippedError, match="no sticky transport"):
+        t.check(clause, *good(), contract=none)
+
+
 def test_without_a_tool_call_asking_is_left_open() -> None:
     """The permission clause is skipped if the contract names no tool."""
     known = load.contract("codex").at("0.169.0")

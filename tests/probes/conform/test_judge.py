@@ -1,5 +1,6 @@
 """Rules, judged from records of calls."""
 
+import signal
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from turngate_probes.conform.calls import CallEnd, EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
 from turngate_probes.conform.plan import Conversation
+from turngate_probes.simulate.misbehaviour import UNREAD
 
 A = Conversation("a", ("prompt of a", "reply of a"), "amber")
 B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
@@ -90,6 +92,44 @@ def test_the_result_is_compared_with_what_the_scenario_expects(name: str, did: R
 def test_a_call_breaks_its_rule(changed: EngineCall, broken: list[str]) -> None:
     """And no other."""
     assert rules(GOOD[0], changed) == broken
+
+
+@pytest.mark.parametrize(
+    "code, stderr, is_broken",
+    [
+        (1, UNREAD, False),
+        (1, "it failed", False),
+        (1, "Error: write EPIPE", True),
+        (1, "BrokenPipeError: [Errno 32] Broken pipe", True),
+        (1, f"{UNREAD}warning: broken pipe", False),
+        (-signal.SIGPIPE, UNREAD, True),
+        (128 + signal.SIGPIPE, UNREAD, True),
+    ],
+)
+def test_a_broken_pipe_hides_no_message(code: int, stderr: str, is_broken: bool) -> None:  # noqa: FBT001
+    """Where the engine exits without reading its prompt, the engine's message is the failure, not the pipe."""
+    did = Ran(A, code, "", stderr, 1.0, ())
+    broken = rules(call(1, A.prompts[0], stdin_closed=False), scenario=scenarios()["exits-unread"], did=(did,))
+    assert broken == (["notices-failure"] if is_broken else [])
+
+
+@pytest.mark.parametrize(
+    "calls, course",
+    [
+        ((), "the engine was not started"),
+        (GOOD, "call 2 of the engine exited with 0"),
+        (
+            (call(1, A.prompts[0], stderr="first\nlast\n"),),
+            "call 1 of the engine exited with 0 and printed 'last' on stderr",
+        ),
+        ((GOOD[0], call(2, A.prompts[1], resumed="s1", ended=None)), "call 2 of the engine was ended"),
+    ],
+    ids=["not started", "silent", "with a message", "ended by COMMAND"],
+)
+def test_a_failed_command_is_told_with_how_far_the_engine_came(calls: tuple[EngineCall, ...], course: str) -> None:
+    """It says where to look."""
+    (breach, *_) = breaches(Evidence(TWO_TURNS, "/work", (ran(code=1, stdout=""),), calls))
+    assert breach.detail == f"it exited with 1; {course}"
 
 
 def test_an_id_from_text_is_told_apart() -> None:

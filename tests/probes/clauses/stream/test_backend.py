@@ -3,6 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
+from turngate.process import Ended
 from turngate_probes.harness.observations import NotObservedError, Turn
 
 TOLD = tuple(
@@ -33,11 +34,16 @@ def test_failures_that_are_told_pass() -> None:
         (t.turn("backend-401/first", t.printed(text=None, failure="no key")), ("exit-0-401",)),
         (t.hung("backend-away/first"), ("hang-away",)),
         (t.turn("backend-500/first", exit_code=1), ()),
+        (t.turn("backend-500/first", ended=Ended.LINGERED), ("success-500",)),
+        (t.turn("backend-500/first", t.printed(text=None, failure="down"), ended=Ended.LINGERED), ()),
     ],
-    ids=["answered", "answered in words", "told with exit code 0", "hung", "bad exit"],
+    ids=["answered", "answered in words", "told with exit code 0", "hung", "bad exit", "lingering", "told, lingering"],
 )
 def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[str, ...]) -> None:
-    """A success, an error with exit code 0 and a hang are symptoms of that backend; a bad exit code alone passes."""
+    """A success, an error with exit code 0 and a hang are symptoms of that backend; a bad exit code alone passes.
+
+    A process that lingered has no exit code of its own, so only its events can tell.
+    """
     finding = t.check("backend.failure-told", *with_(turn))
     assert (finding.ok, finding.symptoms) == (not symptoms, symptoms)
 
