@@ -58,7 +58,7 @@ server: setup ## Probe engines through the reference server, such as ARGS='qwen 
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
 
 docs: setup ## Build the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 readme: setup ## Renew the outputs and pictures that the README and docs show, from real engines
 	@$(BIN)/python -m tests.docs

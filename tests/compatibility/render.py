@@ -73,6 +73,14 @@ def deviations(engine: str) -> str:
     return table(("clause", "symptom", "releases", "an orchestrator must"), rows)
 
 
+def coverage(known: History) -> str:
+    """Say how many releases were tested."""
+    tested = [release for release in known.releases if release.clauses]
+    partly = [release.version for release in tested if release.verdict is None]
+    counted = f"{len(tested) - len(partly)} of {len(known.published)} published releases were tested completely"
+    return counted + (f", {len(partly)} more on single clauses ({', '.join(partly)})" if partly else "")
+
+
 def stretches(known: History) -> list[list[KnownRelease]]:
     """Group adjacent releases with the same results, of those that were tested completely."""
     whole = [release for release in known.releases if release.verdict is not None]
@@ -139,20 +147,13 @@ def _part(engine: str, known: History | None) -> str:
         parts.append("No release was measured yet.\n")
     else:
         package = next(iter(contract.document.data["published"].values()))["package"]
-        parts.append(f"`{package}`: {_coverage(known)}, on {known.machine}.\n{_not_known(known)}\n")
+        parts.append(f"`{package}`: {coverage(known)}, on {known.machine}.\n{_not_known(known)}\n")
         rows = (_stretch(alike, known) for alike in stretches(known))
         parts.append(table(("releases", *_OUTCOME), rows))
     parts.append(f"\n### Deviations of {title}\n\n{deviations(engine)}\n")
     if known and (edges := [*map(_edge, boundaries(known))]):
         parts.append(f"### Ranges of {title}\n\n{table(('claim', '', 'release', 'known from'), edges)}\n")
     return "".join(parts)
-
-
-def _coverage(known: History) -> str:
-    tested = [release for release in known.releases if release.clauses]
-    partly = [release.version for release in tested if release.verdict is None]
-    counted = f"{len(tested) - len(partly)} of {len(known.published)} published releases were tested completely"
-    return counted + (f", {len(partly)} more on single clauses ({', '.join(partly)})" if partly else "")
 
 
 def _not_known(known: History) -> str:

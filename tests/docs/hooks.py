@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages at the top of the repository become pages of the site."""
+"""MkDocs hooks: pages at the top of the repository, and those about histories, become pages of the site."""
 
 import posixpath
 import re
@@ -8,16 +8,45 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tests.compatibility.render import histories
+from tests.docs.history.feeds import atom, entries, json_feed
+from tests.docs.history.page import engine_page, overview, title
+from turngate import history
+
 ROOT = Path(__file__).parents[2]
 TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
 
 
+# the page in the navigation that gets those of the engines beside it
+OVERVIEW = "history/index.md"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the page of each engine that has a history into the navigation."""
+    pages = sorted(({title(engine): f"history/{engine}.md"} for engine in history.engines()), key=str)
+    for section in config.nav or ():
+        for name, entry in section.items():
+            if entry == [OVERVIEW]:
+                section[name] = [OVERVIEW, *pages]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the top folder, with links as they are inside the site."""
+    """Add the pages of the top folder, with links as they are inside the site, and those about histories."""
     for name, page in TOP.items():
         text = (ROOT / name).read_text("utf-8")
         files.append(File.generated(config, page, content=re.sub(r"(?<=\]\()([^)#\s]+)", _moved, text)))
+    for name, text in _about_histories().items():
+        files.append(File.generated(config, f"history/{name}", content=text))
     return files
+
+
+def _about_histories() -> dict[str, str]:
+    """Return the text of each file about histories."""
+    known = histories()
+    listed = entries(known)
+    pages = {f"{engine}.md": engine_page(each) for engine, each in known.items()}
+    return pages | {"index.md": overview(known), "changes.atom": atom(listed), "changes.json": json_feed(listed)}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -1,10 +1,14 @@
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
+
+from turngate import history
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +25,14 @@ def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"} | {"contributing", "security", "changelog"}
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    pages |= {"contributing", "security", "changelog", "history"}
     assert pages == {page.parent.name for page in tmp_path.glob("*/index.html")}
+    assert {page.parent.name for page in tmp_path.glob("history/*/index.html")} == {*history.engines()}
+    for engine in history.engines():
+        assert f'href="{engine}/"' in (tmp_path / "history/index.html").read_text("utf-8")
+    assert ET.parse(tmp_path / "history/changes.atom").getroot().tag.endswith("feed")
+    assert json.loads((tmp_path / "history/changes.json").read_text("utf-8"))["items"]
     contributing = (tmp_path / "contributing/index.html").read_text("utf-8")
     assert 'href="../how-it-works/#where-things-are"' in contributing
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]+)"', contributing)
