@@ -1,8 +1,8 @@
 """Proposes engine upgrades: runs the gate for each release that is newer than its pin, and reports on GitHub.
 
-A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings and the
-gate's report. Its title says whether changes are required. A red gate opens or updates an issue instead. Needs `git`,
-`gh` and `turngate` on PATH, and runs in a clean checkout of the base branch.
+A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings, the release
+in the history, what it changed, and the gate's report. Its title says whether changes are required. A red gate opens or
+updates an issue instead. Needs `git`, `gh` and `turngate` on PATH, and runs in a clean checkout of the base branch.
 
 Exit codes: 0 every newer release went through the gate, or there is none; 2 something failed, see the log.
 """
@@ -111,7 +111,7 @@ def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
     with TemporaryDirectory() as folder:
         code, report, changes_required = gate(upgrade, Path(folder))
         body = Path(folder) / "body.md"
-        body.write_text(f"{upgrade.marker}\n{bounded(report)}", "utf-8")
+        body.write_text(f"{upgrade.marker}\n{bounded(what_changed(upgrade) + report)}", "utf-8")
         if code == RED:
             return publish("issue", f"{upgrade.subject}{newest}: the gate is red", body, issues)
         commit(upgrade, remote)
@@ -135,6 +135,17 @@ def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
     if code not in (GREEN, RED) or not (markdown.is_file() and data.is_file()):
         raise Failed(f"the gate of {target} has no result: exit code {code}")
     return code, markdown.read_text("utf-8"), code == GREEN and json.loads(data.read_text("utf-8"))["changes_required"]
+
+
+def what_changed(upgrade: Upgrade) -> str:
+    """Add the release to the history in the checkout, and return what changed since the pin, as Markdown."""
+    engine, since, until = upgrade.engine, upgrade.pinned, upgrade.newest
+    run(sys.executable, "-m", "tests.history", engine, "--versions", until)
+    run(sys.executable, "-m", "tests.compatibility")
+    told = run("turngate", "history", engine, "--from", since, "--to", until)
+    # names that an engine prints could hold a fence
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", told)), default=0))
+    return f"## What changed since {since}\n\n{fence}text\n{told}\n{fence}\n\n"
 
 
 def commit(upgrade: Upgrade, remote: str) -> None:

@@ -23,7 +23,8 @@ OVERVIEW = "history/index.md"
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the page of each engine that has a history into the navigation."""
-    pages = sorted(({title(engine): f"history/{engine}.md"} for engine in history.engines()), key=str)
+    listed = sorted(history.engines(), key=lambda engine: title(engine).lower())
+    pages = [{title(engine): f"history/{engine}.md"} for engine in listed]
     for section in config.nav or ():
         for name, entry in section.items():
             if entry == [OVERVIEW]:

@@ -35,6 +35,9 @@ home, argv = Path(__file__).parent, sys.argv[1:]
 if argv[0] == "engines":
     print((home / "engines.json").read_text())
     sys.exit()
+if argv[0] == "history":
+    print((home / "history.txt").read_text(), " ".join(argv))
+    sys.exit()
 with (home / "gate.calls").open("a") as calls:
     calls.write(json.dumps(argv) + "\\n")
 played = json.loads((home / "gate.json").read_text())
@@ -48,6 +51,19 @@ Path("fixtures").mkdir()
 Path("fixtures/new").write_text("recorded")
 sys.exit(played["code"])
 """
+# what adds a release to the history, and what renders that
+FILL = """
+import sys
+from pathlib import Path
+if sys.argv[1:] == ["codex", "--versions", "0.666.0"]:
+    sys.exit("the registry is away")
+Path("history.jsonl").write_text(" ".join(sys.argv[1:]))
+"""
+RENDER = """
+from pathlib import Path
+Path("README.md").write_text(f"rendered {Path('history.jsonl').read_text()}")
+"""
+CHANGES = "0.170.0: compatible\n  Option `--b` is new (`codex exec`).\n"
 
 
 @dataclass
@@ -102,6 +118,10 @@ def watched(tmp_path: Path) -> Watched:
     subprocess.run(("git", "clone", "-q", made.bare, made.checkout), env=env, check=True, capture_output=True)
     (made.checkout / PIN).parent.mkdir(parents=True)
     (made.checkout / PIN).write_text("codex@0.169.0")
+    for name, code in (("history", FILL), ("compatibility", RENDER)):
+        (made.checkout / "tests" / name).mkdir(parents=True)
+        (made.checkout / "tests" / name / "__main__.py").write_text(code)
+    (programs / "history.txt").write_text(CHANGES)
     made.git("checkout", "-q", "-b", "main")
     made.git("add", "--all")
     made.git("commit", "-q", "-m", "Pin")
@@ -129,6 +149,38 @@ def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
     assert call["argv"][call["argv"].index("--base") + 1] == "main"
     assert (watched.proposed(PIN), watched.proposed("fixtures/new")) == ("codex@0.170.0", "recorded")
     assert not watched.calls("issue", "create")
+
+
+@pytest.mark.long
+def test_the_pull_request_adds_the_release_to_the_history(watched: Watched) -> None:
+    """The release is in the history and in the tables, and the description has in plain words what it changed."""
+    assert watched.watch().returncode == 0
+    assert watched.proposed("history.jsonl") == "codex --versions 0.170.0"
+    assert watched.proposed("README.md") == "rendered codex --versions 0.170.0"
+    (call,) = watched.calls("pr", "create")
+    assert f"## What changed since 0.169.0\n\n```text\n{CHANGES}" in call["body"]
+    assert "history codex --from 0.169.0 --to 0.170.0\n```\n" in call["body"]
+    assert call["body"].index("What changed") < call["body"].index(REPORT)
+
+
+@pytest.mark.long
+def test_what_an_engine_wrote_stays_in_its_block(watched: Watched) -> None:
+    """A name with backticks ends no block of the description."""
+    (watched.programs / "history.txt").write_text("Option `--a```` is new.\n# Not a heading\n")
+    watched.watch()
+    (call,) = watched.calls("pr", "create")
+    assert "\n`````text\nOption" in call["body"]
+    assert call["body"].count("`````") == 2
+
+
+@pytest.mark.long
+def test_a_release_that_can_not_be_added_to_the_history_is_an_error(watched: Watched) -> None:
+    """Nothing is proposed then, and the next run tries again."""
+    watched.write("engines.json", [{"engine": "codex", "pinned": "0.169.0", "newest": "0.666.0", "problem": None}])
+    ended = watched.watch()
+    assert ended.returncode == 2
+    assert "the registry is away" in ended.stderr
+    assert not watched.calls("pr", "create")
 
 
 @pytest.mark.long
@@ -195,6 +247,7 @@ def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
     assert "opened an issue: Upgrade codex to 0.170.0: the gate is red" in ended.stdout
     (call,) = watched.calls("issue", "create")
     assert REPORT in call["body"]
+    assert CHANGES in call["body"]
     assert not watched.calls("pr", "create")
     assert "watch/codex" not in watched.git("ls-remote", "origin")
     watched.write("issue.json", posted(call))
