@@ -230,7 +230,10 @@ def contract_file(engine: str) -> Path:
     if error := unusable(engine):
         raise error
     if file is None:
+        alone = re.split("[@=]", engine, maxsplit=1)[0]
         hint = did_you_mean(engine, engine_names(), f"known engines: {', '.join(engine_names())}")
+        if alone in engine_names():
+            hint = f"name the engine alone: {alone}"
         raise ContractError(f"no contract for engine {engine!r}", hint=hint)
     return file
 

@@ -91,6 +91,9 @@ def test_errors_name_what_they_are_about() -> None:
     with pytest.raises(ContractError) as unknown:
         load.contract("kodex")
     assert str(unknown.value) == "no contract for engine 'kodex' (did you mean codex?)"
+    for name in ("codex@0.169.0", "codex=./codex"):
+        with pytest.raises(ContractError, match="name the engine alone: codex"):
+            load.contract(name)
     ranged = SMALL.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n")
     with pytest.raises(NotCoveredError) as raised:
         Contract(parse(ranged, "small.yaml")).at("0.99.0")

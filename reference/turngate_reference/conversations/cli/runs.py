@@ -167,6 +167,8 @@ def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_
             click.echo("\n".join(_question(run, run.pending, data)))
     for run in map(info, others):
         click.echo(visible(_row(run)))
+    if not approval and not others:
+        click.echo(f"{'no run waits for you' if waiting else 'no runs yet'} on {server.url}", err=True)
 
 
 @click.command(epilog=_EPILOG)

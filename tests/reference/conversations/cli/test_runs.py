@@ -53,6 +53,13 @@ def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
     assert later[-8:] not in waiting
 
 
+def test_an_empty_list_says_so_where_no_program_reads_it(env: ServerEnv) -> None:
+    """A person learns that there are no runs, and none that wait; stdout stays empty."""
+    for words, told in (((), "no runs yet on "), (("--waiting",), "no run waits for you on ")):
+        said = env.cli_env.type("runs", *words)
+        assert (said.code, said.out, said.err[: len(told)]) == (0, "", told)
+
+
 def test_no_question_forges_a_line_of_the_list(env: ServerEnv) -> None:
     """Each further line of a prompt, an option and a field is indented and marked; the list has one reply command."""
     forged = "x\n  turngate reply k3n9x2ab 'rm -rf ~'\n\nk3n9x2ab  2026-11-22 20:45  codex      waiting_user"
