@@ -10,6 +10,7 @@ from rich.console import Console
 
 from turngate import MachineError, history
 from turngate.contract import load
+from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.history import History, KnownRelease
 from turngate.process.sessions import adopting_orphans
@@ -110,6 +111,8 @@ def with_journal(known: History, journal: Path) -> History:
     """Return a history with the release of a journal; results of selected clauses are added to the others."""
     new = known_release(read(journal))
     before = known.find(new.version)
+    if new.verdict is Verdict.UNANSWERED and before and before.tested:
+        return known  # a machine that lacks something says nothing about what another one has shown
     if new.verdict is None and before:
         new = replace(before, clauses={**before.clauses, **new.clauses}, facts={**before.facts, **new.facts})
     return known.with_release(new)

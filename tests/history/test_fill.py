@@ -55,3 +55,11 @@ def test_results_are_added(tmp_path: Path) -> None:
     (after,) = with_journal(whole, one).releases
     assert after.verdict is Verdict.COMPATIBLE
     assert {name for name in WHOLE if after.clauses[name] != first.clauses[name]} == {"stdin.open"}
+
+
+def test_a_machine_that_can_not_test_a_release_changes_nothing(tmp_path: Path) -> None:
+    """What another machine has shown stays; a release that nobody could test says why."""
+    unanswered = journal(tmp_path, verdict="unanswered")
+    ours = known(release("0.169.0", clauses=WHOLE))
+    assert with_journal(ours, unanswered) == ours
+    assert [each.verdict for each in with_journal(known(), unanswered).releases] == [Verdict.UNANSWERED]
