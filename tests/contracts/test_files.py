@@ -331,6 +331,15 @@ def test_a_folder_without_contracts_is_no_error_but_a_missing_one(tmp_path: Path
     assert cli.run(["--contracts", str(tmp_path / "none"), "engines", "list"]) == 2
 
 
+def test_contracts_in_a_wrong_place_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever passes the folder `engines` itself, or keeps contracts beside it, learns where they belong."""
+    engines = written(tmp_path) / "engines"
+    assert cli.run(["--contracts", str(engines), "engines", "list"]) == 0
+    assert f"Warning: {engines} has no contracts: they are read from {engines}/engines" in capsys.readouterr().err
+    assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("kind", ["engines", "simulations", "pins"])
 @pytest.mark.parametrize("what", first_quick(["pipe", "bomb", "long"], 2))
 def test_no_file_of_a_user_holds_up_a_command(

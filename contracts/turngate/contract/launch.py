@@ -95,7 +95,9 @@ _SAME_ID: SchemaRule = {
     "then": {"properties": {"keeps_session_id": {"const": True}}, "required": ["keeps_session_id"]},
 }
 Stream = Literal["stdout", "stderr"]
-Template = Annotated[tuple[Annotated[str, matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$")], ...], NOT_EMPTY]
+_SLOTS = "An argument. {options} and {prompt} are arguments of their own; {handle} is one, or the end of one."
+_ARGUMENT = matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$", description=_SLOTS)
+Template = Annotated[tuple[Annotated[str, _ARGUMENT], ...], NOT_EMPTY]
 
 
 class HelpPage(Struct, frozen=True):

@@ -408,7 +408,7 @@ def problems(document: Document) -> _Errors:
 def override(folder: Path) -> list[str]:
     """Make the contracts in a folder override the packaged ones from now on, without those that have mistakes or gaps.
 
-    The engine of such a file is left out. Return a message for each.
+    The engine of such a file is left out. Return a message for each, and one if the folder holds them in a wrong place.
     """
     wrong = dict[Path, list[ContractError]]()
     for file in sorted([*folder.glob("engines/*.yaml"), *folder.glob("simulations/*.yaml")]):
@@ -417,7 +417,9 @@ def override(folder: Path) -> list[str]:
         except ContractError as unreadable:
             wrong[file] = [unreadable]
     use_overlay(folder, without=[file for file, mistakes in wrong.items() if mistakes])
-    return [_left_out(file, mistakes) for file, mistakes in wrong.items() if mistakes]
+    misplaced = not wrong and any(folder.glob("*.yaml"))
+    where = [f"{folder} has no contracts: they are read from {folder}/engines"] if misplaced else []
+    return where + [_left_out(file, mistakes) for file, mistakes in wrong.items() if mistakes]
 
 
 def _left_out(file: Path, mistakes: Sequence[ContractError]) -> str:

@@ -39,8 +39,9 @@ def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[Contrac
     elif rule == "required":
         # the library yields one error per missing key, and names the key only in its message
         key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
-        meaning = error.schema.get("properties", {}).get(key, {}).get("description", "")
-        yield tell(path, error.message, meaning or f"add `{key}: ...`")
+        expected = error.schema.get("properties", {}).get(key, {})
+        meaning = expected.get("description", "")
+        yield tell(path, error.message, meaning or f"add `{key}: {expected.get('const', '...')}`")
     elif rule == "not":
         yield tell(path, f"key {path[-1]!r} conflicts with the other keys", "remove it", of_key=True)
     elif rule == "type":
