@@ -70,7 +70,7 @@ def engine_page(known: History) -> str:
             f"{_newest(known)}\n",
             f"<div>{svg(f'Releases of {name}', _description(shown), shown)}</div>\n",
             f"{_legend(shown)}\n",
-            "Each bar is a published release, the oldest first. The higher it is, the less is wrong.\n",
+            "Each bar is a published release, the oldest first: the higher, the better. A line was not tested.\n",
             *_verdicts(known),
             f"{coverage(known).capitalize()}, on {known.machine}. {_facts(known)}\n",
             "## Deviations\n",
