@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.contracts.test_history import FRESH, PASS, known, release
 from turngate import Stop, history
@@ -143,6 +144,14 @@ def test_a_deviation_that_a_test_showed_to_be_gone_needs_no_action(
     if acts:
         assert actions[MALFORMED].symptoms == ("fresh-session",)
         assert actions[MALFORMED].action.startswith("resume only session ids")
+
+
+def test_a_deviation_that_occurs_only_sometimes_stays(histories: dict[str, History]) -> None:
+    """A test without it proves nothing."""
+    passed = {"process.clean-exit": PASS}
+    histories["copilot"] = structs.replace(known(release("1.0.71", clauses=passed)), engine="copilot")
+    pin("1.0.71", "@github/copilot")
+    assert "process.clean-exit" in {action.clause for action in only().actions}
 
 
 def test_an_unknown_release_has_neighbours_and_a_command(install: Install) -> None:
