@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -219,6 +220,17 @@ def test_missing_field_of_a_question_is_an_error(field: str) -> None:
     broken = json.loads(ASKED)
     del broken["interaction"][field]
     assert f"'{field}' is a required property" in detail(json.dumps(broken))
+
+
+@pytest.mark.parametrize("place", ["", "interaction"])
+def test_many_unknown_keys_hide_no_known_one(place: str) -> None:
+    """The error names the first unknown keys, and does not miss a key that stands behind them."""
+    broken = json.loads(ASKED)
+    inner = broken[place] if place else broken
+    known = dict(inner)
+    inner.clear()
+    inner |= {f"unknown{number:02}": 1 for number in range(20)} | known
+    assert re.search(r"Additional properties .*'unknown00', .*'unknown09' were unexpected", detail(json.dumps(broken)))
 
 
 @given(st.data())
