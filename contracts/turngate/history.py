@@ -7,6 +7,7 @@ observed in both releases: a section of facts that a release lacks says nothing.
 Reading needs no network and runs nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
@@ -30,6 +31,7 @@ Schema: TypeAlias = Literal["turngate.history/1"]
 SCHEMA: Final[Schema] = "turngate.history/1"
 _FOLDER = Path(__file__).with_name("histories")
 _SEPARATOR = "/"
+_BY_CHANCE = 4  # so many changes, such as two disappearances and two returns, are no decisions of a vendor
 
 
 class KnownResult(Struct, frozen=True, array_like=True):
@@ -56,6 +58,10 @@ class Kind(StrEnum):
     REQUEST = "request"
     HEADER = "header"
     HOST = "host"
+
+
+# what an engine says of itself depends on nothing but the release
+_FIXED = frozenset({Kind.OPTION, Kind.TOOL})
 
 
 class KnownRelease(Struct, frozen=True, kw_only=True):
@@ -152,7 +158,8 @@ class History(Struct, frozen=True, kw_only=True):
     def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
         """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known.
 
-        If `since` was not tested, what the nearest tested release before it showed counts in its place.
+        If `since` was not tested, what the nearest tested release before it showed counts in its place. What comes and
+        goes again and again depends on chance, and is left out.
         """
         low, high = since and parse(since), until and parse(until)
         tested = [
@@ -164,11 +171,23 @@ class History(Struct, frozen=True, kw_only=True):
         ]
         if since is not None and (not tested or tested[0].version != since) and (before := self.nearest(since)[0]):
             tested.insert(0, before)
-        shown, found = _Before(), list[Change]()
+        shown, found = _Before(self._by_chance()), list[Change]()
         for release in tested:
             found += shown.changes_of(release)
             shown.add(release)
         return tuple(found)
+
+    def _by_chance(self) -> frozenset[tuple[str, str]]:
+        """Return the facts of turns, by section and name, that changed too often to be due to releases."""
+        latest, changes = dict[str, Mapping[str, str]](), Counter[tuple[str, str]]()
+        for release in self.releases:
+            for section, facts in release.facts.items():
+                before = latest.get(section, facts)
+                if before != facts and section.partition(_SEPARATOR)[0] not in _FIXED:
+                    changed = {name for name in before.keys() | facts.keys() if before.get(name) != facts.get(name)}
+                    changes.update((section, name) for name in changed)
+                latest[section] = facts
+        return frozenset(fact for fact, times in changes.items() if times >= _BY_CHANCE)
 
     def untested(self, since: str, until: str) -> tuple[str, ...]:
         """Return the published releases between two, without them, that were not tested, or not completely."""
@@ -210,7 +229,8 @@ def _load(engine: str) -> History:
 class _Before:
     """What the releases before one showed last: a release that was not tested for something says nothing about it."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_chance: frozenset[tuple[str, str]]) -> None:
+        self._by_chance = by_chance
         self._verdict: tuple[str, Verdict | None] | None = None
         self._clauses = dict[str, tuple[str, KnownResult]]()
         self._facts = dict[str, tuple[str, Mapping[str, str]]]()
@@ -240,6 +260,8 @@ class _Before:
             kind, _, place = section.partition(_SEPARATOR)
             since, facts = self._facts[section]
             for difference in _differing(facts, release.facts[section]):
+                if (section, difference[0]) in self._by_chance:
+                    continue
                 places.setdefault(change(since, kind, *difference), []).append(place)
         for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
             yield structs.replace(found, where=tuple(sorted(where)))

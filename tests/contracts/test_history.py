@@ -90,6 +90,14 @@ def test_a_change_is_not_lost_behind_a_release_that_says_nothing_about_it() -> N
     assert ours.untested("1.0.0", "1.2.0") == ("1.1.0",)
 
 
+@pytest.mark.parametrize("section, named", [("record/tool call", []), ("option/codex --help", [1, 2, 3, 4])])
+def test_what_comes_and_goes_again_and_again_is_no_change(section: str, named: list[int]) -> None:
+    """A record that only some turns print says nothing about releases; options can't depend on chance."""
+    steps = [release(f"1.{n}.0", facts={section: {"a": ""} if n % 2 else {}}) for n in range(5)]
+    assert [change.release for change in known(*steps).changes()] == [f"1.{n}.0" for n in named]
+    assert [change.release for change in known(*steps[:4]).changes()] == ["1.1.0", "1.2.0", "1.3.0"]
+
+
 def test_a_change_is_named_once_with_all_its_places() -> None:
     """The same difference in several turns is one change."""
     older = release("1.0.0", facts={"record/b": {}, "record/a": {}})
