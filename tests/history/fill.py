@@ -53,7 +53,8 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
 def add(engine: str, folder: Path) -> int:
     """Add the saved results of a matrix of this engine; return how many there are."""
     known = refreshed(engine, published(engine))
-    journals = [*folder.glob(f"{engine}@*{ANSWERED}")]
+    # the newest comes last, since it replaces what it shows, too
+    journals = sorted(folder.glob(f"{engine}@*{ANSWERED}"), key=lambda path: path.stat().st_mtime_ns)
     for journal in journals:
         known = with_journal(known, journal)
     save(known)

@@ -1,17 +1,21 @@
 """Which releases lack results, and how results are added to a history."""
 
+import os
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.contracts.test_history import PASS, known, release
+from tests.history import fill
 from tests.history.fill import missing, recent, with_journal
 from tests.probes.report import journals as j
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
+from turngate.history import History
 from turngate_probes.journal.journal import Journal
 
 WHOLE = {clause.id: PASS for clause in load.catalogue().at_level("static", "hermetic")}
@@ -63,3 +67,17 @@ def test_a_machine_that_can_not_test_a_release_changes_nothing(tmp_path: Path) -
     ours = known(release("0.169.0", clauses=WHOLE))
     assert with_journal(ours, unanswered) == ours
     assert [each.verdict for each in with_journal(known(), unanswered).releases] == [Verdict.UNANSWERED]
+
+
+def test_the_newest_of_several_journals_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their names are."""
+    kept = list[History]()
+    monkeypatch.setattr(fill, "refreshed", lambda *_: known())
+    monkeypatch.setattr(fill, "published", lambda _: None)
+    monkeypatch.setattr(fill, "save", kept.append)
+    for name, result, at in (("b", "fail", 1), ("a", "pass", 2)):
+        path = journal(tmp_path, j.clause("stdin.open", result))
+        path = path.rename(path.with_name(f"codex@0.169.0-{name}.ndjson"))
+        os.utime(path, (at, at))
+    assert fill.add("codex", tmp_path) == 2
+    assert kept[0].releases[0].clauses["stdin.open"] == PASS

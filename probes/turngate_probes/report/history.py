@@ -147,11 +147,11 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
     yield 0, Text(f"{report.title}: {len(tested)} tested releases{part}, newest first ({report.machine})")
     if report.untested:
         yield 0, Text(f"not tested: {_some(report.untested)}")
+    if partly := [release.version for release in reversed(report.releases) if release.verdict is None]:
+        yield 0, Text(f"tested for selected clauses only: {_some(partly)}")
     for release in report.releases:
         if release.verdict is Verdict.UNANSWERED:
             yield 0, Text(visible(f"{release.version} could not be tested: {release.why}"))
-        elif release.verdict is None:
-            yield 0, Text(f"{release.version} was tested for selected clauses only")
     for equal in _rows(tested):
         yield 0, Text()
         yield from _row_lines(equal)
