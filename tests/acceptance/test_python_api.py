@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.test_python_api import EXAMPLES
+from tests.packaging.test_python_api import CONVERSATIONS
 from tests.probes import engines
 from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import sandbox
@@ -15,7 +15,7 @@ from turngate_probes.stub_model import StubRule
 pytestmark = pytest.mark.engines
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio", "queue"))
+@pytest.mark.parametrize("example", CONVERSATIONS, ids=("synchronous", "asyncio", "queue"))
 def test_the_example_runs_the_real_engine(example: str, tmp_path: Path) -> None:
     """Each conversation asks a question, and ends after the model has the reply."""
     contract, executable = engines.pinned_release("codex")

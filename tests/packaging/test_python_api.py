@@ -19,6 +19,8 @@ from turngate_probes.simulate.simulated_process import install
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python-api.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+ABOUT_HISTORY = [example for example in EXAMPLES if "import history" in example]
+CONVERSATIONS = [example for example in EXAMPLES if example not in ABOUT_HISTORY]
 OTHERS = sorted(file for name in ("probes", "reference") for file in (ROOT / name).rglob("*.py"))
 
 
@@ -51,7 +53,8 @@ def test_the_example_of_the_history_works() -> None:
     (test,) = doctest.DocTestFinder(recurse=False).find(history.load, "load", globs={})
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
-    exec(next(example for example in EXAMPLES if "history" in example), {})
+    for example in ABOUT_HISTORY:
+        exec(example, {})
 
 
 def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> None:
@@ -119,9 +122,7 @@ def test_what_the_page_says_of_a_prompt_without_the_protocol(work: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "example", [each for each in EXAMPLES if "history" not in each], ids=("synchronous", "asyncio", "queue")
-)
+@pytest.mark.parametrize("example", CONVERSATIONS, ids=("synchronous", "asyncio", "queue"))
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
     """The page's example works as a program in an empty folder, with an answer to each question."""
     (work / "example.py").write_text(example)
