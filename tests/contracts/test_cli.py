@@ -81,10 +81,10 @@ def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture
 
 
 def test_without_a_command_it_says_what_to_do_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """The bare command names first steps that exist, in eleven lines; its exit code says that nothing was tested."""
+    """The bare command names first steps that exist, in ten lines; its exit code says that nothing was tested."""
     assert cli.run([]) == 2
     shown = capsys.readouterr().out
-    assert len(shown.splitlines()) == 11
+    assert len(shown.splitlines()) == 10
     assert set(re.findall(r"^  turngate (\w+)", shown, re.MULTILINE)) < set(cli.COMMANDS)
 
 
