@@ -64,7 +64,19 @@ class Kind(StrEnum):
 _FIXED = frozenset({Kind.OPTION, Kind.TOOL})
 
 
-class KnownRelease(Struct, frozen=True, kw_only=True):
+class _Release(Struct, frozen=True, kw_only=True):
+    version: str
+    integrity: str = ""
+    verdict: Verdict | None = None
+    profile: str | None = None
+    why: str = ""
+    measured: str = ""
+    turngate: str = ""
+    contract: str = ""
+    cpu_seconds: float = 0.0
+
+
+class KnownRelease(_Release, frozen=True, kw_only=True):
     """What is known of one release.
 
     integrity: The checksum of the engine's own package, in the registry's notation; empty: unknown.
@@ -79,15 +91,6 @@ class KnownRelease(Struct, frozen=True, kw_only=True):
         takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name.
     """
 
-    version: str
-    integrity: str = ""
-    verdict: Verdict | None = None
-    profile: str | None = None
-    why: str = ""
-    measured: str = ""
-    turngate: str = ""
-    contract: str = ""
-    cpu_seconds: float = 0.0
     clauses: Mapping[str, KnownResult] = field(default_factory=dict)
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -295,18 +298,9 @@ class _Head(Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
 
 
-class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Line(_Release, frozen=True, kw_only=True, omit_defaults=True):
     """A release by its difference from the one before it: null is what it lacks."""
 
-    version: str
-    integrity: str = ""
-    verdict: Verdict | None = None
-    profile: str | None = None
-    why: str = ""
-    measured: str = ""
-    turngate: str = ""
-    contract: str = ""
-    cpu_seconds: float = 0.0
     clauses: Mapping[str, KnownResult | None] = field(default_factory=dict)
     facts: Mapping[str, Mapping[str, str | None] | None] = field(default_factory=dict)
 
