@@ -144,7 +144,8 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
     part = f" after {report.since}" if report.since else ""
     part += f" up to {report.until}" if report.until else ""
     tested = [release for release in report.releases if release.verdict not in (None, Verdict.UNANSWERED)]
-    yield 0, Text(f"{report.title}: {len(tested)} tested releases{part}, newest first ({report.machine})")
+    count = f"{len(tested)} tested release{'' if len(tested) == 1 else 's'}"
+    yield 0, Text(f"{report.title}: {count}{part}, newest first ({report.machine})")
     if report.untested:
         yield 0, Text(f"not tested: {_some(report.untested)}")
     if partly := [release.version for release in reversed(report.releases) if release.verdict is None]:
