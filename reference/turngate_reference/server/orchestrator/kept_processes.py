@@ -186,6 +186,7 @@ class KeptProcesses:
             if process.is_gone and process.policy.resumes:
                 return None
             process.in_turn, process.since = True, self.clock()
+            self._changed.notify_all()
         return process
 
     def keep(self, process: KeptProcess, seconds: int) -> bool:
