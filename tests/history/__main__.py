@@ -1,6 +1,6 @@
 """`make history ENGINE=codex`: tests the releases that the engine's history lacks, newest first.
 
-Each batch is saved, so an interrupt loses little, and the next call continues. `ARGS='--clause ID'` adds the results
+Each result is saved, so an interrupt loses nothing, and the next call continues. `ARGS='--clause ID'` adds the results
 of one clause, `ARGS='--versions A,B'` tests only these, `ARGS='--add DIR'` adds what `turngate matrix --results DIR`
 saved.
 """

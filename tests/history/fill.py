@@ -1,4 +1,4 @@
-"""Fills the history of an engine: tests the releases that lack results, newest first, and saves each batch."""
+"""Fills the history of an engine: tests the releases that lack results, newest first, and saves each at once."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +17,7 @@ from turngate.process.sessions import adopting_orphans
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Interrupt, interruptible
 from turngate_probes.harness.resource_usage import Machine, machine
+from turngate_probes.journal.events import Event, ReleaseFinished
 from turngate_probes.journal.journal import read
 from turngate_probes.matrix.results import ANSWERED, FAILED
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
@@ -27,12 +28,10 @@ from turngate_probes.report.digest import known_release
 from turngate_probes.report.progress import live
 
 HISTORIES = Path(history.__file__).with_name("histories")
-# saved after each: few enough that an interrupt loses little, and enough to use a machine that mostly waits
-BATCH = 4
 
 
 def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[str, ...] = ()) -> bool:
-    """Test the named versions, or else what is missing; return whether anything is left.
+    """Test the named versions, or else what is missing; return whether an interrupt has left anything.
 
     Missing are the stable releases of the last `days` days that lack the result of a selected clause, or of any. A
     newer clause can be selected and added so, without the others.
@@ -42,12 +41,9 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
             registry = published(engine, settings.registry, stop)
         known = refreshed(engine, registry)
         left = [*versions] or missing(known, recent(known, days), settings.probe.clauses)
-        registry = registry.with_integrity(left, None)
-        while left and not interrupt.is_set():
-            batch, left = left[:BATCH], left[BATCH:]
-            known = tested(known, registry, batch, settings, listener, interrupt)
-            save(known)
-        return bool(left) or interrupt.is_set()
+        if left:
+            test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
+        return interrupt.is_set()
 
 
 def add(engine: str, folder: Path) -> int:
@@ -89,23 +85,35 @@ def _lacks(release: KnownRelease | None, needed: set[str], *, whole: bool) -> bo
     return bool(release.clauses) and not needed <= release.clauses.keys()
 
 
-def tested(
+def test(
     known: History,
     registry: Registry,
     versions: list[str],
     settings: MatrixSettings,
     listener: Listener,
     interrupt: Interrupt,
-) -> History:
-    """Test releases, and return the history with what is known of them then."""
-    matrix = Matrix(registry, tuple(versions), settings, listener, interrupt)
-    matrix.run()
-    for version in versions:
-        for suffix in (ANSWERED, FAILED):
-            journal = matrix.plan.journal(settings.folder, version, suffix)
-            if journal.exists():
+) -> None:
+    """Test releases, and save the history whenever one of them is done."""
+    left = [*versions]
+
+    def add_results() -> None:
+        nonlocal known
+        for version in [*left]:
+            journals = (matrix.plan.journal(settings.folder, version, suffix) for suffix in (ANSWERED, FAILED))
+            if journal := next((path for path in journals if path.exists()), None):
                 known = with_journal(known, journal)
-    return known
+                left.remove(version)
+        save(known)
+
+    def follow(event: Event) -> None:
+        listener(event)
+        # its journal gets its name later, so this adds what was done before
+        if isinstance(event, ReleaseFinished):
+            add_results()
+
+    matrix = Matrix(registry, tuple(versions), settings, follow, interrupt)
+    matrix.run()
+    add_results()
 
 
 def with_journal(known: History, journal: Path) -> History:
