@@ -18,6 +18,7 @@ from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.events import StateChanged
 from turngate_reference.server.store.runs import Accepted, Run, StoredQuestion
 from turngate_reference.states import ENDED, RunError, State
 
@@ -122,13 +123,15 @@ class ServerEnv:
         while True:
             for event in runs.events(self.server.store, run_id, after, 1000):
                 after = event.id
-                if event.type == kind and event.data.get("turn_index") == turn:
+                if event.type == kind and event.as_dict().get("turn_index") == turn:
                     return
             assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), (run_id, kind)
 
     def states(self, run_id: str) -> list[str]:
         """List the states that a run has been in."""
-        return [e.data["state"] for e in runs.events(self.server.store, run_id, 0, 1000) if e.type == "state"]
+        return [
+            e.data.state for e in runs.events(self.server.store, run_id, 0, 1000) if isinstance(e.data, StateChanged)
+        ]
 
     def failed(self, run_id: str) -> RunError:
         """Wait until a run has failed; return its error."""

@@ -47,7 +47,8 @@ def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
 def reported(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
     """List the events of a run with their state or turn."""
     events = runs.events(server_env.server.store, run_id, after, 1000)
-    return [(event.type, event.data.get("state") or event.data.get("turn_index")) for event in events]
+    shown = [(event.type, event.as_dict()) for event in events]
+    return [(kind, data.get("state") or data.get("turn_index")) for kind, data in shown]
 
 
 def change(server_env: ServerEnv, run_id: str, **columns: Any) -> None:

@@ -21,8 +21,9 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.events import Asked, Replied, TurnDelivered, TurnEnded, TurnStarted, add_event
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Recovery, Run, add_event
+from turngate_reference.server.store.runs import ProcessNote, Recovery, Run
 from turngate_reference.states import ENDED, Cause, Delivery, RunError, State
 
 log = logging.getLogger(__name__)
@@ -274,7 +275,7 @@ def record_files(store: Store, run: Run, changes: TurnChanges) -> None:
 
 def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) -> None:
     """Record to which process the prompt of a turn went."""
-    add_event(connection, run.run_id, "turn.delivered", {"turn_index": run.turn_index, "delivery": delivery})
+    add_event(connection, run.run_id, TurnDelivered(run.turn_index, delivery))
 
 
 def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> None:
@@ -301,7 +302,7 @@ def _begin_turn(
     connection.execute(
         "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn_index, now())
     )
-    add_event(connection, run_id, "turn.started", {"turn_index": turn_index})
+    add_event(connection, run_id, TurnStarted(turn_index))
     return runs.get(connection, run_id)
 
 
@@ -322,7 +323,7 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
     )
     if result.files is not None:
         files.record(connection, run.run_id, run.turn_index, result.files)
-    add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": result.outcome})
+    add_event(connection, run.run_id, TurnEnded(run.turn_index, result.outcome))
 
 
 def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, request_id: str | None = None) -> str:
@@ -334,14 +335,14 @@ def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, req
         " VALUES (?, ?, ?, ?, ?, ?)",
         (interaction_id, run.run_id, run.turn_index, runs.as_json(asked), request_id, now()),
     )
-    add_event(connection, run.run_id, "interaction", {"interaction_id": interaction_id, **asked})
+    add_event(connection, run.run_id, Asked(interaction_id=interaction_id, **asked))
     return interaction_id
 
 
 def _close_question(connection: sqlite3.Connection, run: Run, response: str, *, terminal: bool = False) -> None:
     """Store the reply to the open question of a run; `terminal` says that it came from `turngate resume`."""
-    pending = run.pending_interaction_id
+    pending = run.pending_interaction_id or ""
     connection.execute(
         "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?", (response, now(), pending)
     )
-    add_event(connection, run.run_id, "reply", {"interaction_id": pending} | ({"terminal": True} if terminal else {}))
+    add_event(connection, run.run_id, Replied(pending, terminal=terminal))

@@ -18,6 +18,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_reference.handle_record import now
 from turngate_reference.server.requests import ApiError, IdempotencyKey, RunLaunch
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.events import AskedQuestion, StateChanged, StoredEvent, add_event, stored
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
 
 
@@ -149,16 +150,6 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
 _USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
 
 
-class AskedQuestion(Struct, frozen=True):
-    """What was asked: a `turngate.Interaction` without its limits, which an engine's own question may exceed."""
-
-    kind: str
-    prompt: str
-    options: tuple[str, ...]
-    required_fields: tuple[str, ...]
-    context: dict[str, Any]
-
-
 class StoredQuestion(Struct, frozen=True):
     """A question of a run to its user.
 
@@ -194,15 +185,6 @@ class StoredTurn(Struct, frozen=True):
     argv: list[str] | None
 
 
-class StoredEvent(Struct, frozen=True):
-    """Something that happened to a run; ids grow, with gaps."""
-
-    id: int
-    type: str
-    data: dict[str, Any]
-    at: str
-
-
 def own_cwd(run_directory: Path) -> Path:
     """Return where the engine works if the caller did not name a workspace."""
     return run_directory / "work"
@@ -235,7 +217,7 @@ def insert(
     )
     sql = f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own names
     connection.execute(sql, tuple(values.values()))
-    add_event(connection, directory.name, "state", {"state": State.QUEUED, "turn_index": 0})
+    add_event(connection, directory.name, StateChanged(State.QUEUED, 0))
     return get(connection, directory.name)
 
 
@@ -251,10 +233,7 @@ def transition(connection: sqlite3.Connection, run_id: str, source: State, cause
     changed = _update(connection, run_id, {**columns, "state": to}, source)
     if changed:
         run = get(connection, run_id)
-        reported: dict[str, Any] = {"state": to, "turn_index": run.turn_index}
-        if run.error:
-            reported["error"] = structs.asdict(run.error)
-        add_event(connection, run_id, "state", reported)
+        add_event(connection, run_id, StateChanged(to, run.turn_index, run.error or UNSET))
     return changed
 
 
@@ -402,19 +381,19 @@ def questions(store: Store, run_id: str, turn_index: int) -> list[StoredQuestion
 def messages(store: Store, run_id: str, turn_index: int, limit: int) -> list[StoredEvent]:
     """Read the last events of a turn that are texts, questions or replies, in order."""
     values = (run_id, run_id, turn_index, run_id, turn_index + 1, limit)
-    return [*_read(store.read(_MESSAGES, *values), StoredEvent)][::-1]
+    return stored(store.read(_MESSAGES, *values))[::-1]
 
 
 def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[StoredEvent]:
     """Read events of a run that are later than `after`."""
     sql = "SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?"
-    return [*_read(store.read(sql, run_id, after, limit), StoredEvent)]
+    return stored(store.read(sql, run_id, after, limit))
 
 
 def latest_events(store: Store, run_id: str, before: int | None, limit: int) -> list[StoredEvent]:
     """Read the last events of a run before the event `before` (None: the latest events), in order."""
     sql = "SELECT * FROM events WHERE run_id = ? AND id < coalesce(?, id + 1) ORDER BY id DESC LIMIT ?"
-    return [*_read(store.read(sql, run_id, before, limit), StoredEvent)][::-1]
+    return stored(store.read(sql, run_id, before, limit))[::-1]
 
 
 def last_event_id(store: Store) -> int:
@@ -447,14 +426,6 @@ def prompts(store: Store, run_ids: Sequence[str], length: int) -> dict[str, str]
 def as_json(value: Any) -> str | None:
     """Convert a value to JSON; None stays None, which is SQL's null."""
     return None if value is None else json.dumps(msgspec.to_builtins(value) if isinstance(value, Struct) else value)
-
-
-def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict[str, Any]) -> None:
-    """Add an event."""
-    connection.execute(
-        "INSERT INTO events (run_id, type, data_json, at) VALUES (?, ?, ?, ?)",
-        (run_id, kind, json.dumps(data), now()),
-    )
 
 
 _JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})

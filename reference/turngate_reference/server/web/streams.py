@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import StoredEvent
+from turngate_reference.server.store.events import StateChanged, StoredEvent
 from turngate_reference.states import ENDED
 
 PAGE = 100
@@ -88,8 +88,8 @@ class EventStreams:
                 events = runs.events(store, run_id, after, PAGE)
                 for event in events:
                     yield as_lines(event)
-                    if event.type == "state":  # a failed run may have been continued since
-                        ended = event.data["state"] in ENDED
+                    if isinstance(event.data, StateChanged):  # a failed run may have been continued since
+                        ended = event.data.state in ENDED
                     after, silent = event.id, 0.0
                 if not events and (ended or gone()):
                     return
@@ -106,5 +106,5 @@ class EventStreams:
 
 def as_lines(event: StoredEvent) -> bytes:
     """Format an event; JSON escapes line breaks."""
-    data = json.dumps(event.data | {"at": event.at})
+    data = json.dumps(event.as_dict() | {"at": event.at})
     return f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode()

@@ -16,6 +16,7 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
 from turngate_reference.server.store import database, runs
+from turngate_reference.server.store.events import TextSaid
 from turngate_reference.states import State
 
 
@@ -217,7 +218,7 @@ def test_a_locked_database_fails_no_turn(
             assert env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
             events = runs.events(env.server.store, run_id)
             assert [event.type for event in events[-6:]] == [*["text"] * 4, "turn.ended", "state"]
-            assert [event.data["text"][:3] for event in events[-6:-3]] == ["one", "two", "xxx"]
+            assert [event.as_dict()["text"][:3] for event in events[-6:-3]] == ["one", "two", "xxx"]
             (turn,) = runs.turns(env.server.store, run_id)
             assert turn.argv
 
@@ -229,7 +230,11 @@ def test_what_can_not_be_kept_in_memory_is_left_out_and_counted(
     monkeypatch.setattr("turngate_reference.server.store.database.MAX_PENDING", 100)
     server_env.cli_env.engine("codex", d.codex("x" * 101, final(x=1)))
     run = server_env.wait(server_env.create(), State.SUCCEEDED)
-    texts = [event.data["text"] for event in runs.events(server_env.server.store, run.run_id) if event.type == "text"]
+    texts = [
+        event.data.text
+        for event in runs.events(server_env.server.store, run.run_id)
+        if isinstance(event.data, TextSaid)
+    ]
     assert texts == [final(x=1)]
     assert "1 texts of turn 1 are missing from its events" in caplog.text
     assert "x" * 101 in (run.run_directory / ".turngate/attempt-001/stdout").read_text()

@@ -21,6 +21,7 @@ from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.events import StateChanged
 from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunErrorCode, State
@@ -266,10 +267,8 @@ class Interleavings(RuleBasedStateMachine):
         """Every state change of every run is in the table."""
         self.world.settle()
         for run in self._runs():
-            reported = [
-                e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"
-            ]
-            path = [State(state) for state in reported]
+            events = [event.data for event in runs.events(self.world.store, run.run_id, 0, 1000)]
+            path = [event.state for event in events if isinstance(event, StateChanged)]
             assert path[-1] is run.state
             assert all(to in TRANSITIONS[source].values() for source, to in pairwise(path))
 

@@ -22,7 +22,8 @@ from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.runs import AskedQuestion, Run
+from turngate_reference.server.store.events import AskedQuestion
+from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State
 
 

@@ -15,8 +15,9 @@ from turngate_reference.server.orchestrator.workspace_files import is_artifact
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.events import StoredEvent
 from turngate_reference.server.store.files import ChangedFile
-from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
+from turngate_reference.server.store.runs import Run, StoredQuestion, StoredTurn, Summary
 from turngate_reference.server.web.page.conversation import Conversation, conversation
 from turngate_reference.server.web.page.display_text import OutputTail, outputs
 from turngate_reference.states import ENDED, State
@@ -206,7 +207,9 @@ def engines(core: Server) -> list[EngineStatus]:
 
 def details(event: StoredEvent) -> dict[str, Any]:
     """Return the data of an event, without what the page shows as a sentence."""
-    return {name: value for name, value in event.data.items() if name not in ("text", "prompt", "state", "turn_index")}
+    return {
+        name: value for name, value in event.as_dict().items() if name not in ("text", "prompt", "state", "turn_index")
+    }
 
 
 def _rows(store: Store, page: Sequence[Summary]) -> list[RunRow]:

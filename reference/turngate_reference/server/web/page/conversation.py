@@ -13,7 +13,8 @@ from turngate_reference.engine.attempt import contract_for
 from turngate_reference.server.orchestrator.headless import MAX_TEXTS
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import Run, StoredEvent, StoredQuestion, StoredTurn
+from turngate_reference.server.store.events import Asked, Replied, StoredEvent, TextSaid
+from turngate_reference.server.store.runs import Run, StoredQuestion, StoredTurn
 
 PAGE = 25
 MAX_HEADING = 140
@@ -82,11 +83,11 @@ def _says_in_pieces(run: Run) -> bool:
 def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
     """Join texts that nothing separates."""
     joined: list[StoredEvent] = []
-    for is_text, group in groupby(events, key=lambda event: event.type == "text"):
+    for _, group in groupby(events, key=lambda event: isinstance(event.data, TextSaid)):
         first, *rest = group
-        if is_text:
-            text = "".join(event.data["text"] for event in (first, *rest))
-            joined.append(replace(first, data=first.data | {"text": text}))
+        if isinstance(said := first.data, TextSaid):
+            text = "".join(event.data.text for event in (first, *rest) if isinstance(event.data, TextSaid))
+            joined.append(replace(first, data=replace(said, text=text)))
         else:
             joined += [first, *rest]
     return joined
@@ -94,16 +95,18 @@ def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
 
 def _message(run: Run, event: StoredEvent, questions: dict[str, StoredQuestion]) -> Message | None:
     """Return the message of an event; None for the open question, and for a text that is shown in another way."""
-    if event.type == "text":
-        text = without_envelope(event.data["text"])
-        is_result = isinstance(run.final_data, dict) and run.final_data == {"text": event.data["text"]}
+    if isinstance(event.data, TextSaid):
+        text = without_envelope(event.data.text)
+        is_result = isinstance(run.final_data, dict) and run.final_data == {"text": event.data.text}
         if not text or is_result:
             return None
         return Message(f"said-{event.id}", "json" if text[0] in "{[" else "text", event.at, text)
-    asked = questions.get(event.data["interaction_id"])
+    if not isinstance(event.data, Asked | Replied):
+        return None
+    asked = questions.get(event.data.interaction_id)
     if asked is None or asked.interaction_id == run.pending_interaction_id:
         return None
-    if event.type == "reply":
+    if isinstance(event.data, Replied):
         return Message(f"said-{event.id}", "answer", event.at, asked.response or "", asked)
     return Message(f"said-{event.id}", "question", event.at, asked.question.prompt, asked)
 

@@ -230,7 +230,7 @@ def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]
     while not (reported := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
         after = runs.events(server_env.server.store, run_id, after, 1000)[-1].id
-    return [event.data for event in reported]
+    return [event.as_dict() for event in reported]
 
 
 def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:

@@ -3,7 +3,8 @@
 import pytest
 
 from turngate_reference.server.requests import ApiError
-from turngate_reference.server.store.runs import AskedQuestion, StoredQuestion
+from turngate_reference.server.store.events import AskedQuestion
+from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web.page.routes import idempotency_key, reply_request, run_request
 
 
