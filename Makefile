@@ -27,7 +27,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal --durations 5 --durations-min 10 $(ARGS)
 
 long: setup ## Run the slow tests (several minutes; no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m '(long or hypothesis) and not engines and not browser' \

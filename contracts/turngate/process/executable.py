@@ -53,18 +53,18 @@ def printed(
     env: Mapping[str, str],
     stop: Stop | None,
     cwd: Path | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
 ) -> PrintedText:
     """Run a command that only prints, in `cwd` or an empty directory; MachineError if it can't be started.
 
-    It is terminated after `timeout` seconds.
+    It is terminated after `timeout` seconds (None: `TIMEOUT`).
     """
     import tempfile  # noqa: PLC0415 - seldom needed
 
     with tempfile.TemporaryDirectory() as empty:
         folder = cwd or Path(empty)
         argv, environment = (str(executable), *command.argv), {**env, "PWD": str(folder)}
-        outcome = run(ProcessRequest(argv, folder, environment, timeout=timeout), stop=stop)
+        outcome = run(ProcessRequest(argv, folder, environment, timeout=timeout or TIMEOUT), stop=stop)
     stdout, stderr = (stream.decode("utf-8", "replace") for stream in (outcome.stdout, outcome.stderr))
     return PrintedText(outcome.exit_code if outcome.ended is Ended.EXIT else None, stdout, stderr)
 
