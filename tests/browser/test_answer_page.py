@@ -13,7 +13,7 @@ from tests.reference import cli_env as d
 from turngate_reference.handle_record import now
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import TextSaid, TurnStarted, add_event
+from turngate_reference.server.store.events import TextEvent, TurnStartEvent, add_event
 
 STATUS = "document.getElementById('status').textContent"
 TEXT = "document.querySelector('textarea')"
@@ -240,8 +240,8 @@ def test_a_run_with_200_turns_loads_in_pages(tab: Browser, tmp_path: Path) -> No
             for turn in range(2, 201):
                 sql = "INSERT INTO turns (run_id, turn_index, started_at, ended_at) VALUES (?, ?, ?, ?)"
                 connection.execute(sql, (run_id, turn, now(), now()))
-                add_event(connection, run_id, TurnStarted(turn))
-                add_event(connection, run_id, TextSaid(turn, f"This is text {turn}."))
+                add_event(connection, run_id, TurnStartEvent(turn))
+                add_event(connection, run_id, TextEvent(turn, f"This is text {turn}."))
             runs.change(connection, run_id, turn_index=200)
         server.start()
         marks = "[...document.querySelectorAll('.turn-mark')].map(e => e.innerText)"

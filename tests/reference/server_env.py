@@ -18,7 +18,7 @@ from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import StateChanged
+from turngate_reference.server.store.events import StateEvent
 from turngate_reference.server.store.runs import Accepted, Run, StoredQuestion
 from turngate_reference.states import ENDED, RunError, State
 
@@ -129,9 +129,7 @@ class ServerEnv:
 
     def states(self, run_id: str) -> list[str]:
         """List the states that a run has been in."""
-        return [
-            e.data.state for e in runs.events(self.server.store, run_id, 0, 1000) if isinstance(e.data, StateChanged)
-        ]
+        return [e.data.state for e in runs.events(self.server.store, run_id, 0, 1000) if isinstance(e.data, StateEvent)]
 
     def failed(self, run_id: str) -> RunError:
         """Wait until a run has failed; return its error."""

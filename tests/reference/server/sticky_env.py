@@ -12,7 +12,7 @@ from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 from turngate_reference.server.orchestrator.kept_processes import KeptProcess
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import TextSaid
+from turngate_reference.server.store.events import TextEvent
 from turngate_reference.server.transports.events import AgentText
 from turngate_reference.states import ENDED
 
@@ -71,7 +71,7 @@ def _waits(process: KeptProcess) -> bool:
 
 def _has_text(server_env: ServerEnv, run_id: str, text: str) -> bool:
     reported = runs.events(server_env.server.store, run_id, 0, 1000)
-    return any(isinstance(event.data, TextSaid) and event.data.text == text for event in reported)
+    return any(isinstance(event.data, TextEvent) and event.data.text == text for event in reported)
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

@@ -18,7 +18,7 @@ from turngate import EngineContract
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import StubRule, Text
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import TurnDelivered
+from turngate_reference.server.store.events import DeliveryEvent
 from turngate_reference.server.store.runs import Run, StoredQuestion
 from turngate_reference.server.transports.host import ProcessHost
 from turngate_reference.states import Delivery
@@ -130,7 +130,7 @@ def warm_env(
 def deliveries(server_env: ServerEnv, run_id: str) -> list[str]:
     """List how the turns of a run were delivered."""
     reported = runs.events(server_env.server.store, run_id, 0, 1000)
-    return [event.data.delivery for event in reported if isinstance(event.data, TurnDelivered)]
+    return [event.data.delivery for event in reported if isinstance(event.data, DeliveryEvent)]
 
 
 def is_running(pid: int) -> bool:

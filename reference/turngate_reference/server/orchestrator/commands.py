@@ -44,7 +44,7 @@ from turngate_reference.server.requests import (
 )
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import CancelRequested, add_event
+from turngate_reference.server.store.events import CancelEvent, add_event
 from turngate_reference.server.store.runs import Accepted, IdempotentRequest, Run, StoredQuestion, own_cwd
 from turngate_reference.states import ENDED, Cause, State
 
@@ -366,7 +366,7 @@ class Commands(Struct, frozen=True):
                 transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
             elif run.state is State.RUNNING and not run.cancel_requested:
                 runs.change(connection, run_id, cancel_requested=1)
-                add_event(connection, run_id, CancelRequested())
+                add_event(connection, run_id, CancelEvent())
             run = runs.get(connection, run_id)
             if run.state is State.CANCELED:  # before the commit: whoever reads the new state finds the record
                 self.records.keep(run, run.state, run.session)

@@ -39,7 +39,7 @@ from turngate_reference.server.orchestrator.run_files import Records, lost_works
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
-from turngate_reference.server.store.events import TextSaid, add_event
+from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
 from turngate_reference.states import Delivery, RunErrorCode, State
@@ -271,7 +271,7 @@ def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:
         left -= 1
         if left < 0:
             return
-        said = TextSaid(run.turn_index, text[:MAX_TEXT])
+        said = TextEvent(run.turn_index, text[:MAX_TEXT])
         if not outbox.put(lambda connection: add_event(connection, run.run_id, said), len(said.text)):
             left_out += 1
             log.warning(

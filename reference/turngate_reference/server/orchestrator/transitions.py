@@ -21,7 +21,14 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import files, runs
 from turngate_reference.server.store.database import Outbox, Store
-from turngate_reference.server.store.events import Asked, Replied, TurnDelivered, TurnEnded, TurnStarted, add_event
+from turngate_reference.server.store.events import (
+    DeliveryEvent,
+    QuestionEvent,
+    ReplyEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+    add_event,
+)
 from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Recovery, Run
 from turngate_reference.states import ENDED, Cause, Delivery, RunError, State
@@ -275,7 +282,7 @@ def record_files(store: Store, run: Run, changes: TurnChanges) -> None:
 
 def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) -> None:
     """Record to which process the prompt of a turn went."""
-    add_event(connection, run.run_id, TurnDelivered(run.turn_index, delivery))
+    add_event(connection, run.run_id, DeliveryEvent(run.turn_index, delivery))
 
 
 def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> None:
@@ -302,7 +309,7 @@ def _begin_turn(
     connection.execute(
         "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn_index, now())
     )
-    add_event(connection, run_id, TurnStarted(turn_index))
+    add_event(connection, run_id, TurnStartEvent(turn_index))
     return runs.get(connection, run_id)
 
 
@@ -323,7 +330,7 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
     )
     if result.files is not None:
         files.record(connection, run.run_id, run.turn_index, result.files)
-    add_event(connection, run.run_id, TurnEnded(run.turn_index, result.outcome))
+    add_event(connection, run.run_id, TurnEndEvent(run.turn_index, result.outcome))
 
 
 def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, request_id: str | None = None) -> str:
@@ -335,7 +342,7 @@ def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, req
         " VALUES (?, ?, ?, ?, ?, ?)",
         (interaction_id, run.run_id, run.turn_index, runs.as_json(asked), request_id, now()),
     )
-    add_event(connection, run.run_id, Asked(interaction_id=interaction_id, **asked))
+    add_event(connection, run.run_id, QuestionEvent(interaction_id=interaction_id, **asked))
     return interaction_id
 
 
@@ -345,4 +352,4 @@ def _close_question(connection: sqlite3.Connection, run: Run, response: str, *, 
     connection.execute(
         "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?", (response, now(), pending)
     )
-    add_event(connection, run.run_id, Replied(pending, terminal=terminal))
+    add_event(connection, run.run_id, ReplyEvent(pending, terminal=terminal))

@@ -1,6 +1,6 @@
 """What happens to a run: its events, a type for each kind, as callers get them and the store keeps them.
 
-`openapi.yaml` describes each kind. The data of an event is JSON in the store, beside the name of its kind.
+docs/api.md describes each kind. The data of an event is JSON in the store, beside the name of its kind.
 """
 
 import json
@@ -15,7 +15,7 @@ from turngate_reference.handle_record import now
 from turngate_reference.states import Delivery, RunError, State
 
 
-class StateChanged(Struct, frozen=True):
+class StateEvent(Struct, frozen=True):
     """A run has a new state; `error` says why it failed."""
 
     type: ClassVar[str] = "state"
@@ -24,14 +24,14 @@ class StateChanged(Struct, frozen=True):
     error: RunError | UnsetType = UNSET
 
 
-class TurnStarted(Struct, frozen=True):
+class TurnStartEvent(Struct, frozen=True):
     """A turn has begun."""
 
     type: ClassVar[str] = "turn.started"
     turn_index: int
 
 
-class TurnDelivered(Struct, frozen=True):
+class DeliveryEvent(Struct, frozen=True):
     """The engine has the prompt of a turn."""
 
     type: ClassVar[str] = "turn.delivered"
@@ -39,7 +39,7 @@ class TurnDelivered(Struct, frozen=True):
     delivery: Delivery
 
 
-class TurnEnded(Struct, frozen=True):
+class TurnEndEvent(Struct, frozen=True):
     """A turn has ended; `outcome` is an `Outcome`, or says what ended it."""
 
     type: ClassVar[str] = "turn.ended"
@@ -47,7 +47,7 @@ class TurnEnded(Struct, frozen=True):
     outcome: str
 
 
-class TextSaid(Struct, frozen=True):
+class TextEvent(Struct, frozen=True):
     """The agent said something, or a piece of it."""
 
     type: ClassVar[str] = "text"
@@ -65,14 +65,14 @@ class AskedQuestion(Struct, frozen=True):
     context: dict[str, Any]
 
 
-class Asked(AskedQuestion, frozen=True, kw_only=True):
+class QuestionEvent(AskedQuestion, frozen=True, kw_only=True):
     """The agent asked the user."""
 
     type: ClassVar[str] = "interaction"
     interaction_id: str
 
 
-class Replied(Struct, frozen=True, omit_defaults=True):
+class ReplyEvent(Struct, frozen=True, omit_defaults=True):
     """The user answered; `terminal` says that the answer came from `turngate resume`."""
 
     type: ClassVar[str] = "reply"
@@ -80,13 +80,15 @@ class Replied(Struct, frozen=True, omit_defaults=True):
     terminal: bool = False
 
 
-class CancelRequested(Struct, frozen=True):
+class CancelEvent(Struct, frozen=True):
     """A caller asked to cancel the run."""
 
     type: ClassVar[str] = "cancel.requested"
 
 
-EventData = StateChanged | TurnStarted | TurnDelivered | TurnEnded | TextSaid | Asked | Replied | CancelRequested
+EventData = (
+    StateEvent | TurnStartEvent | DeliveryEvent | TurnEndEvent | TextEvent | QuestionEvent | ReplyEvent | CancelEvent
+)
 _TYPES: dict[str, type[EventData]] = {data.type: data for data in get_args(EventData)}
 
 

@@ -18,7 +18,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_reference.handle_record import now
 from turngate_reference.server.requests import ApiError, IdempotencyKey, RunLaunch
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import AskedQuestion, StateChanged, StoredEvent, add_event, stored
+from turngate_reference.server.store.events import AskedQuestion, StateEvent, StoredEvent, add_event, stored
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
 
 
@@ -217,7 +217,7 @@ def insert(
     )
     sql = f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own names
     connection.execute(sql, tuple(values.values()))
-    add_event(connection, directory.name, StateChanged(State.QUEUED, 0))
+    add_event(connection, directory.name, StateEvent(State.QUEUED, 0))
     return get(connection, directory.name)
 
 
@@ -233,7 +233,7 @@ def transition(connection: sqlite3.Connection, run_id: str, source: State, cause
     changed = _update(connection, run_id, {**columns, "state": to}, source)
     if changed:
         run = get(connection, run_id)
-        add_event(connection, run_id, StateChanged(to, run.turn_index, run.error or UNSET))
+        add_event(connection, run_id, StateEvent(to, run.turn_index, run.error or UNSET))
     return changed
 
 

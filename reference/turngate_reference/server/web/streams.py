@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import StateChanged, StoredEvent
+from turngate_reference.server.store.events import StateEvent, StoredEvent
 from turngate_reference.states import ENDED
 
 PAGE = 100
@@ -88,7 +88,7 @@ class EventStreams:
                 events = runs.events(store, run_id, after, PAGE)
                 for event in events:
                     yield as_lines(event)
-                    if isinstance(event.data, StateChanged):  # a failed run may have been continued since
+                    if isinstance(event.data, StateEvent):  # a failed run may have been continued since
                         ended = event.data.state in ENDED
                     after, silent = event.id, 0.0
                 if not events and (ended or gone()):

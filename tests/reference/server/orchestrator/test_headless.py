@@ -16,7 +16,7 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.events import TextSaid
+from turngate_reference.server.store.events import TextEvent
 from turngate_reference.states import State
 
 
@@ -233,7 +233,7 @@ def test_what_can_not_be_kept_in_memory_is_left_out_and_counted(
     texts = [
         event.data.text
         for event in runs.events(server_env.server.store, run.run_id)
-        if isinstance(event.data, TextSaid)
+        if isinstance(event.data, TextEvent)
     ]
     assert texts == [final(x=1)]
     assert "1 texts of turn 1 are missing from its events" in caplog.text

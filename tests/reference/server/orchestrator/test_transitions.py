@@ -21,7 +21,7 @@ from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import StateChanged
+from turngate_reference.server.store.events import StateEvent
 from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunErrorCode, State
@@ -268,7 +268,7 @@ class Interleavings(RuleBasedStateMachine):
         self.world.settle()
         for run in self._runs():
             events = [event.data for event in runs.events(self.world.store, run.run_id, 0, 1000)]
-            path = [event.state for event in events if isinstance(event, StateChanged)]
+            path = [event.state for event in events if isinstance(event, StateEvent)]
             assert path[-1] is run.state
             assert all(to in TRANSITIONS[source].values() for source, to in pairwise(path))
 

@@ -9,7 +9,7 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate.model import Mode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import TextSaid, add_event
+from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.states import Cause, State
 
 
@@ -55,7 +55,7 @@ def test_progress_is_news_to_those_whom_it_concerns(server_env: ServerEnv) -> No
     assert runs.progress(store, None, 0) == runs.progress(store, run_id, 0) == (last, True)
     assert runs.progress(store, None, last) == runs.progress(store, run_id, last) == (last, False)
     with store.writing() as connection:
-        add_event(connection, run_id, TextSaid(1, "x"))
+        add_event(connection, run_id, TextEvent(1, "x"))
     assert runs.progress(store, None, last) == (runs.last_event_id(store), False)
     assert runs.progress(store, run_id, last) == (runs.last_event_id(store), True)
     assert runs.progress(store, "another", last) == (last, False)

@@ -18,7 +18,7 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import Replied, StoredEvent, TextSaid, add_event
+from turngate_reference.server.store.events import ReplyEvent, StoredEvent, TextEvent, add_event
 from turngate_reference.server.web.streams import EventStreams, as_lines
 
 
@@ -54,7 +54,7 @@ def tell(caller: Caller, run_id: str, *texts: str) -> None:
     """Add text events to a run."""
     for text in texts:
         with caller.core.store.writing() as connection:
-            add_event(connection, run_id, TextSaid(1, text))
+            add_event(connection, run_id, TextEvent(1, text))
 
 
 def texts(events: list[Sent]) -> list[str]:
@@ -83,7 +83,7 @@ def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: Cli
     with served(caller) as port, following(port, path) as stream, closing(elsewhere):
         assert stream.next()
         with elsewhere.writing() as connection:
-            add_event(connection, run_id, Replied("1", terminal=True))
+            add_event(connection, run_id, ReplyEvent("1", terminal=True))
         assert (reported := stream.next())
         assert reported.data["terminal"] is True
 
@@ -247,7 +247,7 @@ def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
 
 def test_an_event_is_one_line_of_data() -> None:
     """The data can't end its line or begin another field."""
-    event = StoredEvent(7, TextSaid(1, "a\nevent: forged\r\n\n\ud800"), "2026-11-22T01:42:00+00:00")
+    event = StoredEvent(7, TextEvent(1, "a\nevent: forged\r\n\n\ud800"), "2026-11-22T01:42:00+00:00")
     lines = as_lines(event).decode()
     assert lines.count("\n") == 4
     assert lines.count("\r") == 0

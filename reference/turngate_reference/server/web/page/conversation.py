@@ -13,7 +13,7 @@ from turngate_reference.engine.attempt import contract_for
 from turngate_reference.server.orchestrator.headless import MAX_TEXTS
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.events import Asked, Replied, StoredEvent, TextSaid
+from turngate_reference.server.store.events import QuestionEvent, ReplyEvent, StoredEvent, TextEvent
 from turngate_reference.server.store.runs import Run, StoredQuestion, StoredTurn
 
 PAGE = 25
@@ -83,10 +83,10 @@ def _says_in_pieces(run: Run) -> bool:
 def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
     """Join texts that nothing separates."""
     joined: list[StoredEvent] = []
-    for _, group in groupby(events, key=lambda event: isinstance(event.data, TextSaid)):
+    for _, group in groupby(events, key=lambda event: isinstance(event.data, TextEvent)):
         first, *rest = group
-        if isinstance(said := first.data, TextSaid):
-            text = "".join(event.data.text for event in (first, *rest) if isinstance(event.data, TextSaid))
+        if isinstance(said := first.data, TextEvent):
+            text = "".join(event.data.text for event in (first, *rest) if isinstance(event.data, TextEvent))
             joined.append(replace(first, data=replace(said, text=text)))
         else:
             joined += [first, *rest]
@@ -95,18 +95,18 @@ def _joined(events: list[StoredEvent]) -> list[StoredEvent]:
 
 def _message(run: Run, event: StoredEvent, questions: dict[str, StoredQuestion]) -> Message | None:
     """Return the message of an event; None for the open question, and for a text that is shown in another way."""
-    if isinstance(event.data, TextSaid):
+    if isinstance(event.data, TextEvent):
         text = without_envelope(event.data.text)
         is_result = isinstance(run.final_data, dict) and run.final_data == {"text": event.data.text}
         if not text or is_result:
             return None
         return Message(f"said-{event.id}", "json" if text[0] in "{[" else "text", event.at, text)
-    if not isinstance(event.data, Asked | Replied):
+    if not isinstance(event.data, QuestionEvent | ReplyEvent):
         return None
     asked = questions.get(event.data.interaction_id)
     if asked is None or asked.interaction_id == run.pending_interaction_id:
         return None
-    if isinstance(event.data, Replied):
+    if isinstance(event.data, ReplyEvent):
         return Message(f"said-{event.id}", "answer", event.at, asked.response or "", asked)
     return Message(f"said-{event.id}", "question", event.at, asked.question.prompt, asked)
 

@@ -16,7 +16,7 @@ import pytest
 from tests.patience import PATIENCE
 from tests.reference.caller import Caller
 from tests.reference.wire import exchange, following, served
-from turngate_reference.server.store.events import TextSaid, add_event
+from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.web import listener
 from turngate_reference.server.web.listener import Limits
 from turngate_reference.server.web.streams import EventStreams
@@ -184,7 +184,7 @@ def test_a_reader_that_does_not_read_is_dropped(caller: Caller, opened: ExitStac
     reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
     with caller.core.store.writing() as connection:
         for _ in range(400):
-            add_event(connection, reported["run_id"], TextSaid(1, "x" * 2**16))
+            add_event(connection, reported["run_id"], TextEvent(1, "x" * 2**16))
     caller.post(f"/v1/runs/{reported['run_id']}/cancel")
     request = f"GET {reported['links']['events']} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     caller = Caller(caller.core, streams=(streams := Counted()))

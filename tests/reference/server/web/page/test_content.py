@@ -11,7 +11,7 @@ from tests.reference.caller import Caller
 from tests.reference.server_env import ASK, ServerEnv
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import TextSaid, add_event
+from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.runs import StoredTurn
 from turngate_reference.server.web.page import content
 from turngate_reference.server.web.page.content import Question, RunRow, TurnView
@@ -62,7 +62,7 @@ def test_events_are_paged_backwards(caller: Caller) -> None:
     store = caller.core.store
     with store.writing() as connection:
         for number in range(2 * content.MAX_EVENTS):
-            add_event(connection, run_id, TextSaid(1, str(number)))
+            add_event(connection, run_id, TextEvent(1, str(number)))
     run, before = content.existing(store, run_id), None
     seen: list[int] = []
     while True:

@@ -9,7 +9,7 @@ from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.handle_record import now
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import TextSaid, TurnStarted, add_event
+from turngate_reference.server.store.events import TextEvent, TurnStartEvent, add_event
 from turngate_reference.server.web.page import conversation as talk
 from turngate_reference.server.web.page.conversation import (
     TurnMessages,
@@ -50,8 +50,8 @@ def test_a_long_run_is_read_in_pages(server_env: ServerEnv) -> None:
             connection.execute(
                 "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn, now())
             )
-            add_event(connection, run_id, TurnStarted(turn))
-            add_event(connection, run_id, TextSaid(turn, f"text of {turn}"))
+            add_event(connection, run_id, TurnStartEvent(turn))
+            add_event(connection, run_id, TextEvent(turn, f"text of {turn}"))
         runs.change(connection, run_id, turn_index=count)
     run, seen = server_env.run(run_id), list[TurnMessages]()
     page = conversation(store, run, None)
@@ -123,7 +123,7 @@ def test_pieces_of_a_text_are_joined(server_env: ServerEnv) -> None:
     run, store = server_env.wait(run_id, State.SUCCEEDED), server_env.server.store
     with store.writing() as connection:
         for piece in ("I pai", "nt.\n\n", DONE[:20], DONE[20:]):
-            add_event(connection, run_id, TextSaid(1, piece))
+            add_event(connection, run_id, TextEvent(1, piece))
         connection.execute("DELETE FROM events WHERE type = 'text' AND json_extract(data_json, '$.text') = ?", (DONE,))
     kept = replace(run, engine="gemini", engine_version="0.61.0", profile=runs.RunProfile("sticky_process", ""))
     (part,) = conversation(store, kept, None).turns
