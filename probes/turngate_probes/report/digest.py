@@ -102,9 +102,8 @@ def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, M
     turns = list[TurnEvent]()
     for event in events:
         if isinstance(event, PageEvent) and event.options is not None and event.step.startswith("help"):
-            # the words that the contract looks for are no options, and a short option is shown with its long one
-            plain = {name: "" for name in event.names or () if name.startswith("--")}
-            yield f"{Kind.OPTION}/{' '.join(event.argv)}", plain | dict(_split(option) for option in event.options)
+            # `names` has those, too, that the text on a page only mentions
+            yield f"{Kind.OPTION}/{' '.join(event.argv)}", dict(_split(option) for option in event.options)
         elif isinstance(event, TurnEvent):
             turns.append(event)
             if place := TURNS.get(event.name):
@@ -128,12 +127,18 @@ def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str
     if turn.kinds is not None and turn.paths is not None and turn.types is not None:
         keys = dict(zip(turn.paths, turn.types, strict=True))
         section, records = (Kind.RECORD, dict.fromkeys(turn.kinds, "")) if has_kinds else (Kind.KEY, {})
-        yield f"{section}/{place}", records | keys
+        yield f"{section}/{place}", {_typed(name): value for name, value in (records | keys).items()}
     asked = {f"{r.method} {r.path}": "" for r in turn.requests or () if r.protocol is not None}
     if turn.requests:
         yield f"{Kind.REQUEST}/{place}", asked
     if turn.headers is not None:
         yield f"{Kind.HEADER}/{place}", dict.fromkeys(turn.headers, "")
+
+
+def _typed(name: str) -> str:
+    """Return the name of a record or of its key, in plain words if the record has no type."""
+    kind, colon, key = name.partition(": ")
+    return f"(no type){colon}{key}" if kind == "None" else name
 
 
 def _split(option: str) -> tuple[str, str]:

@@ -80,10 +80,15 @@ def test_what_differs_between_releases_is_kept_as_facts() -> None:
         "cpu_seconds": 0.1,
         "stdout": {"bytes": 0, "excerpt": ""},
         "stderr": {"bytes": 0, "excerpt": ""},
-        "names": ["--json", "--model", "-m", "resume"],
-        "options": ["--model <MODEL>"],
+        "names": ["--json", "--model", "--only-mentioned", "-m", "resume"],
+        "options": ["--json", "--model <MODEL>"],
     }
-    records: dict[str, Any] = {"kinds": ["a"], "paths": ["a: b"], "types": ["string"], "headers": ["accept"]}
+    records: dict[str, Any] = {
+        "kinds": ["a", "None"],
+        "paths": ["a: b", "None: c"],
+        "types": ["string", "number"],
+        "headers": ["accept"],
+    }
     call: dict[str, Any] = {"requests": [j.REQUEST | {"reply": "tool_call exec_command"}], "acted": False, "told": "no"}
     stopped: dict[str, Any] = {"case": "backend-500", "ended": "stopped", "exit_code": -15}
     release = known(
@@ -91,7 +96,7 @@ def test_what_differs_between_releases_is_kept_as_facts() -> None:
     )
     assert release.facts == {
         "option/codex exec --help": {"--json": "", "--model": "<MODEL>"},
-        "record/first turn": {"a": "", "a: b": "string"},
+        "record/first turn": {"a": "", "a: b": "string", "(no type)": "", "(no type): c": "number"},
         "header/first turn": {"accept": ""},
         "request/first turn": {"POST /v1/responses": ""},
         "request/tool call": {"POST /v1/responses": ""},
