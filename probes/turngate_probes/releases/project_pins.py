@@ -14,6 +14,10 @@ from turngate import EngineContract, UsageError
 from turngate.files import read_regular
 
 MOST_BYTES = 32 * 2**20  # lock files can be long
+_BELOW = (".config/mise.toml", ".config/mise/config.toml", ".mise/config.toml", "mise/config.toml")
+_DOCKERFILE = r"(.*\.)?(Dockerfile|Containerfile)(\..*)?"
+_SET = re.compile(r"^[ \t]*(?:ARG|ENV)[ \t]+(\w+)[= \t][\"']?([^\s\"']+)", re.MULTILINE)
+_USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _VERSION = r"(?P<version>\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)(?![\w.+-]| +(?:\|\||- |,))"
 # by file name, what precedes the version; NAME is a package of the engine, ANY also its executable, for mise and asdf
 _BEFORE = {
@@ -26,8 +30,8 @@ _BEFORE = {
     r"package\.json": r'"NAME": ?"=?',
     r"requirements.*\.(txt|in)": r"(?m:^NAME *== *)",
     r"pyproject\.toml|Pipfile": r'"?NAME"? *(?:= *")?== *',
-    r"(.*\.)?(Dockerfile|Containerfile)(\..*)?": r"(?<![\w@/.-])NAME(?:@|==)",
-    r"\.?mise(\.[\w.-]+)?\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
+    _DOCKERFILE: r"(?<![\w@/.-])NAME(?:@|==)",
+    r"\.?mise(\.[\w.-]+)?\.toml|config\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
     r"\.tool-versions": r"(?m:^(?:npm:|pipx:)?ANY[ \t]+)",
 }
 
@@ -62,12 +66,14 @@ def project_pins(folder: Path, contracts: Iterable[EngineContract]) -> dict[str,
         if before is None:
             continue
         text = _text(file)
+        if re.fullmatch(_DOCKERFILE, file.name):
+            text = _with_values(text)
         for contract, names in wanted:
             tools = names | {contract.executable} if names and "ANY" in before else names
             # a lock file can be long, and names few of the engines
             if any(name in text for name in tools) and (found := re.search(_pin_of(tools, before), text)):
                 line = text.count("\n", 0, found.start("version")) + 1
-                pins[contract.engine].append(ProjectPin(found["version"], f"{file.name}:{line}"))
+                pins[contract.engine].append(ProjectPin(found["version"], f"{file.relative_to(folder)}:{line}"))
     return pins
 
 
@@ -82,10 +88,17 @@ def _pin_of(names: set[str], before: str) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
+    """List the files of a folder, and those of mise below it."""
     try:
-        return [*folder.iterdir()]
+        return [*(file for file in folder.iterdir() if file.name != "config.toml"), *map(folder.joinpath, _BELOW)]
     except OSError:
         return []
+
+
+def _with_values(text: str) -> str:
+    """Replace the variables of a Dockerfile by the values that it sets itself."""
+    values = dict(_SET.findall(text))
+    return _USED.sub(lambda used: values.get(used[1] or used[2], used[0]), text)
 
 
 def _text(file: Path) -> str:

@@ -33,20 +33,31 @@ OTHER = "@openai/codex-sdk"
         ("pyproject.toml", '[project]\ndependencies = ["openai-codex-cli-bin==0.147.0"]\n', 2),
         ("Dockerfile", "FROM node\nRUN npm install -g @openai/codex@0.147.0 && true\n", 2),
         ("ci.Dockerfile", "RUN pip install openai-codex-cli-bin==0.147.0\n", 1),
+        ("Dockerfile", "ARG CODEX=0.147.0\nRUN npm install -g @openai/codex@${CODEX}\n", 2),
+        ("Dockerfile", 'ENV CODEX "0.147.0"\nRUN npm install -g @openai/codex@$CODEX\n', 2),
         ("mise.toml", '[tools]\n"npm:@openai/codex" = "0.147.0"\n', 2),
         (".mise.toml", '[tools]\ncodex = { version = "0.147.0" }\n', 2),
         ("mise.local.toml", '[tools]\ncodex = "0.147.0"\n', 2),
         (".tool-versions", "nodejs 20.0.0\nnpm:@openai/codex 0.147.0\n", 2),
+        (".config/mise.toml", '[tools]\ncodex = "0.147.0"\n', 2),
+        (".config/mise/config.toml", '[tools]\ncodex = "0.147.0"\n', 2),
         (".tool-versions", "codex 0.147.0\n", 1),
     ],
 )
 def test_a_pin_is_found_with_its_line(tmp_path: Path, name: str, text: str, line: int) -> None:
     """The version and the place of a pin are found, and a package with a similar name is another one."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
     assert project_pin(tmp_path, CODEX) == ProjectPin("0.147.0", f"{name}:{line}")
     (tmp_path / name).write_text(text.replace("@openai/codex", OTHER).replace("codex-cli-bin", "codex-cli-bin-x"))
     if "openai" in text:
         assert project_pin(tmp_path, CODEX) is None
+
+
+def test_a_variable_that_a_dockerfile_does_not_set_is_no_pin(tmp_path: Path) -> None:
+    """Its value comes from whoever builds the image."""
+    (tmp_path / "Dockerfile").write_text("ARG CODEX\nRUN npm install -g @openai/codex@${CODEX} x@${OTHER}\n")
+    assert project_pin(tmp_path, CODEX) is None
 
 
 @pytest.mark.parametrize("text", ["^0.147.0", "~0.147.0", ">=0.147.0", "0.147", "latest", "0.147.0 || 0.148.0"])
