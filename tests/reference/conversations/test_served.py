@@ -337,7 +337,7 @@ def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerE
     shutil.rmtree(server_env.cli_env.data.rename(server_env.cli_env.root / "deleted"))
     server_env.cli_env.release()
     out, err = terminal.communicate(timeout=60)
-    assert (terminal.returncode, '"x": 1' in out) == (6, True)
+    assert (terminal.returncode, '"x": 1' in out) == (6, True), err
     assert f"could not be saved: somebody deleted the database {server_env.cli_env.data}/turngate.db" in err
     assert f"codex itself has it as session {d.SESSION}" in err
     assert "has succeeded" not in err
