@@ -15,6 +15,8 @@ INTERRUPTED = 130
 _WIDTH = 100
 _LONGEST = 300
 _COLOURS = {"compatible": "green", "broken": "red"}
+# what leads to the command that tests a release, by what is known of it
+_INVITATIONS = {"not_run": "if you trust it, test it", "untested": "try it here"}
 _NOTHING = "No engine is on PATH, and no file here pins one. `turngate engines list` lists the engines it looks for."
 
 
@@ -100,8 +102,7 @@ def _about(release: "FoundRelease") -> Iterator[str]:
     if release.newer_safe:
         yield f"  newest safe release: {release.newer_safe}"
     if release.command:
-        trusted = "if you trust it, test it" if release.knowledge == "not_run" else "test it"
-        yield f"  {trusted}: {release.command}"
+        yield f"  {_INVITATIONS.get(release.knowledge, 'test it')}: {release.command}"
 
 
 def _why(release: "FoundRelease") -> str:

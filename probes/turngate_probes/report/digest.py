@@ -127,7 +127,8 @@ def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str
     if turn.kinds is not None and turn.paths is not None and turn.types is not None:
         keys = dict(zip(turn.paths, turn.types, strict=True))
         section, records = (Kind.RECORD, dict.fromkeys(turn.kinds, "")) if has_kinds else (Kind.KEY, {})
-        yield f"{section}/{place}", {_typed(name): value for name, value in (records | keys).items()}
+        models = {request.model for request in turn.requests or () if request.model}
+        yield f"{section}/{place}", {_named(name, models): value for name, value in (records | keys).items()}
     asked = {f"{r.method} {r.path}": "" for r in turn.requests or () if r.protocol is not None}
     if turn.requests:
         yield f"{Kind.REQUEST}/{place}", asked
@@ -135,10 +136,16 @@ def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str
         yield f"{Kind.HEADER}/{place}", dict.fromkeys(turn.headers, "")
 
 
-def _typed(name: str) -> str:
-    """Return the name of a record or of its key, in plain words if the record has no type."""
+def _named(name: str, models: Iterable[str]) -> str:
+    """Return the name of a record or of its key, in plain words if the record has no type.
+
+    A key that is the name of a model, as in usage statistics, says nothing about the release.
+    """
     kind, colon, key = name.partition(": ")
-    return f"(no type){colon}{key}" if kind == "None" else name
+    named = f"(no type){colon}{key}" if kind == "None" else name
+    for model in models:
+        named = re.sub(rf"(?<=\.){re.escape(model)}(?=\.|\Z)", "<model>", named)
+    return named
 
 
 def _split(option: str) -> tuple[str, str]:

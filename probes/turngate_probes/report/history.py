@@ -182,12 +182,18 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     verdict = str(newest.verdict)
     line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
     if newest.caveats:
-        line.append(f", known caveats: {', '.join(f'{each.clause} {each.symptom}' for each in newest.caveats)}")
+        line.append(f", known caveats: {_by_clause(newest.caveats)}")
     yield 0, line
     if newest.why:
         yield 1, Text(visible(newest.why))
     for sentence in sentences(oldest.changes):
         yield 1, Text(visible(sentence))
+
+
+def _by_clause(caveats: Iterable[Caveat]) -> str:
+    """Name each clause once, with its symptoms, as the changes do."""
+    of_clause = groupby(caveats, key=lambda caveat: caveat.clause)
+    return ", ".join(f"{clause} ({', '.join(each.symptom for each in group)})" for clause, group in of_clause)
 
 
 def _span(first: str, last: str) -> str:

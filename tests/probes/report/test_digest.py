@@ -107,3 +107,16 @@ def test_what_differs_between_releases_is_kept_as_facts() -> None:
         "tool/mode interactive": {"shell": ""},
         "tool call/mode interactive": {"exec_command": "denied"},
     }
+
+
+def test_a_key_that_is_the_name_of_a_model_has_a_placeholder() -> None:
+    """Usage statistics by model are the same whichever model was asked."""
+    asked = j.REQUEST | {"model": "small-2.5"}
+    paths = ["use.small-2.5", "use.small-2.5.tokens", "use.small-2.5-max"]
+    turn = j.turn(requests=[asked], kinds=["a"], paths=[f"a: {path}" for path in paths], types=["object"] * 3)
+    assert [*known(turn).facts["record/first turn"]] == [
+        "a",
+        "a: use.<model>",
+        "a: use.<model>.tokens",
+        "a: use.small-2.5-max",
+    ]

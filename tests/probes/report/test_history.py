@@ -27,7 +27,7 @@ def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
     ]
     heads = [line for line in lines if line.startswith("0.")][1:]
     assert [head.partition(":")[0] for head in heads] == ["0.6.0", "0.5.0", "0.2.0 to 0.3.0", "0.1.0"]
-    assert "known caveats: resume.dead-handle fresh-session" in heads[0]
+    assert "known caveats: resume.dead-handle (fresh-session)" in heads[0]
     assert lines[lines.index(heads[1]) + 1 :][:2] == [
         "  `resume.dead-handle` passes; before, it had a known caveat (fresh-session).",
         "  Option `--trust` is new (`codex exec`).",
