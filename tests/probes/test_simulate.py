@@ -36,8 +36,14 @@ from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.simulated_process import install
 
 MINUTE = 60.0
+_CLAUDE_STOPPED = "a signal that ends it while it retries makes 2.1.212 to 2.1.235 print a result; simulations don't"
+_CLAUDE_INTERRUPTED = "it prints no result when it is interrupted; simulations do, as later releases"
 # releases, or some of their turns, whose behaviour no contract could describe, and why
 EXCUSED = {
+    "claude/2.1.222/backend-": _CLAUDE_STOPPED,
+    "claude/2.1.222/interrupted/": _CLAUDE_INTERRUPTED,
+    "claude/2.1.223/backend-": _CLAUDE_STOPPED,
+    "claude/2.1.223/interrupted/": _CLAUDE_INTERRUPTED,
     "copilot/1.0.45/bad-handles/dead": "it starts a session under the unknown id; simulations print nothing then",
     "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
     "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
