@@ -98,10 +98,11 @@ class RequestCheck(Struct, frozen=True):
         return None if self.token is None else BrowserSessions(self.token)
 
     def _may_pass(self, request: Request) -> bool:
-        """Whether a request carries the token or, for a page, the session of a browser."""
+        """Whether a request carries the token or, for a page or a path that doesn't exist, the session of a browser."""
         if request.blueprint == PAGE and self.sessions:
             return request.endpoint == f"{PAGE}.static" or self.sessions.is_open(request)
-        return self._carried(request)
+        is_unknown = request.url_rule is None
+        return self._carried(request) or bool(is_unknown and self.sessions and self.sessions.is_open(request))
 
     def _carried(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")

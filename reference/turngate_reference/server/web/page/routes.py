@@ -19,6 +19,7 @@ from flask import Blueprint, Response, make_response, redirect, render_template,
 from flask.sansio.blueprints import BlueprintSetupState
 from jinja2 import StrictUndefined
 from msgspec import Struct
+from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
 from turngate import engine_names, strict_json
@@ -278,6 +279,15 @@ class Pages(Struct, frozen=True):
         response.status_code = _status(refused)
         return response
 
+    def mistyped(self, error: ApiError | NotFound) -> AnyResponse:
+        """Answer a browser that asks for a path that doesn't exist with a page, and all others with a document."""
+        known = ("application/json", "text/html")  # a program that takes anything gets the first
+        if request.url_rule is None and request.accept_mimetypes.best_match(known) == "text/html":
+            asked = request.path[:100]
+            missing = ApiError("NOT_FOUND", f"this server has no page {asked!r}")
+            return _secured(self.problem(missing if isinstance(error, NotFound) else error))
+        return problems.answer(problems.as_api_error(error))
+
     def _answer(self, run_id: str | None) -> str | None:
         """Return which answer the question of this request got; None if it got none."""
         question = runs.question(self.core.store, request.form.get("interaction_id", ""))
@@ -314,6 +324,8 @@ def blueprint(core: Server, streams: EventStreams, guard: RequestCheck) -> Bluep
     web.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"])
     web.add_url_rule("/logout", "logout", pages.logout, methods=["POST"])
     web.register_error_handler(Exception, pages.problem)
+    web.app_errorhandler(ApiError)(pages.mistyped)
+    web.app_errorhandler(NotFound)(pages.mistyped)
     web.after_request(_secured)
     web.record_once(_prepare)
     return web
@@ -331,7 +343,7 @@ def _login_form(target: str, problem: str = "") -> str:
     return render_template("login.html", next=target, problem=problem)
 
 
-def _secured(response: Response) -> Response:
+def _secured(response: AnyResponse) -> AnyResponse:
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     return response

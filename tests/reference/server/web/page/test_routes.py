@@ -393,6 +393,20 @@ def test_nothing_else_is_open(env: ServerEnv) -> None:
     assert caller.app.test_client().get("/no/such/path").status_code == 401
 
 
+def test_a_mistyped_address_is_answered_with_a_page(env: ServerEnv) -> None:
+    """A browser is asked for the token, and then shown what is wrong; a program gets a document."""
+    surfer, accepted = Surfer(Caller(env.server, RequestCheck(TOKEN))), "text/html,application/xml;q=0.9,*/*;q=0.8"
+    asked = surfer.open("/rnus", Accept=accepted)
+    assert (asked.status_code, 'name="next" value="/rnus"' in asked.text) == (401, True)
+    surfer.send("/login", token=TOKEN)
+    shown = surfer.open("/rnus", Accept=accepted)
+    assert (shown.status_code, shown.mimetype) == (404, "text/html")
+    assert "this server has no page '/rnus'" in words(shown.text)
+    assert "default-src" in shown.headers["Content-Security-Policy"]
+    assert surfer.open("/rnus", Accept="*/*").mimetype == "application/problem+json"
+    assert surfer.open("/v1/runs", Accept=accepted).status_code == 401
+
+
 def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
     """It is exchanged for a session by a redirect to an address without it; later uses lead to the form."""
     surfer, code = Surfer(Caller(env.server, RequestCheck(TOKEN))), new_code(TOKEN)
