@@ -129,7 +129,7 @@ def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str
         section, records = (Kind.RECORD, dict.fromkeys(turn.kinds, "")) if has_kinds else (Kind.KEY, {})
         models = {request.model for request in turn.requests or () if request.model}
         yield f"{section}/{place}", {_named(name, models): value for name, value in (records | keys).items()}
-    asked = {f"{r.method} {r.path}": "" for r in turn.requests or () if r.protocol is not None}
+    asked = {_lasting(f"{r.method} {r.path}"): "" for r in turn.requests or () if r.protocol is not None}
     if turn.requests:
         yield f"{Kind.REQUEST}/{place}", asked
     if turn.headers is not None:

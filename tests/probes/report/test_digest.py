@@ -120,3 +120,9 @@ def test_a_key_that_is_the_name_of_a_model_has_a_placeholder() -> None:
         "a: use.<model>.tokens",
         "a: use.small-2.5-max",
     ]
+
+
+def test_the_port_of_the_stub_model_is_not_kept() -> None:
+    """An engine that opens a tunnel to it names a port that is another one each time."""
+    release = known(j.turn(requests=[j.REQUEST | {"method": "CONNECT", "path": "127.0.0.1:34803"}]))
+    assert release.facts["request/first turn"] == {"CONNECT 127.0.0.1": ""}
