@@ -60,13 +60,30 @@ def _verdict(group: list[Change]) -> str:
 
 
 def _clause(group: list[Change]) -> str:
-    (now, names), (was, old) = (_result(group[0].after, past=False), _result(group[0].before, past=True))
-    return f"`{group[0].subject}` {now}{names}; before, it {was}{old}."
+    (now, shown), (was, shown_before) = (_result(text) for text in (group[0].after, group[0].before))
+    if now == was == Result.DEVIATES:
+        new = [symptom for symptom in shown if symptom not in shown_before]
+        gone = [symptom for symptom in shown_before if symptom not in shown]
+        said = [f"has the new known {_caveats(new)}"] if new else []
+        said += [f"no longer has the known {_caveats(gone)}"] if gone else []
+        return f"`{group[0].subject}` {_listed(said)}."
+    return (
+        f"`{group[0].subject}` {_RESULTS[now][0]}{_named(shown)}; before, it {_RESULTS[was][1]}{_named(shown_before)}."
+    )
 
 
-def _result(text: str | None, *, past: bool) -> tuple[str, str]:
+def _result(text: str | None) -> tuple[str, list[str]]:
+    """Split a result from its symptoms."""
     result, _, symptoms = (text or "").partition(": ")
-    return _RESULTS[result][past], f" ({symptoms})" if symptoms else ""
+    return result, symptoms.split(", ") if symptoms else []
+
+
+def _named(symptoms: list[str]) -> str:
+    return f" ({', '.join(symptoms)})" if symptoms else ""
+
+
+def _caveats(symptoms: list[str]) -> str:
+    return f"caveat{'s' if len(symptoms) > 1 else ''} {_listed(symptoms)}"
 
 
 def _records(group: list[Change]) -> str:
