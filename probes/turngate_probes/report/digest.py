@@ -48,6 +48,9 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
     report = build(seen)
     release, started = report.releases[0], next(event for event in seen if isinstance(event, ProbeStarted))
     clauses = {clause.id: _result(release, clause) for clause in release.clauses}
+    # a release that the contract doesn't cover has no turns
+    contract = load.find_contract(release.engine, str(release.version))
+    has_kinds = contract is not None and contract.events.field is not None
     return KnownRelease(
         version=str(release.version),
         integrity="" if release.integrity is UNSET else release.integrity,
@@ -59,7 +62,7 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
         contract=release.contract_version,
         cpu_seconds=release.engine_seconds,
         clauses={} if release.failed else clauses,
-        facts=dict(_facts(seen, has_kinds=load.contract(release.engine).at(release.version).events.field is not None)),
+        facts=dict(_facts(seen, has_kinds=has_kinds)),
     )
 
 

@@ -1,6 +1,6 @@
 """The report of `turngate history`: what is known of an engine's releases, and what each of them changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -150,9 +150,8 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(f"not tested: {_some(report.untested)}")
     if partly := [release.version for release in reversed(report.releases) if release.verdict is None]:
         yield 0, Text(f"tested for selected clauses only: {_some(partly)}")
-    for release in report.releases:
-        if release.verdict is Verdict.UNANSWERED:
-            yield 0, Text(visible(f"{release.version} could not be tested: {release.why}"))
+    for why, versions in _untestable(report).items():
+        yield 0, Text(visible(f"{_some(versions)} could not be tested: {why}"))
     for equal in _rows(tested):
         yield 0, Text()
         yield from _row_lines(equal)
@@ -161,6 +160,16 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
         for action in dict.fromkeys(caveat.action for caveat in tested[0].caveats):
             yield 1, Text(visible(f"- {action}"))
+
+
+def _untestable(report: HistoryReport) -> Mapping[str, Sequence[str]]:
+    """Return the releases that could not be tested, oldest first, by the reason."""
+    reasons = dict[str, list[str]]()
+    for release in reversed(report.releases):
+        if release.verdict is Verdict.UNANSWERED:
+            why = release.why.replace(f"{report.engine} {release.version}", report.engine)
+            reasons.setdefault(why, []).append(release.version)
+    return reasons
 
 
 def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:

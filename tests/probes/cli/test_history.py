@@ -36,14 +36,14 @@ def test_json_holds_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = typed(capsys, "codex", "--from", "0.3.0", "--json")
     report: dict[str, Any] = json.loads(out)
     assert first_error("history-report", report) is None
-    assert [each["version"] for each in report["releases"]] == ["0.6.0", "0.5.0", "0.4.0"]
+    assert [each["version"] for each in report["releases"]] == ["0.6.0", "0.5.0", "0.4.1", "0.4.0"]
     change = {"release": "0.5.0", "since": "0.3.0", "kind": "option", "subject": "--trust", "before": None, "after": ""}
     assert report["releases"][1]["changes"][-1] == change | {"where": ["codex exec --help"]}
 
 
 def test_without_an_engine_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Each with how much is known, and its newest release."""
-    assert typed(capsys)[1] == "codex  5 of 7 published releases tested; newest: 0.6.0 compatible\n"
+    assert typed(capsys)[1] == "codex  5 of 8 published releases tested; newest: 0.6.0 compatible\n"
     assert json.loads(typed(capsys, "--json")[1])[0]["tested"] == 5
 
 

@@ -61,6 +61,13 @@ def test_a_release_that_could_not_be_tested_says_why() -> None:
     assert (release.verdict, release.why, release.clauses) == (Verdict.UNANSWERED, "npm is absent", {})
 
 
+def test_a_release_that_the_contract_does_not_cover_says_so() -> None:
+    """It is kept like others that could not be tested."""
+    old, why = "copilot@1.0.10", "the contract covers from 1.0.11"
+    events = [j.started(at=AT), j.planned(old), j.failed(old, what=why), j.finished(old, verdict="unanswered")]
+    assert known_release(events).why == why
+
+
 def test_selected_clauses_give_no_verdict() -> None:
     """Their results are kept all the same."""
     only = {"clauses": ["stdin.open"]}
