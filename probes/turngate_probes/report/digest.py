@@ -69,7 +69,8 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
 def _why(release: ReleaseReport) -> str:
     """Return why a release is unusable, preferring a failing baseline to other breaking clauses."""
     if release.failed:
-        return release.failed.what
+        # releases that fail alike have the same reason
+        return release.failed.what.replace(f"{release.engine} {release.version}", release.engine)
     wrong = {Verdict.BROKEN: Result.FAIL, Verdict.UNANSWERED: Result.NOT_RUN}.get(release.verdict or Verdict.DEGRADED)
     catalogue = load.catalogue()
     breaking = [clause for clause in release.clauses if clause.result is wrong and clause.severity is Severity.BREAKING]

@@ -167,8 +167,7 @@ def _untestable(report: HistoryReport) -> Mapping[str, Sequence[str]]:
     reasons = dict[str, list[str]]()
     for release in reversed(report.releases):
         if release.verdict is Verdict.UNANSWERED:
-            why = release.why.replace(f"{report.engine} {release.version}", report.engine)
-            reasons.setdefault(why, []).append(release.version)
+            reasons.setdefault(release.why, []).append(release.version)
     return reasons
 
 

@@ -10,8 +10,8 @@ CODEX = known(
     release("0.1.0", Verdict.BROKEN, why="handle.present: no id", clauses={"resume.dead-handle": FRESH}),
     release("0.2.0", facts=BEFORE, clauses={"resume.dead-handle": FRESH}),
     release("0.3.0", facts=BEFORE, clauses={"resume.dead-handle": FRESH}),
-    release("0.4.0", Verdict.UNANSWERED, why="codex 0.4.0 has no build"),
-    release("0.4.1", Verdict.UNANSWERED, why="codex 0.4.1 has no build"),
+    release("0.4.0", Verdict.UNANSWERED, why="no build"),
+    release("0.4.1", Verdict.UNANSWERED, why="no build"),
     release("0.5.0", facts=AFTER, clauses={"resume.dead-handle": PASS}),
     release("0.6.0", facts=AFTER, clauses={"resume.dead-handle": FRESH}),
     published=("0.5.5",),
@@ -24,7 +24,7 @@ def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
     assert lines[:3] == [
         "Codex CLI: 5 tested releases, newest first (Linux)",
         "not tested: 0.5.5",
-        "0.4.0, 0.4.1 could not be tested: codex has no build",
+        "0.4.0, 0.4.1 could not be tested: no build",
     ]
     heads = [line for line in lines if line.startswith("0.")][1:]
     assert [head.partition(":")[0] for head in heads] == ["0.6.0", "0.5.0", "0.2.0 to 0.3.0", "0.1.0"]
