@@ -64,7 +64,8 @@ def test_a_release_that_could_not_be_tested_says_why() -> None:
 def test_a_release_that_the_contract_does_not_cover_says_so() -> None:
     """It is kept like others that could not be tested."""
     old, why = "copilot@1.0.10", "the contract doesn't cover copilot"
-    events = [j.started(at=AT), j.planned(old), j.failed(old, what=f"{why} 1.0.10"), j.finished(old, verdict="unanswered")]
+    failed = j.failed(old, what=f"{why} 1.0.10")
+    events = [j.started(at=AT), j.planned(old), failed, j.finished(old, verdict="unanswered")]
     assert known_release(events).why == why
 
 
