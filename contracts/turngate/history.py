@@ -241,7 +241,7 @@ class _Before:
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
         self._verdict = release.version, release.verdict
-        self._clauses |= {name: (release.version, known) for name, known in release.clauses.items()}
+        self._clauses |= {name: (release.version, known) for name, known in _judged(release)}
         self._facts |= {section: (release.version, facts) for section, facts in release.facts.items()}
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
@@ -254,7 +254,7 @@ class _Before:
 
         if self._verdict and self._verdict[1] != release.verdict:
             yield change(self._verdict[0], "verdict", release.version, self._verdict[1], release.verdict)
-        for name, known in release.clauses.items():
+        for name, known in _judged(release):
             since, earlier = self._clauses.get(name, ("", known))
             if (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
                 yield change(since, "clause", name, result_text(earlier), result_text(known))
@@ -268,6 +268,11 @@ class _Before:
                 places.setdefault(change(since, kind, *difference), []).append(place)
         for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
             yield structs.replace(found, where=tuple(sorted(where)))
+
+
+def _judged(release: KnownRelease) -> Iterator[tuple[str, KnownResult]]:
+    """Yield the clauses with a result: one that was not run says nothing."""
+    yield from ((name, known) for name, known in release.clauses.items() if known.result is not Result.NOT_RUN)
 
 
 def result_text(known: KnownResult) -> str:

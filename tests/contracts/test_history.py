@@ -72,6 +72,14 @@ def test_a_record_that_comes_is_named_without_its_keys() -> None:
     assert subjects({"item.started": ""}, {}) == {"item.started"}
 
 
+def test_a_clause_that_was_not_run_is_no_change() -> None:
+    """It is compared with the release before that had a result."""
+    shown = [KnownResult(Result.PASS), KnownResult(Result.NOT_RUN), FRESH]
+    releases = [release(f"1.{i}.0", clauses={"resume.dead-handle": result}) for i, result in enumerate(shown)]
+    (change,) = known(*releases).changes()
+    assert (change.release, change.since, change.before) == ("1.2.0", "1.0.0", "pass")
+
+
 def test_what_one_release_did_not_show_is_no_change() -> None:
     """A section of facts or a clause that only one of both has says nothing."""
     older = release("1.0.0", facts={RECORDS: {"turn": ""}}, clauses={"stdin.open": PASS})

@@ -105,8 +105,8 @@ def _lasting(text: str) -> str:
 def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     turns = list[TurnEvent]()
     for event in events:
-        if isinstance(event, PageEvent) and event.options is not None and event.step.startswith("help"):
-            # `names` has those, too, that the text on a page only mentions
+        if isinstance(event, PageEvent) and event.options and event.step.startswith("help"):
+            # a page without options was not printed; `names` has those, too, that the text on a page only mentions
             yield f"{Kind.OPTION}/{' '.join(event.argv)}", dict(_split(option) for option in event.options)
         elif isinstance(event, TurnEvent):
             turns.append(event)
