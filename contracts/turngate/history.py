@@ -181,10 +181,11 @@ class History(Struct, frozen=True, kw_only=True):
         return tuple(found)
 
     def _by_chance(self) -> frozenset[tuple[str, str]]:
-        """Return the facts of turns, by section and name, that changed too often to be due to releases."""
+        """Return the facts of turns and the caveats, by section and name, that changed too often."""
         latest, changes = dict[str, Mapping[str, str]](), Counter[tuple[str, str]]()
         for release in self.releases:
-            for section, facts in release.facts.items():
+            caveats = {_caveats(name): dict.fromkeys(known.symptoms, "") for name, known in _judged(release)}
+            for section, facts in {**release.facts, **caveats}.items():
                 before = latest.get(section, facts)
                 if before != facts and section.partition(_SEPARATOR)[0] not in _FIXED:
                     changed = {name for name in before.keys() | facts.keys() if before.get(name) != facts.get(name)}
@@ -241,7 +242,7 @@ class _Before:
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
         self._verdict = release.version, release.verdict
-        self._clauses |= {name: (release.version, known) for name, known in _judged(release)}
+        self._clauses |= {name: (release.version, self._lasting(name, known)) for name, known in _judged(release)}
         self._facts |= {section: (release.version, facts) for section, facts in release.facts.items()}
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
@@ -254,7 +255,8 @@ class _Before:
 
         if self._verdict and self._verdict[1] != release.verdict:
             yield change(self._verdict[0], "verdict", release.version, self._verdict[1], release.verdict)
-        for name, known in _judged(release):
+        for name, shown in _judged(release):
+            known = self._lasting(name, shown)
             since, earlier = self._clauses.get(name, ("", known))
             if (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
                 yield change(since, "clause", name, result_text(earlier), result_text(known))
@@ -268,6 +270,18 @@ class _Before:
                 places.setdefault(change(since, kind, *difference), []).append(place)
         for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
             yield structs.replace(found, where=tuple(sorted(where)))
+
+    def _lasting(self, name: str, known: KnownResult) -> KnownResult:
+        """Return the result of a clause without caveats that come and go by chance."""
+        if known.result is not Result.DEVIATES or not known.symptoms:
+            return known
+        symptoms = tuple(each for each in known.symptoms if (_caveats(name), each) not in self._by_chance)
+        return structs.replace(known, symptoms=symptoms) if symptoms else KnownResult(Result.PASS)
+
+
+def _caveats(clause: str) -> str:
+    """Return the section of the caveats of a clause."""
+    return f"caveat{_SEPARATOR}{clause}"
 
 
 def _judged(release: KnownRelease) -> Iterator[tuple[str, KnownResult]]:

@@ -106,6 +106,15 @@ def test_what_comes_and_goes_again_and_again_is_no_change(section: str, named: l
     assert [change.release for change in known(*steps[:4]).changes()] == ["1.1.0", "1.2.0", "1.3.0"]
 
 
+@pytest.mark.parametrize("other", [PASS, KnownResult(Result.DEVIATES, ("refused",))])
+def test_a_caveat_that_comes_and_goes_again_and_again_is_no_change(other: KnownResult) -> None:
+    """What a clause shows by chance says nothing about releases, alone or beside another symptom."""
+    sometimes = KnownResult(Result.DEVIATES, (*other.symptoms, "fresh-session"))
+    steps = [release(f"1.{n}.0", clauses={"resume.other-cwd": sometimes if n % 2 else other}) for n in range(5)]
+    assert known(*steps).changes() == ()
+    assert len(known(*steps[:4]).changes()) == 3
+
+
 def test_a_change_is_named_once_with_all_its_places() -> None:
     """The same difference in several turns is one change."""
     older = release("1.0.0", facts={"record/b": {}, "record/a": {}})
