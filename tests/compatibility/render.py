@@ -117,7 +117,8 @@ def _summed(engine: str, known: History | None) -> Iterator[tuple[str, ...]]:
         tested = [release for release in known.releases if release.clauses]
         partly = sum(release.verdict is None for release in tested)
         counted = f"{len(tested)} of {len(known.published)}" + (f", {partly} on single clauses" if partly else "")
-        yield title, counted, *_counts(whole), _usable_since(whole) or ABSENT, _newest(whole[-1]) if whole else ABSENT
+        newest = next((_newest(release) for release in reversed(whole) if release.tested), ABSENT)
+        yield title, counted, *_counts(whole), _usable_since(whole) or ABSENT, newest
 
 
 def _counts(tested: Sequence[KnownRelease]) -> tuple[str, ...]:
