@@ -129,7 +129,7 @@ def offered(interactive: list[str] | None, auto: list[str] | None) -> ToolAccess
 def test_the_tools_of_one_mode_alone_are_named() -> None:
     """Tools offered in only one mode are named, if both modes were observed."""
     assert [row.alone for row in rows(offered(["ask", "read"], ["read", "write"]))] == [
-        "only without: ask",
+        "only without auto-approve: ask",
         "only with auto-approve: write",
     ]
     assert [row.alone for row in rows(offered(None, ["write"]))] == ["", ""]
