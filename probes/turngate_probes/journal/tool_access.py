@@ -85,7 +85,10 @@ def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
     if access is None or not any(mode.call for _, mode in access.modes()):
         return
     acting, waiting = difference(access)
-    alone = {"auto": _named("only with auto-approve", acting), "interactive": _named("only without auto-approve", waiting)}
+    alone = {
+        "auto": _named("only with auto-approve", acting),
+        "interactive": _named("only without auto-approve", waiting),
+    }
     for name, mode in access.modes():
         call = mode.call
         count = "?" if mode.tools is None else str(len(mode.tools))
