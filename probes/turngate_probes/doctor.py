@@ -323,13 +323,17 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
     if known is None or not known.tested:
         return replace(release, nearest=_nearest(past, version))
     failing = [(clause, seen) for clause, seen in known.clauses.items() if seen.result is Result.FAIL]
+    worst, _, observed = known.why.partition(": ")
     return replace(
         release,
         knowledge=Knowledge.TESTED,
         verdict=known.verdict,
         profile=known.profile,
         measured=known.measured or None,
-        failures=tuple(FailedClause(clause, seen.detail) for clause, seen in failing),
+        # of older results, only the worst failure says what was observed
+        failures=tuple(
+            FailedClause(clause, seen.detail or (observed if clause == worst else "")) for clause, seen in failing
+        ),
         command=None,
     )
 

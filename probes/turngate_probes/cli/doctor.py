@@ -15,8 +15,6 @@ INTERRUPTED = 130
 _WIDTH = 100
 _LONGEST = 300
 _COLOURS = {"compatible": "green", "broken": "red"}
-# what leads to the command that tests a release, by what is known of it
-_INVITATIONS = {"not_run": "if you trust it, test it", "untested": "try it here"}
 _NOTHING = "No engine is on PATH, and no file here pins one. `turngate engines list` lists the engines it looks for."
 
 
@@ -94,7 +92,8 @@ def _about(release: "FoundRelease") -> Iterator[str]:
     """Say what is known of a release, and what to do."""
     yield from _wrapped(_why(release))
     for failed in release.failures:
-        yield from _wrapped(f"{failed.clause} fails: {bounded(failed.detail, _LONGEST)}")
+        observed = f": {bounded(failed.detail, _LONGEST)}" if failed.detail else ""
+        yield from _wrapped(f"{failed.clause} fails{observed}")
     if release.actions:
         yield "  What your orchestrator must do" + ("" if release.verdict else ", by the contract")
     for action in release.actions:
@@ -102,7 +101,14 @@ def _about(release: "FoundRelease") -> Iterator[str]:
     if release.newer_safe:
         yield f"  newest safe release: {release.newer_safe}"
     if release.command:
-        yield f"  {_INVITATIONS.get(release.knowledge, 'test it')}: {release.command}"
+        yield f"  {_invitation(release)}: {release.command}"
+
+
+def _invitation(release: "FoundRelease") -> str:
+    """Introduce the command that tests a release."""
+    if release.knowledge == "not_run":
+        return "if you trust it, test it"
+    return "try it here" if release.knowledge == "untested" and release.detail else "test it"
 
 
 def _why(release: "FoundRelease") -> str:
@@ -113,7 +119,8 @@ def _why(release: "FoundRelease") -> str:
         near = " and ".join(f"{each.version} ({each.verdict})" for each in release.nearest)
         why = f": {release.detail}" if release.detail else ""
         return f"turngate has no result of this release{why}{'; the nearest that it tested: ' if near else ''}{near}"
-    return release.detail
+    # the clauses that fail are listed below
+    return "" if release.failures else release.detail
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:

@@ -9,9 +9,11 @@ from click.testing import CliRunner, Result
 from tests.acceptance.command import Command
 from turngate import cli, history
 from turngate.contract.load import first_error
+from turngate.contract.verdict import Verdict
 from turngate_probes.cli.doctor import doctor
 
-SAFE = history.load("codex").newest_safe()
+CODEX = history.load("codex")
+SAFE = CODEX.newest_safe()
 
 
 @pytest.fixture(name="project", autouse=True)
@@ -58,6 +60,23 @@ def test_an_unknown_release_says_how_to_test_it(project: Path) -> None:
     assert "  test it: turngate probe codex@0.9999.0\n" in ended.output
     assert ended.output.endswith("exit code 2: no verdict on codex@0.9999.0\n")
     assert ended.return_value == 2
+
+
+def test_a_release_that_could_not_be_tested_is_to_be_tried(project: Path) -> None:
+    """Whether it can be installed here is another question than whether it was tested."""
+    lost = next(each for each in CODEX.releases if each.verdict is Verdict.UNANSWERED)
+    pin(project, lost.version)
+    assert f"  try it here: turngate probe codex@{lost.version}\n" in run().output
+
+
+def test_a_failure_is_told_once(project: Path) -> None:
+    """A broken release says which clauses fail, and does not repeat the worst of them."""
+    broken = next(each for each in reversed(CODEX.releases) if each.verdict is Verdict.BROKEN)
+    pin(project, broken.version)
+    clause = broken.why.partition(":")[0]
+    lines = [line for line in run().output.splitlines() if line.startswith(f"  {clause}")]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"  {clause} fails: ")
 
 
 def test_words_have_colours_only_at_a_terminal(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
