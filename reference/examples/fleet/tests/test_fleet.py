@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import psutil
+import psycopg
 import pytest
 from conftest import Host
 from turngate_fleet.runs import Fleet
@@ -10,6 +11,7 @@ from turngate_fleet.runs import Fleet
 from turngate import TurnInput, UsageError
 
 MakeHost = Callable[[str], Host]
+RUNS = 8  # so many that two hosts would share them
 ASK = TurnInput("codex", "Which colour?", "", timeout=100)
 # prints its session, and goes on until it is ended
 ENDLESS = """#!/bin/sh
@@ -85,6 +87,26 @@ def test_a_turn_whose_worker_was_killed_fails_and_its_engine_ends(host: MakeHost
     )
     assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
     assert len(here.calls()) == 1
+
+
+def test_a_turn_that_ended_as_its_worker_was_killed_stays_on_its_host(
+    host: MakeHost, fleet: Fleet, database: str
+) -> None:
+    """Its output was recorded, its end was not; no other host takes it, so the reply finds the session."""
+    here, other = host("here"), host("other")
+    here.start()
+    runs = [fleet.wait(fleet.start(ASK)) for _ in range(RUNS)]
+    here.kill()
+    with psycopg.connect(database) as connection:
+        unfinished = "UPDATE dbos.workflow_status SET status = 'PENDING', output = NULL WHERE workflow_uuid = ANY(%s)"
+        connection.execute(unfinished, ([f"{run.id}.1" for run in runs],))
+    other.start()
+    here.start()
+    for run in runs:
+        waiting = fleet.wait(run.id)
+        assert (waiting.state, waiting.host, waiting.output) == ("waiting_user", here.name, run.output)
+        fleet.reply(waiting, "blue")
+    assert {fleet.wait(run.id, run.turn).error for run in runs} == {""}
 
 
 def test_a_worker_that_is_stopped_ends_its_engines(host: MakeHost, fleet: Fleet) -> None:

@@ -92,6 +92,11 @@ class Fleet:
         """Return the turns that a host began and has not ended."""
         return [turn.workflow_id for turn in self._client.list_workflows(executor_id=host, status="PENDING")]
 
+    def take_back(self, host: str, turns: list[str]) -> None:
+        """Queue turns that a host began for this host only: another one has neither their sessions nor their files."""
+        if turns:
+            self._client.resume_workflows(turns, queue_name=queue_of(host))
+
     def is_free(self, host: str) -> bool:
         """Return whether no turn waits for a host or runs there."""
         queue = queue_of(host)

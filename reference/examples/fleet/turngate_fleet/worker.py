@@ -52,8 +52,10 @@ def work(url: str, host: str, slots: int, root: Path, *, gone: bool = False) -> 
             raise UsageError(f"a worker named {host} is running")
         fleet = Fleet(url)
         fleet.register(host, slots)
+        begun = fleet.begun(host)
         if not gone:
-            end_tagged(fleet.begun(host))
+            end_tagged(begun)
+        fleet.take_back(host, begun)  # DBOS would put first turns into the queue of all hosts
         _register(host, root, gone=gone)
         DBOS(
             config={
