@@ -116,8 +116,8 @@ class Conversations(Struct, frozen=True):
 
                 with served.opened(self.data, record) as run:
                     if run.waits:
-                        record, done, news = run.reply(message, self.on_text, self.stop, self.safe)
-                        tried = Attempted(record, done, _is_other_session(done, record.session.value), news)
+                        record, done, news, unsaved = run.reply(message, self.on_text, self.stop, self.safe)
+                        tried = Attempted(record, done, _is_other_session(done, record.session.value), news, unsaved)
                         if self.data.database.exists():
                             return tried
                         why = f"somebody deleted the database {self.data.database} during the turn"

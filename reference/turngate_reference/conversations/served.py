@@ -52,11 +52,11 @@ class ServedRun(Struct, frozen=True):
 
     def reply(
         self, message: str, on_text: Callable[[str], None], stop: Stop, safe: Safe
-    ) -> tuple[HandleRecord, Attempt, str]:
+    ) -> tuple[HandleRecord, Attempt, str, str]:
         """Reply to the open question and run the next turn; TurngateError before the claim changes nothing.
 
-        Return the record after the turn, the engine's attempt, and a description of the run's new state. `safe` returns
-        the contract for the turn, or refuses it.
+        Return the record after the turn, the engine's attempt, a description of the run's new state, and why the turn
+        could not be saved, if so. `safe` returns the contract for the turn, or refuses it.
         """
         if not message.strip():
             raise UsageError("the reply is empty", f"{self.run.handle} still waits for one")
@@ -94,12 +94,16 @@ class ServedRun(Struct, frozen=True):
                 done = claimed_turn.play(built, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
 
+        unsaved = ""
         with closing(checker):
-            complete(outbox, self.records, claimed, play, stop.wait)
+            try:
+                complete(outbox, self.records, claimed, play, stop.wait)
+            except transitions.RunHasEnded:
+                unsaved = "turngate serve took this terminal for dead and ended the run"
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
             raise UsageError(_news(ended), _see(self.records.data))
-        return record_of(ended, ended.state, ended.session), done, _news(ended)
+        return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
 
     @contextmanager
     def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:

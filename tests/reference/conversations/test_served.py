@@ -18,9 +18,10 @@ from turngate.contract import load
 from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.orchestrator.decide import failed
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.states import State
+from turngate_reference.states import RunErrorCode, State
 
 AUTO = {"--yolo", "--full-auto", "--dangerously-bypass-approvals-and-sandbox"}
 
@@ -341,6 +342,20 @@ def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerE
     assert f"could not be saved: somebody deleted the database {server_env.cli_env.data}/turngate.db" in err
     assert f"codex itself has it as session {d.SESSION}" in err
     assert "has succeeded" not in err
+
+
+def test_a_turn_whose_run_was_ended_by_the_server_is_told(server_env: ServerEnv) -> None:
+    """The terminal ends its engine, fails, and says that the result could not be saved."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
+    run_id, _ = server_env.ask()
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    server_env.cli_env.meet()
+    dead = failed(RunErrorCode.TERMINAL_INTERRUPTED, "killed")
+    with server_env.server.store.writing() as connection:
+        transitions.end_run(connection, runs.get(connection, run_id), dead)
+    _, err = terminal.communicate(timeout=60)
+    assert terminal.returncode == 6, err
+    assert "could not be saved: turngate serve took this terminal for dead and ended the run" in err
 
 
 def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:

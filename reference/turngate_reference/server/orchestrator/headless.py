@@ -84,10 +84,6 @@ class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a faul
         self.decision = failed(code, detail)
 
 
-class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
-    """The run of a turn has ended, and its turn with it, while it waited for the user's permission."""
-
-
 class HeadlessTurn(Struct, frozen=True):
     """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts.
 
@@ -230,13 +226,13 @@ def complete(
 
     `outbox` holds the unwritten data of the turn, and is closed. `wait` waits some seconds if the store can't
     be written, and returns whether to give up. `left` returns the note of the process that the turn has left, and
-    `end_left` ends it.
+    `end_left` ends it. RunHasEnded: the result can't be saved, since the run was ended meanwhile.
     """
     before = workspace_files.snapshot(run, with_texts=True)
     start = time.monotonic()
     try:
         decision, result = turn()
-    except RunHasEnded:
+    except transitions.RunHasEnded:
         with suppress(sqlite3.Error):
             transitions.record_files(outbox.store, run, _changes(run, before))
         outbox.close()
@@ -248,8 +244,10 @@ def complete(
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
     seconds = time.monotonic() - start
     result = replace(result, seconds=seconds, process=left(), files=_changes(run, before))
-    transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
-    outbox.close()
+    try:
+        transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
+    finally:
+        outbox.close()
     return result
 
 

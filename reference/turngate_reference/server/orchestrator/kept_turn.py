@@ -23,7 +23,6 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_kept, failed
 from turngate_reference.server.orchestrator.headless import (
     HeadlessTurn,
-    RunHasEnded,
     first_prompt,
     reply_prompt,
     stored_session,
@@ -125,7 +124,7 @@ class KeptTurn:
             try:
                 while (ending := self._handle(process.events.get())) is None:
                     pass
-            except (NotDelivered, RunHasEnded, sqlite3.Error):
+            except (NotDelivered, transitions.RunHasEnded, sqlite3.Error):
                 raise
             except Exception as error:
                 if not self.is_asking:
@@ -220,7 +219,7 @@ class KeptTurn:
 
         if self._eventually(fail) is not State.RUNNING:
             self.processes.finish(run_id)
-            raise RunHasEnded
+            raise transitions.RunHasEnded
 
     def _end_early(self, decision: Decision, approval: Decision | None = None) -> Ending:
         """End a turn together with its process, which must not go on in the workspace of a run that has ended.
@@ -277,7 +276,7 @@ class KeptTurn:
         current = self._eventually(lambda: runs.find(store, run_id))
         if current is None or current.state is not State.RUNNING:
             self.processes.finish(run_id)
-            raise RunHasEnded
+            raise transitions.RunHasEnded
 
     def _no_resume(self, session_id: str) -> str:
         """Return why a run that resumes could not resume the session of the turn; empty if it could."""

@@ -71,7 +71,9 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
     """Settle the turns of dead terminals periodically, until `closing` is set."""
     while not closing.wait(WATCH_SECONDS):
         try:
-            settle_terminal_turns(store, records)
+            # in a data directory that was deleted and made anew, a lock that nobody holds proves nothing
+            if records.data.database.exists():
+                settle_terminal_turns(store, records)
         except Exception:
             log.exception("can't check the turns of terminals yet")
 

@@ -38,6 +38,12 @@ T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
+
+
+class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
+    """Somebody else has ended the run of a turn, and its turn with it."""
+
+
 _MAY_BEGIN = """
     SELECT run_id, turn_index, started_at, process_json FROM runs
     WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
@@ -143,7 +149,8 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> 
 def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult) -> State | None:
     """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
 
-    None: nothing has changed, since a run is canceled only once the process that `result` names has ended.
+    None: nothing has changed, since a run is canceled only once the process that `result` names has ended. RunHasEnded:
+    the run is not running any more.
     """
     columns: dict[str, Any] = {}
     # write the record first: whoever reads the new state finds the record, and no next turn has started
@@ -172,7 +179,7 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
         _end_turn(connection, run, decision, result)
         columns["process"] = result.process
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.cause, **columns):
-            raise RuntimeError(f"{run.run_id} is not running any more")
+            raise RunHasEnded(f"{run.run_id} is not running any more")
     return decision.state
 
 
