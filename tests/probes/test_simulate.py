@@ -38,6 +38,7 @@ from turngate_probes.simulate.simulated_process import install
 MINUTE = 60.0
 _CLAUDE_STOPPED = "a signal that ends it while it retries makes 2.1.212 to 2.1.235 print a result; simulations don't"
 _CLAUDE_INTERRUPTED = "it prints no result when it is interrupted; simulations do, as later releases"
+_COPILOT_ORDER = "it prints its session.* records in an order of its own; simulations, in that of 1.0.102"
 _QWEN_TOLD = "it reports the failure as a success; simulations tell it, as releases from 0.23.4"
 # releases, or some of their turns, whose behaviour no contract could describe, and why
 EXCUSED = {
@@ -45,6 +46,9 @@ EXCUSED = {
     "claude/2.1.222/interrupted/": _CLAUDE_INTERRUPTED,
     "claude/2.1.223/backend-": _CLAUDE_STOPPED,
     "claude/2.1.223/interrupted/": _CLAUDE_INTERRUPTED,
+    "copilot/1.0.12/": "it prints no session.skills_loaded; simulations do, as releases from 1.0.45",
+    "copilot/1.0.80/": _COPILOT_ORDER,
+    "copilot/1.0.81/": _COPILOT_ORDER,
     "copilot/1.0.45/bad-handles/dead": "it starts a session under the unknown id; simulations print nothing then",
     "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
     "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
