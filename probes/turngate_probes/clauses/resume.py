@@ -110,12 +110,16 @@ def later_minute(observed: Observations) -> Finding:
 
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(observed: Observations) -> Finding:
-    """No request of one session contained a nonce of the other."""
+    """No request that carries a prompt of one session contained a nonce of the other.
+
+    Claude Code 2.0.12 also sends each new conversation of the directory to a small model, which names it; such a
+    request is no part of the session in whose turn it is sent.
+    """
     steps = {"a": ("first", "again", "third"), "b": ("first", "again")}
     names = {session: [f"later-minute/{session}-{step}" for step in of] for session, of in steps.items()}
     a, b = ([observed.turns[name] for name in of if name in observed.turns] for of in names.values())
     for turn, others in [(turn, b) for turn in a] + [(turn, a) for turn in b]:
-        sent = {nonce for request in turn.watched for nonce in request.nonces}
+        sent = {nonce for request in turn.sent() for nonce in request.nonces}
         leaked = [other.nonce for other in others if other.nonce in sent]
         fail_if(leaked, f"{', '.join(leaked)} of the other session was sent", turn)
     # the two share a home, in which every id must be unique

@@ -196,6 +196,13 @@ def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
     assert not t.check("resume.isolation", *with_(turn)).ok
 
 
+def test_a_request_that_only_names_another_conversation_mixes_nothing() -> None:
+    """It carries no prompt of the turn in which it is sent, as in Claude Code 2.0.12."""
+    naming = t.turn(A_FIRST.name).watched
+    turn = replace(B_AGAIN, requests=(*B_AGAIN.watched, *naming))
+    assert t.check("resume.isolation", *with_(turn)).ok
+
+
 def test_a_turn_that_sent_nothing_shows_no_isolation() -> None:
     """If the second session was not resumed, the clause is not run; another silent turn is named."""
     with pytest.raises(NotObservedError, match=r"was not resumed.*exit code 1: Error: no such thing"):
