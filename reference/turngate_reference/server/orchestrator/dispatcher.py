@@ -124,8 +124,11 @@ class Dispatcher:
                 return
             try:
                 while not self._closing.is_set() and self.held < self.slots:
-                    held_back = self._unsettled(transitions.first_turns(self._store))
+                    asked = transitions.first_turns(self._store)
+                    held_back = self._unsettled(asked)
                     queued = transitions.queued(self._store, held_back, self.slots)
+                    if not {*transitions.first_turns(self._store)} <= {*asked}:
+                        continue  # a run came meanwhile, and nobody asked whether its engine is settled
                     with self._lock:
                         held = [run_id for run_id, _ in self._held.values()]
                     if not queued or not self._has_room(queued, self.slots - len(held), held):

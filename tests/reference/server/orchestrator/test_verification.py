@@ -25,8 +25,9 @@ from turngate.files import use_overlay
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
 from turngate_reference.engine.attempt import InstalledEngine
-from turngate_reference.server.orchestrator import engines, verification
+from turngate_reference.server.orchestrator import engines, transitions, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
+from turngate_reference.server.store.database import Store
 from turngate_reference.states import State
 
 PROVEN = '{"status": "proven", "detail": "seen"}'
@@ -306,6 +307,30 @@ def test_another_file_is_verified_before_the_next_run(verifying_env: ServerEnv, 
     while run.profile is None:
         run = verifying_env.run(run_id)
     assert run.profile.kind == "sticky_process"
+
+
+def test_a_run_that_comes_while_the_queue_is_read_waits_for_the_verification(
+    verifying_env: ServerEnv, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is created after the dispatcher has asked which engines are settled, and before it reads the queue."""
+    read, created, again = transitions.first_turns, list[str](), threading.Event()
+
+    def first_turns(store: Store) -> list[str]:
+        found = read(store)
+        if created:
+            again.set()
+        else:
+            created.append("")
+            created[0] = verifying_env.create(execution_mode="interactive")
+        return found
+
+    monkeypatch.setattr(transitions, "first_turns", first_turns)
+    verifying_env.server.dispatcher.kick()
+    assert again.wait(PATIENCE)
+    assert verifying_env.run(created[0]).state is State.QUEUED
+    stand.asked()
+    stand.answer(PROVEN)
+    verifying_env.question(created[0])
 
 
 def test_an_executable_that_always_changes_keeps_nobody_waiting(
