@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record serve docs readme lock lowest newest clean
+.PHONY: help setup test long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +30,13 @@ test: setup ## Run the tests (no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal --durations 5 --durations-min 10 $(ARGS)
 
 long: setup ## Run the slow tests (several minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m '(long or hypothesis) and not engines and not browser' \
-		--hypothesis-profile long $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'long and not hypothesis and not engines and not browser' $(ARGS)
+
+properties: setup ## Run the property tests with many random examples (several minutes; no engine and no network needed)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'hypothesis and not engines and not browser' --hypothesis-profile long $(ARGS)
+
+night: ## Run what a release must pass beside .ci/run; continues with the steps that this commit has not passed
+	@.ci/night
 
 drift: setup ## Count the drifts that the clauses detect
 	@$(BIN)/python -m tests.drift

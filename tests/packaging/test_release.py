@@ -67,7 +67,7 @@ def workflow(name: str) -> Any:
 def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
     """Only one job may upload, after the tests, without a password and without running code of the repository."""
     jobs = workflow("release")["jobs"]
-    assert [jobs[name]["needs"] for name in ("build", "publish", "notes")] == ["test", "build", "publish"]
+    assert [jobs[name]["needs"] for name in ("build", "publish", "notes")] == [["test", "night"], "build", "publish"]
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
     assert not any("run" in step for step in jobs["publish"]["steps"])
     assert "secrets" not in (ROOT / ".github/workflows/release.yml").read_text()
