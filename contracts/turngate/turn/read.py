@@ -116,13 +116,13 @@ class TurnReading(Struct, frozen=True):
     """Everything that the streams of one turn say.
 
     `result` is what the agent wants. `session` is what a resume needs (None: the turn shows no valid session id).
-    `final_text` is the agent's last text (None: there is none). `failures` lists the failures that the engine reported.
-    `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
-    where session ids were found, `framing` lists violations of the framing, `census` counts the kinds of records,
-    `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record, by the
-    section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the one
-    that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end in
-    CRLF.
+    `final_text` is the agent's last text (None: it is missing or blank). `failures` lists the failures that the engine
+    reported. `ended` says whether the record that proves a successful end was present. The rest is for diagnosis:
+    `handle` says where session ids were found, `framing` lists violations of the framing, `census` counts the kinds of
+    records, `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record,
+    by the section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the
+    one that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end
+    in CRLF.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -239,14 +239,14 @@ class TurnReader:
         handle, final = self._handle_reading(unmatched.get("handle")), self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
-        wrong = self._failure(handle, final, exit_code, ended, unmatched)
+        wrong = self._failure(handle, exit_code, ended, unmatched.get("end"))
         session = None
         if handle.value is not None:
             session = EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
         return TurnReading(
             result=AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
             if wrong
-            else read_answer(final or "", self._mode, stderr),
+            else read_answer(final, self._mode, stderr, unmatched.get("final", "")),
             session=session,
             handle=handle,
             final_text=final,
@@ -315,12 +315,13 @@ class TurnReader:
             self._failures.append(excerpt(message)[:MAX_REASON] if message is not None else unknown)
 
     def _final_text(self) -> str | None:
-        """Return the agent's last text; if that is the whole stream, pass it to `on_text` now."""
+        """Return the agent's last text, None if it is blank; if that is the whole stream, pass it to `on_text` now."""
         final = self._contract.final
-        if self._contract.stream(final.stream).framing != "text":
-            return self._answer.text
-        text = self._framers[final.stream].text or None
-        if self._on_text and text is not None:
+        is_whole = self._contract.stream(final.stream).framing == "text"
+        text = self._framers[final.stream].text if is_whole else self._answer.text
+        if is_blank(text):
+            return None
+        if is_whole and self._on_text and text is not None:
             self._on_text(text)
         return text
 
@@ -338,13 +339,10 @@ class TurnReader:
                 self._handle.see(other, record, index)
         return self._handle.reading(self._watches[place.stream].count, unmatched)
 
-    def _failure(
-        self, handle: HandleReading, final: str | None, exit_code: int | None, ended: Ended, unmatched: dict[str, str]
-    ) -> str | None:
+    def _failure(self, handle: HandleReading, exit_code: int | None, ended: Ended, no_end: str | None) -> str | None:
         """Return why the turn is an error, in the order of "Which code names a failed turn" in docs/api.md."""
         lost, blame = Failure.SESSION_RESUME_FAILED, self._blame
         reason = f": {self._failures[0]}" if self._failures else ""
-        no_end, no_text = (f": {unmatched[rule]}" if rule in unmatched else "" for rule in ("end", "final"))
         reasons = (
             (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
             (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{reason}"),
@@ -358,15 +356,25 @@ class TurnReader:
             (
                 self._until_end is None,
                 blame,
-                f"nothing on {self._contract.end.stream} proves that the turn ended{no_end}",
+                f"nothing on {self._contract.end.stream} proves that the turn ended{f': {no_end}' if no_end else ''}",
             ),
-            (final is None, blame, f"the engine gave no answer{no_text}"),
         )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
 
 
-def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
-    """Read the agent's last text of a successful turn."""
+NO_ANSWER = "the engine gave no answer, but may have changed files"
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether an agent's last text is missing, empty, or only white space, which is no answer."""
+    return text is None or not text.strip()
+
+
+def read_answer(text: str | None, mode: Mode, stderr: str = "", why: str = "") -> AdapterTurnResult:
+    """Read the agent's last text of a successful turn; `why` says why it is missing."""
+    if text is None or is_blank(text):
+        detail = f"{NO_ANSWER}: {why}" if why else NO_ANSWER
+        return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=f"{Failure.ENGINE_FAILED}: {detail}")
     envelope = read_envelope(text)
     if isinstance(envelope, Envelope):
         outcome = Outcome.ASK_USER if envelope.interaction else Outcome.FINAL

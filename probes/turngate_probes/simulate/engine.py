@@ -19,6 +19,7 @@ from turngate_probes.simulate import arguments, printing, settings_effects
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
 from turngate_probes.simulate.faults import NONE, Faults
+from turngate_probes.simulate.misbehaviour import BLANK
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import tool_calls
 from turngate_probes.simulate.sticky.process_start import ProcessStart
@@ -202,8 +203,9 @@ class HeadlessCall:
         text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
         self.store.keep(session)
-        self.slots["text"] = text
         faults = self.world.faults_in(self.slots["turn"], self.prompt)
+        text = BLANK if faults.blank_answer else text
+        self.slots["text"] = text
         plain = () if faults.omits_answer else self.syntax.plain
         self._print(plain if self.asked.plain else self.simulation.answered, plain=True)
         cut_short = faults.crash or faults.omits_end or faults.hang in ("before", "during", "heartbeat")

@@ -67,7 +67,10 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     several_messages: Annotated[
         bool, _at("record", "turn", "begins with another message of the agent, if its messages are not its end")
     ] = False
-    omits_answer: Annotated[bool, _at("record", "both", "ends the turn properly, but without its text")] = False
+    omits_answer: Annotated[bool, _at("record", "both", "ends the turn properly, but with an empty text")] = False
+    blank_answer: Annotated[bool, _at("record", "both", "ends the turn properly, with a text of white space alone")] = (
+        False
+    )
     omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
     repeats_end: Annotated[bool, _at("end", "turn", "prints the record that proves the end of the turn twice")] = False
     crash: Annotated[bool, _at("end", "both", "is killed by a signal in the middle of its output")] = False

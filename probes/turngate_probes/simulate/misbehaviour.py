@@ -31,6 +31,7 @@ _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 """
 _UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
 SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
+BLANK = "\n "
 INTERIM = "I am looking at the files first."
 DECOY = "ERROR rollout: the state database has no path for thread {decoy}\n"
 UNREAD = "Error: this account can't use the model\n"
@@ -154,9 +155,9 @@ def _preceded(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[Fa
     for row in rows:
         record = _document(row.data) if row.stream == final.stream else None
         if record is not None and not inserted and final.field and matches(record, final.match):
-            _put(record, final.field, INTERIM)
+            _change(record, final.field, INTERIM)
             if final.group:
-                _put(record, final.group, f"{UNKNOWN['type']}.1")
+                _change(record, final.group, f"{UNKNOWN['type']}.1")
             inserted = True
             yield FaultyOutput(row.stream, json.dumps(record, ensure_ascii=False).encode() + b"\n")
         yield row
@@ -175,7 +176,7 @@ def unknown(faults: Faults) -> dict[str, Any]:
 
 
 def _silent(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[FaultyOutput]:
-    """Take out the agent's text: the records that have it, or only its field in the one that ends the turn."""
+    """Empty the agent's text, and take out the records that repeat it beside the one that ends the turn."""
     final, text = contract.final, None
     for row in rows:
         record = _document(row.data)
@@ -186,8 +187,8 @@ def _silent(contract: EngineContract, rows: list[FaultyOutput]) -> Iterator[Faul
         if row.stream != final.stream or (record is not None and not matches(record, final.match)):
             if not (text and row.stream == final.stream and _holds(record, text)):
                 yield row
-        elif final.field is not None and record is not None and _is_end(contract, row):
-            yield _edited(row, final.field)
+        elif final.field is not None and record is not None:
+            yield _edited(row, final.field, "")
 
 
 def _holds(value: object, text: str) -> bool:
@@ -251,12 +252,12 @@ def _without_text(contract: EngineContract, row: FaultyOutput, name: str) -> tup
     return row, b""
 
 
-def _edited(row: FaultyOutput, path: str) -> FaultyOutput:
-    """Take one value out of the JSON document in an output; what surrounds the document stays."""
+def _edited(row: FaultyOutput, path: str, value: str | None = None) -> FaultyOutput:
+    """Take one value out of the JSON document in an output, or replace it; what surrounds the document stays."""
     record = _document(row.data)
     if record is None:
         return row
-    _remove(record, path)
+    _change(record, path, value)
     start, end = row.data.index(b"{"), row.data.rindex(b"}") + 1
     spread = b"\n" in row.data[start:end]
     text = json.dumps(record, ensure_ascii=False, indent=2) if spread else json.dumps(record, ensure_ascii=False)
@@ -271,23 +272,18 @@ def _document(data: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def _put(record: dict[str, Any], path: str, value: str) -> None:
-    """Replace a value that a record has."""
+def _change(record: dict[str, Any], path: str, value: str | None) -> None:
+    """Replace a value that a record has, or remove it (None)."""
     *above, last = path.split(".")
     at: Any = record
     for key in above:
         at = at.get(key) if isinstance(at, dict) else None
-    if isinstance(at, dict) and last in at:
+    if not isinstance(at, dict) or last not in at:
+        return
+    if value is None:
+        del at[last]
+    else:
         at[last] = value
-
-
-def _remove(record: dict[str, Any], path: str) -> None:
-    *above, last = path.split(".")
-    at: Any = record
-    for key in above:
-        at = at.get(key) if isinstance(at, dict) else None
-    if isinstance(at, dict):
-        at.pop(last, None)
 
 
 def _prefixed(rows: list[FaultyOutput], data: bytes) -> list[FaultyOutput]:

@@ -120,9 +120,13 @@ class Attempt(Struct, frozen=True):
     @property
     def went_well(self) -> bool:
         """Whether the engine proved the turn's end, reported no failure, gave an answer, and did not exit badly."""
-        reading = self.reading
         exited_well = self.exit_code == 0 or self.lingered
-        return exited_well and reading.ended and not reading.failures and reading.final_text is not None
+        return exited_well and self.reading.ended and not self.reading.failures and not self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the turn ended without an answer."""
+        return self.reading.ended and self.reading.final_text is None
 
 
 class RunOptions(Struct, frozen=True):

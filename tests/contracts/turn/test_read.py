@@ -25,7 +25,11 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
 from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair
 from turngate.turn.framing import MAX_LOOKS
-from turngate.turn.read import TurnReader, read_turn
+from turngate.turn.read import NO_ANSWER, TurnReader, read_turn
+from turngate_probes.record.replay import replay
+from turngate_probes.releases import recorded_releases
+
+SILENT = f"ENGINE_FAILED: {NO_ANSWER}"
 
 
 @four
@@ -127,7 +131,28 @@ def test_turn_without_answer_is_an_error() -> None:
     """A turn without an answer, as iFlow ends without a backend, is an error despite exit code 0."""
     _, stderr = transcript(IFLOW, IDS["iflow"], "")
     reading = read_turn(IFLOW, AUTO, b"Model x does not support thinking mode\n\n", stderr, 0)
-    assert (reading.ended, why(reading)) == (True, "ENGINE_FAILED: the engine gave no answer")
+    assert (reading.ended, why(reading)) == (True, SILENT)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("blank", ["", "\n ", "\r\n\t\u00a0\u3000"], ids=ascii)
+@pytest.mark.parametrize("engine", NEWEST)
+def test_a_blank_answer_is_none(engine: str, blank: str, mode: Mode) -> None:
+    """Every engine's recorded turns, first and resumed, fail if their text is blank; the session is intact."""
+    contract = load.contract(engine).at(recorded_releases.newest(engine))
+    turns = replay(contract).turns
+    for turn in (turns["main/first"], turns["main/again"]):
+        streams = (blanked(turn.stdout, turn.scripted, blank), blanked(turn.stderr, turn.scripted, blank))
+        assert streams != (turn.stdout, turn.stderr)
+        reading = read_turn(contract, mode, *streams, 0, turn_index=turn.turn_index, resumed=turn.resumed)
+        assert why(reading).startswith(SILENT), turn.name
+        assert (reading.final_text, reading.session) == (None, turn.reading.session)
+
+
+def blanked(stream: bytes, text: str, blank: str) -> bytes:
+    """Return a stream with another text of the agent, wherever it stands as JSON or as it is."""
+    inner, other = (json.dumps(each)[1:-1].encode() for each in (text, blank))
+    return stream.replace(inner, other).replace(text.encode(), blank.encode())
 
 
 @pytest.mark.parametrize(
@@ -137,17 +162,17 @@ def test_answer_of_another_type_is_none(record: dict[str, object]) -> None:
     """If the answer in a document is no text, the turn has no answer."""
     stdout = json.dumps({"session_id": IDS["gemini"], **record}).encode()
     said = why(read_turn(GEMINI, AUTO, stdout, b"", 0))
-    assert said.startswith("ENGINE_FAILED: the engine gave no answer: `response` matched no text in the only record")
+    assert said.startswith(f"{SILENT}: `response` matched no text in the only record")
 
 
 def test_last_text_is_the_answer() -> None:
-    """Of several Codex messages the last one is the answer, even if it is empty."""
+    """Of several Codex messages the last one is the answer, so there is none if it is empty."""
     stdout, _ = transcript(CODEX, IDS["codex"], ASKED)
     message = lines({"type": "item.completed", "item": {"type": "agent_message", "text": SAID}}).encode()
     head, end = stdout.rsplit(b"\n", 2)[0], stdout.rsplit(b"\n", 2)[1] + b"\n"
     assert read_turn(CODEX, INTERACTIVE, head + b"\n" + message + end, b"", 0).final_text == SAID
     empty = message.replace(json.dumps(SAID).encode(), b'""')
-    assert read_turn(CODEX, INTERACTIVE, head + b"\n" + empty + end, b"", 0).final_text == ""
+    assert why(read_turn(CODEX, INTERACTIVE, head + b"\n" + empty + end, b"", 0)) == SILENT
 
 
 def test_texts_of_one_message_are_joined() -> None:
@@ -266,7 +291,8 @@ def test_failures_are_bounded_in_number_and_length() -> None:
         (b"", 0, True, None, "TURN_TIMEOUT: the engine was still running at its deadline"),
         (STARTED, 0, False, None, "ENGINE_FAILED: nothing on stdout proves that the turn ended"),
         (STARTED, 0, False, IDS["codex"], f"{LOST}: nothing on stdout proves that the turn ended"),
-        (STARTED + b'{"type":"turn.completed"}', 0, False, None, "ENGINE_FAILED: the engine gave no answer"),
+        (STARTED + b'{"type":"turn.completed"}', 0, False, None, SILENT),
+        (STARTED + b'{"type":"turn.completed"}', 0, False, IDS["codex"], SILENT),
         (
             answers(SAID) + b'{"type":"turn.completed"}',
             0,
@@ -356,11 +382,6 @@ def test_failure_without_a_place_for_its_reason_gives_none() -> None:
     """If the contract doesn't say where the engine gives its reason, a failure has none."""
     silent = altered("codex", lambda data: [sign.pop("message") for sign in data["failures"]])
     assert read_turn(silent, AUTO, lines({"type": "turn.failed"}).encode(), b"", 0).failures == ("no reason given",)
-
-
-def test_empty_answer_is_an_answer() -> None:
-    """An empty final text is an empty answer."""
-    assert read(CODEX, "", AUTO).result.final_data == {"text": ""}
 
 
 PARTS = 200_000

@@ -69,6 +69,7 @@ def test_a_conversation_is_played_and_recorded(tmp_path: Path) -> None:
             (Play(turn=2, backend=500), 1, False),
             (Play(turn=2, session="fresh"), 0, False),
             (Play(turn=2, omits_answer=True), 0, False),
+            (Play(turn=2, blank_answer=True), 0, False),
             (Play(turn=2, crash=True), -6, False),
         ],
         3,

@@ -78,7 +78,7 @@ def test_what_precedes_or_repeats_the_answer() -> None:
     assert played(Faults(repeats_end=True))[0].count(b"turn.completed") == 2
 
 
-def test_a_turn_without_an_answer_has_its_text_nowhere() -> None:
+def test_a_turn_without_an_answer_has_an_empty_text() -> None:
     """Claude Code prints the text in an `assistant` record, too, and reading it there is no mistake."""
     message = {"type": "assistant", "message": {"content": [{"type": "text", "text": "grün"}]}}
     end = {"type": "result", "subtype": "success", "is_error": False}
@@ -86,7 +86,9 @@ def test_a_turn_without_an_answer_has_its_text_nowhere() -> None:
         FaultyOutput("stdout", json.dumps(record).encode() + b"\n") for record in (message, end | {"result": "grün"})
     )
     claude = load_contract("claude", "2.1.330").in_output("stream-json")
-    assert json.loads(played(Faults(omits_answer=True), outputs, claude)[0]) == end
+    assert json.loads(played(Faults(omits_answer=True), outputs, claude)[0]) == end | {"result": ""}
+    messages = [json.loads(line).get("item") for line in played(Faults(omits_answer=True))[0].splitlines()]
+    assert {"id": "i", "type": "agent_message", "text": ""} in messages
 
 
 def test_a_plain_text_has_records_too() -> None:

@@ -11,6 +11,15 @@ from turngate.process import execution
 from turngate_reference.engine import attempt
 
 
+def test_an_engine_that_stays_without_an_answer_has_failed(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there was no answer is said beside how the process ended."""
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
+    cli_env.engine("codex", [*d.codex(""), ["hang"]])
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, cli_env.only_record()["state"]) == (1, "failed")
+    assert "after its turn, without an answer; it may have changed files" in said.err
+
+
 @pytest.mark.parametrize("more, code", [("", 0), ('{"type": "turn.failed"}\n', 1)])
 def test_an_engine_that_stays_after_its_turn_is_ended(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: str, code: int
@@ -27,10 +36,14 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
 
 @pytest.mark.parametrize(
     "play,why",
-    [(d.codex("hi")[:-1], "did not report the end of its turn"), (d.codex(), "returned no answer")],
+    [
+        (d.codex("hi")[:-1], "did not report the end of its turn"),
+        (d.codex(), "returned no answer; it may have changed files"),
+        (d.codex("hi", "\n "), "returned no answer; it may have changed files"),
+    ],
 )
 def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
-    """Exit code 0 without the end of the turn, or without an answer, is reported and recorded as a failure."""
+    """Exit code 0 without the end of the turn, or with a blank answer, is reported and recorded as a failure."""
     cli_env.engine("codex", play)
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, cli_env.only_record()["state"]) == (5, "failed")

@@ -20,7 +20,7 @@ from turngate_probes.simulate.backend import (
     call_of,
 )
 from turngate_probes.simulate.faults import LEFT_ALONE
-from turngate_probes.simulate.misbehaviour import flood, unknown
+from turngate_probes.simulate.misbehaviour import BLANK, flood, unknown
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import tool_calls
 from turngate_probes.simulate.sticky.message_queue import Message
@@ -193,7 +193,7 @@ class StickyEngine(ABC):
         self._keep(session)
         if self.faults.crash or self.faults.omits_end or self.faults.hang == "during":
             self.client.hold()
-        return "" if self.faults.omits_answer else text
+        return "" if self.faults.omits_answer else BLANK if self.faults.blank_answer else text
 
     def _faulty_session(self, session: SimulatedSession) -> SimulatedSession:
         """Return the session in which the turn runs, with the faults of sessions."""

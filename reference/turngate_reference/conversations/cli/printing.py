@@ -107,11 +107,12 @@ def diagnostics(done: Attempted) -> None:
     if done.attempt.interrupted:
         _note("interrupted")
     elif code != 0:
-        _note(f"{record.engine} {_ended(done)}; see {folder}")
+        silent = ", without an answer; it may have changed files" if done.attempt.is_silent else ""
+        _note(f"{record.engine} {_ended(done)}{silent}; see {folder}")
     elif not reading.ended:
         _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")
     elif reading.final_text is None:
-        _note(f"{record.engine} exited with 0, but returned no answer; see {folder}")
+        _note(f"{record.engine} exited with 0, but returned no answer; it may have changed files; see {folder}")
     _session_notes(done)
     _tell_what_is_saved(done)
 

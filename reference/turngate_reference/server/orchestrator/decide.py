@@ -104,8 +104,8 @@ def decide_kept(
 
     Some engines end a turn without a text when the user has declined an action.
     """
-    result = read_answer(final_text or "", run.execution_mode)
-    if declined and result.outcome is Outcome.ERROR:
+    result = read_answer(final_text, run.execution_mode)
+    if declined and run.execution_mode is Mode.INTERACTIVE and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
     schema = run.launch.output_schema
     decision = decide(result, run.execution_mode, can_wait=True, output_schema=schema, data_flaw=data_flaw)

@@ -255,9 +255,9 @@ class KeptTurn:
         run, turn = self.turn.run, self.turn
         if self.is_asking:
             self._drop_question()
-        if event.failure is not None or (event.final_text is None and not event.declined):
+        if event.failure is not None:
             code = RunErrorCode.ENGINE_FAILED if run.turn_index == 1 else self.policy.failed_later
-            decision, result = failed(code, event.failure or "the engine returned no answer"), TurnResult()
+            decision, result = failed(code, event.failure), TurnResult()
         elif why := self._no_resume(event.session_id or ""):
             decision, result = failed(RunErrorCode.SESSION_RESUME_FAILED, why), TurnResult()
         else:

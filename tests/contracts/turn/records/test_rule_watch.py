@@ -113,7 +113,7 @@ def test_a_failed_turn_says_which_path_matched_nothing() -> None:
     stdout = "".join(f"{json.dumps(record)}\n" for record in (STARTED, {**SAID, "content": "hello"}, DONE)).encode()
     said = read_turn(contract(), "auto", stdout, b"", 0).result.failure_reason
     assert said == (
-        "ENGINE_FAILED: the engine gave no answer: "
+        "ENGINE_FAILED: the engine gave no answer, but may have changed files: "
         "`content.0.text` matched no text in the only record where type = 'message'; `content` is text"
     )
     changed = contract(end={"match": {"status.kind": "done"}})

@@ -2,7 +2,7 @@
 
 import json
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,8 +10,10 @@ from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines
 from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
 from turngate.turn.read import TurnReader
-from turngate_reference.server.orchestrator.decide import decide
+from turngate_reference.server.orchestrator.decide import decide, decide_kept
 from turngate_reference.server.output_schema.worker import data_flaw
+from turngate_reference.server.requests import RunRequest
+from turngate_reference.server.store.runs import Run
 from turngate_reference.server.web import openapi
 from turngate_reference.states import TRANSITIONS, RunErrorCode, State
 
@@ -21,8 +23,8 @@ WRONG = AdapterTurnResult(Outcome.ERROR, failure_reason="TURN_TIMEOUT: still run
 ORDER = openapi.document()["x-turngate"]["error_order"]
 OTHER = "00000000-0000-7000-8000-000000000000"
 # the ways in which an uninterrupted turn can fail, in order of precedence
-FAULTS = ("late", "failed", "astray", "unfinished", "no envelope")
-CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
+FAULTS = ("late", "failed", "astray", "unfinished", "blank", "no envelope")
+CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "blank": 6, "no envelope": 7}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,26 @@ def test_every_failure_of_a_turn_has_a_code_of_a_run() -> None:
     assert {failure.value for failure in Failure} <= {code.value for code in RunErrorCode}
 
 
+@pytest.mark.parametrize(
+    "mode,text,expected",
+    [
+        (Mode.INTERACTIVE, None, (State.WAITING_USER, None)),
+        (Mode.AUTO, None, (State.FAILED, "ENGINE_FAILED")),
+        (Mode.AUTO, "\n ", (State.FAILED, "ENGINE_FAILED")),
+        (Mode.AUTO, "so be it", (State.SUCCEEDED, None)),
+    ],
+)
+def test_a_turn_without_a_text_after_a_refusal(
+    mode: Mode, text: str | None, expected: tuple[State, str | None]
+) -> None:
+    """The user is asked what to do instead; without a user it is no answer."""
+    run = cast(
+        Run, type("Run", (), {"execution_mode": mode, "launch": RunRequest.of({"engine": "codex", "prompt": "x"})})
+    )
+    decision, _ = decide_kept(run, text, declined=True, data_flaw=data_flaw)
+    assert (decision.state, decision.error and decision.error.code) == expected
+
+
 def test_data_that_is_too_large_is_refused() -> None:
     """Final data beyond the size limit is rejected."""
     huge = AdapterTurnResult(Outcome.FINAL, final_data={"x": "y" * (5 * 2**20)})
@@ -64,6 +86,7 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
     session = IDS["codex"] if "astray" not in faults else OTHER if resumed else None
     records: list[dict[str, object]] = [{"type": "thread.started", "thread_id": session}] if session else []
     text = "no envelope" if "no envelope" in faults else json.dumps({"outcome": "final", "final_data": {}})
+    text = "\n " if "blank" in faults else text
     records.append({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
     if reported and "failed" in faults:
         records.append({"type": "turn.failed", "error": {"message": "no quota"}})

@@ -17,11 +17,12 @@ from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.decoding import convert
 from turngate.model import Mode
+from turngate.turn.read import NO_ANSWER
 from turngate_reference.server.orchestrator import turns
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.requests import ApiError
-from turngate_reference.server.store import database, runs
+from turngate_reference.server.store import database, files, runs
 from turngate_reference.server.store.events import AskedQuestion
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State
@@ -68,6 +69,26 @@ def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
     assert (run.profile, run.capability, run.pending_interaction_id) == (None, None, None)
     assert auto_flags_in(call["argv"], server_env.server.engines.find("codex").contract)
     assert "do not ask the user" in call["stdin"]
+
+
+@pytest.mark.parametrize("text", ["", "\n "])
+@pytest.mark.parametrize("mode", Mode)
+def test_a_blank_answer_fails_the_run_and_keeps_its_files(server_env: ServerEnv, mode: Mode, text: str) -> None:
+    """A turn that ends well without an answer fails. The error says that files may have changed; the run has them."""
+    server_env.cli_env.engine("codex", d.codex(text, more=[["write", "done.txt", "hi"]]))
+    run_id = server_env.create(execution_mode=mode)
+    error = server_env.failed(run_id)
+    assert (error.code, error.detail) == ("ENGINE_FAILED", NO_ANSWER)
+    assert [file.path for file in files.changed(server_env.server.store, run_id)] == ["done.txt"]
+
+
+def test_a_blank_answer_to_a_reply_fails_the_run(server_env: ServerEnv) -> None:
+    """The session is intact, so the code isn't that of a session that can't be resumed."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("\n "))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    error = server_env.failed(run_id)
+    assert (error.code, error.detail) == ("ENGINE_FAILED", NO_ANSWER)
 
 
 @pytest.mark.parametrize("text", [ASK[:-1], f"{ASK[:-1]}, }}", f"Done: {final(colour='red')[:-1]}"])

@@ -187,9 +187,10 @@ def test_it_hangs_after_a_turn(engine: str, tmp_path: Path) -> None:
 
 
 @every_engine
-def test_it_omits_its_answer(engine: str, tmp_path: Path) -> None:
-    """Both turns end properly, without text."""
-    run = client(engine, tmp_path, Faults(omits_answer=True))
+@pytest.mark.parametrize("faults", [Faults(omits_answer=True), Faults(blank_answer=True)], ids=["omits", "blank"])
+def test_it_gives_no_answer(engine: str, faults: Faults, tmp_path: Path) -> None:
+    """Both turns end properly, without text or with white space."""
+    run = client(engine, tmp_path, faults)
     assert run.run() == 0
-    assert "".join(run.texts()) == ""
+    assert "".join(run.texts()).strip() == ""
     assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]

@@ -20,6 +20,7 @@ from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
+from turngate.turn.read import NO_ANSWER
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import commands, profiles
 from turngate_reference.server.orchestrator.headless import artifact_patch
@@ -76,6 +77,14 @@ def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: Serve
     added = f"\n\n{artifact_patch(run.artifacts)}\n\n{mode_patch(Mode.INTERACTIVE, None)}"
     assert first.endswith(added)
     assert second.endswith(added)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("fault", ["omits-answer", "blank-answer"])
+def test_a_blank_answer_of_a_kept_process_fails_the_run(server_env: ServerEnv, mode: Mode, fault: str) -> None:
+    """What the agent leaves empty or white is no answer, in whatever process the turn ran."""
+    error = server_env.failed(create(server_env, f"say hi\nfault: {fault}", mode))
+    assert (error.code, error.detail) == ("ENGINE_FAILED", NO_ANSWER)
 
 
 def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
