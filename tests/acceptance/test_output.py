@@ -81,7 +81,7 @@ def environment(folder: Path, data: Path) -> dict[str, str]:
     return {
         "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
         "HOME": str(folder),
-        "FAKE_NPM": str(folder),
+        "NPM_CONFIG_REGISTRY": str(folder),
         "TURNGATE_CACHE_DIR": str(folder / "cache"),
         "TURNGATE_DATA_DIR": str(data),
     }

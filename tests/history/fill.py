@@ -139,7 +139,7 @@ def _dates(registry: Registry) -> Mapping[str, str]:
     """Return the day on which each version was published, as far as the registry tells."""
     if registry.name != "npm":
         return {}
-    times = json.loads(npm(("view", registry.package, "time", "--json"), Path.cwd()))
+    times = json.loads(npm(("view", registry.package, "time", "--json")))
     return {version: str(time)[:10] for version, time in times.items()}
 
 

@@ -1,10 +1,10 @@
-"""A stand-in for npm: a registry of one package, controlled by files in a folder.
+"""A stand-in for npm: a registry of one package, controlled by files in a folder, which is what it has for an address.
 
 `published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo
 that the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
 `integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one
-for each). `calls` records every call. If there is a file `engine`, it is installed as codex, with the installed
-version and `faults-<version>` next to it.
+for each). `calls` records every call, and `surroundings` the folder and the variables of each. If there is a file
+`engine`, it is installed as codex, with the installed version and `faults-<version>` next to it.
 """
 
 import base64
@@ -20,9 +20,11 @@ PLATFORMS = ("darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64")
 
 def main() -> None:
     """Handle one npm call in the current directory."""
-    registry, command = Path(os.environ["FAKE_NPM"]), sys.argv[1]
+    registry, command = Path(os.environ["NPM_CONFIG_REGISTRY"]), sys.argv[1]
     with (registry / "calls").open("a") as calls:
         calls.write(json.dumps(sys.argv[1:]) + "\n")
+    with (registry / "surroundings").open("a") as surroundings:
+        surroundings.write(json.dumps({"folder": str(Path.cwd()), "env": dict(os.environ)}) + "\n")
     if (registry / f"wait-{command}").exists():
         (registry / f"wait-{command}").read_bytes()
     if (registry / f"fail-{command}").exists():
@@ -71,7 +73,7 @@ def install(published: list[str], without: list[str]) -> None:
         manifest.parent.mkdir(parents=True)
         builds = {f"{package}-{platform}": version for platform in PLATFORMS}
         manifest.write_text(json.dumps({"optionalDependencies": builds}))
-    bring(Path(os.environ["FAKE_NPM"]), version)
+    bring(Path(os.environ["NPM_CONFIG_REGISTRY"]), version)
 
 
 def bring(registry: Path, version: str) -> None:

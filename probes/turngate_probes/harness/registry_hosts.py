@@ -3,17 +3,14 @@
 import json
 import os
 import re
-import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from turngate import MachineError, ProcessRequest, UsageError
-from turngate.process import run
+from turngate import MachineError, UsageError
 from turngate.sanitize import names_registry
+from turngate_probes.harness.package_managers import NPM_FLAGS, find_program, module, run_away
 
 _TIMEOUT = 20.0
 # the settings of npm, pnpm, Yarn, Bun, pip and uv
@@ -41,15 +38,14 @@ def configured() -> frozenset[str]:
 
 def _urls() -> Iterator[str]:
     yield from (url for name, value in os.environ.items() if _VARIABLE.search(name) for url in _URL.findall(value))
-    if npm := shutil.which("npm"):
+    if npm := find_program("npm"):
         with suppress(ValueError):
-            settings = json.loads(_printed(npm, "config", "list", "--json") or "{}")
+            settings = json.loads(_printed(npm, "config", "list", "--json", *NPM_FLAGS) or "{}")
             yield from (str(value) for name, value in settings.items() if name.rpartition(":")[2] == "registry")
-    yield from _URL.findall(_printed(sys.executable, "-m", "pip", "config", "list"))
+    yield from _URL.findall(_printed(*module("pip", "config", "list")))
 
 
 def _printed(*argv: str) -> str:
     with suppress(MachineError, UsageError):
-        outcome = run(ProcessRequest(argv, Path.cwd(), dict(os.environ), timeout=_TIMEOUT))
-        return outcome.stdout.decode("utf-8", "replace")
+        return run_away(argv, _TIMEOUT).stdout.decode("utf-8", "replace")
     return ""

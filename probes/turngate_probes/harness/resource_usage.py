@@ -2,18 +2,16 @@
 
 import os
 import platform
-import shutil
 import threading
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Self
 
 import psutil
 from msgspec import Meta, Struct
 
-from turngate import MachineError, ProcessRequest, UsageError
-from turngate.process import run
+from turngate import MachineError, UsageError
+from turngate_probes.harness.package_managers import find_program, run_away
 
 INTERVAL = 2.0  # seconds; a sample reads every process of the machine
 LEAST_MEMORY = 2**30  # bytes that must be available before another release begins
@@ -98,14 +96,14 @@ def machine() -> Machine:
 
 def node_version() -> str | None:
     """Return the version of the Node.js on PATH as it prints it, such as v20.1.0; None without one that starts."""
-    node = shutil.which("node")
+    node = find_program("node")
     return _version_of(node) if node else None
 
 
 @cache
 def _version_of(node: str) -> str | None:
     try:
-        outcome = run(ProcessRequest((node, "--version"), Path.cwd(), {"PATH": os.environ.get("PATH", "")}, timeout=20))
+        outcome = run_away((node, "--version"), timeout=20)
     except (MachineError, UsageError):
         return None
     return outcome.stdout.decode("utf-8", "replace").strip() or None

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from semver import Version
 
 from turngate import ContractError, MachineError, NotFoundError, NotInstalledError, Stop, TurngateError
+from turngate_probes.harness.package_managers import NPM_FLAGS, find_program
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
 from turngate_probes.releases.registry import LATEST, Registry, node_platform, run_manager, without_hosts
@@ -25,6 +26,7 @@ _SHOWN_LINES = 6
 _CHATTER = ("code ", "errno ", "syscall ", "path ", "at ", "A complete log of this run")
 
 _FLAGS = (
+    *NPM_FLAGS,
     "--ignore-scripts",
     "--include=optional",  # the builds for each platform are optional dependencies
     "--no-audit",
@@ -66,19 +68,19 @@ class NpmError(MachineError):
         return self.code in ("ETARGET", "E404")
 
 
-def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
-    """Run npm in `cwd`, with the user's settings for it, and return its standard output.
+def npm(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = None) -> str:
+    """Run npm, with the user's own settings for it, and return its standard output.
 
-    `stop` ends it early.
+    `folder` has the package.json to work on, if any; `stop` ends it early.
 
     Raises:
         NpmError: npm ran and failed.
         NotInstalledError: npm is missing, or took longer than `TIMEOUT` seconds.
     """
-    executable = shutil.which("npm")
+    executable = find_program("npm")
     if executable is None:
         raise NotInstalledError(NO_NPM, "or pass an executable: ENGINE=/path/to/executable")
-    exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], cwd, stop)
+    exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], folder, stop)
     if exit_code == 0:
         return stdout
     error_code = re.search(r"^npm (?:ERR!|error) code (\S+)", stderr, re.MULTILINE)
@@ -114,7 +116,7 @@ class NpmRegistry(Registry, frozen=True):
     def listed(self, stop: Stop | None) -> Self:
         """Query all releases and their integrity, without pre-releases."""
         # not `@*`, which means only the latest one to npm
-        integrity = _integrity(npm(("view", f"{self.package}@>=0.0.0", *_FIELDS), Path.cwd(), stop))
+        integrity = _integrity(npm(("view", f"{self.package}@>=0.0.0", *_FIELDS), stop))
         return replace(self, versions=tuple(integrity), integrity=integrity)
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:
@@ -124,7 +126,7 @@ class NpmRegistry(Registry, frozen=True):
             if version in integrity:
                 continue
             try:
-                integrity |= _integrity(npm(("view", f"{self.package}@{version}", *_FIELDS), Path.cwd(), stop))
+                integrity |= _integrity(npm(("view", f"{self.package}@{version}", *_FIELDS), stop))
             except NpmError as failure:
                 if not failure.no_such_release():
                     raise
@@ -133,7 +135,7 @@ class NpmRegistry(Registry, frozen=True):
     def exact(self, version: str, stop: Stop | None) -> str:
         """Return an exact version; `latest` is the newest published one."""
         if version == LATEST:
-            version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), Path.cwd(), stop))
+            version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), stop))
         if not Version.is_valid(version):
             raise self._missing(version, stop)
         return version
@@ -154,7 +156,7 @@ class NpmRegistry(Registry, frozen=True):
         with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
             folder = Path(name)
             (folder / MANIFEST).write_text(_json(manifest), "utf-8")
-            npm(_LOCK_ONLY, folder, stop)
+            npm(_LOCK_ONLY, stop, folder)
             lock: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
         for entry in lock["packages"].values():
             entry.pop("resolved", None)
@@ -187,7 +189,7 @@ class NpmRegistry(Registry, frozen=True):
         manifest = {"name": "turngate-release", "private": True, "dependencies": {self.package: version}}
         (folder / MANIFEST).write_text(json.dumps(manifest))
         try:
-            npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), folder, stop)
+            npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), stop, folder)
         except NpmError as failure:
             if failure.no_such_release():
                 raise self._missing(version, stop, failure) from failure
@@ -207,7 +209,7 @@ class NpmRegistry(Registry, frozen=True):
     def _missing(self, version: str, stop: Stop | None, reported: NpmError | None = None) -> TurngateError:
         """Return an error that names what npm doesn't have: the package, the version, or a package that it needs."""
         try:
-            published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
+            published = json.loads(npm(("view", self.package, "versions", "--json"), stop))
         except NpmError as failure:
             if not failure.no_such_release():
                 return failure

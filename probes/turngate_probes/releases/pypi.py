@@ -1,7 +1,7 @@
 """The releases of an engine on PyPI, each in an environment of its own: only wheels, which run nothing.
 
-pip runs with the user's settings for it. A release is pinned by the checksums of its wheels for every platform, in a
-`requirements.txt`.
+pip runs with the user's own settings for it. A release is pinned by the checksums of its wheels for every platform, in
+a `requirements.txt`.
 """
 
 import json
@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import MachineError, Stop
+from turngate_probes.harness.package_managers import module
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import REQUIREMENTS, pin_of, pinned_wheels
 from turngate_probes.releases.registry import LATEST, Registry, run_manager, without_hosts
@@ -56,14 +57,14 @@ _CAUSES = (
 )
 
 
-def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None, python: Path | None = None) -> str:
-    """Run pip in `cwd` for the environment of `python` (None: turngate's), and return its standard output.
+def pip(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = None, python: Path | None = None) -> str:
+    """Run pip for the environment of `python` (None: turngate's), and return its standard output.
 
-    MachineError says why it failed.
+    `folder` has its files (None: it needs and leaves none). MachineError says why it failed.
     """
     into = ("--python", str(python)) if python else ()
-    argv = (sys.executable, "-m", "pip", *into, *args, *_FLAGS)
-    exit_code, stdout, stderr = run_manager("pip", argv, args[0], cwd, stop)
+    argv = module("pip", *into, *args, *_FLAGS)
+    exit_code, stdout, stderr = run_manager("pip", argv, args[0], folder, stop)
     if exit_code == 0:
         return stdout
     for sign, what, hint in _CAUSES:
@@ -119,7 +120,7 @@ def locked(package: str, version: str, folder: Path, stop: Stop | None) -> tuple
     The dependencies are those of this platform. The wheels of every platform and Python that has them all are
     included. `folder` must be empty. MachineError: it can't be resolved, or the index can't be reached.
     """
-    pip((*_RESOLVE, f"{package}=={version}"), folder, stop)
+    pip((*_RESOLVE, f"{package}=={version}"), stop, folder)
     resolved = report(folder)
     own = entry(resolved, package)
     special = [f"{wheel.package}=={wheel.version}" for wheel in resolved if not wheel.file.endswith(_ALL)]
@@ -128,7 +129,7 @@ def locked(package: str, version: str, folder: Path, stop: Stop | None) -> tuple
         aside = folder / str(number)
         aside.mkdir()
         try:
-            pip((*_RESOLVE, "--no-deps", "--target", "unused", *flags, *special), aside, stop)
+            pip((*_RESOLVE, "--no-deps", "--target", "unused", *flags, *special), stop, aside)
         except MachineError as failed:
             if failed.what.startswith(NO_SUCH_RELEASE):
                 return ()
@@ -171,7 +172,7 @@ class PypiRegistry(Registry, frozen=True):
 
     def listed(self, stop: Stop | None) -> Self:
         """Query the versions, `1.2` as 1.2.0. Some may have no wheel for this platform, which installing them tells."""
-        printed = pip(("index", "versions", self.package), Path.cwd(), stop)
+        printed = pip(("index", "versions", self.package), stop)
         line = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
         newest_first = map(exact_version, line[1].split(", ") if line else ())
         return replace(self, versions=tuple(reversed([version for version in newest_first if version])))
@@ -215,14 +216,14 @@ class PypiRegistry(Registry, frozen=True):
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:  # noqa: ARG002 - always is
         """Install the release and its dependencies, from its pin if it has one, into a virtual environment."""
         environment, what = folder / ENVIRONMENT, [f"{self.package}=={version}"]
-        argv = (sys.executable, "-m", "venv", "--without-pip", str(environment))
+        argv = module("venv", "--without-pip", str(environment))
         exit_code, _, stderr = run_manager("python", argv, "-m venv", folder, stop)
         if exit_code:
             raise MachineError(f"python -m venv failed: {stderr.strip()[-300:]}", "install Python's module venv")
         if self._pinned()[0] == version:
             shutil.copy(pin_of(self.engine) / REQUIREMENTS, folder)
             what = ["--require-hashes", "-r", REQUIREMENTS]
-        pip((*_INSTALL, *what), folder, stop, environment / "bin/python")
+        pip((*_INSTALL, *what), stop, folder, environment / "bin/python")
         installed = report(folder)
         # pip writes the path of the environment into its scripts, which is moved into place later
         for script in (environment / "bin").iterdir():

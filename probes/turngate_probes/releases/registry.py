@@ -4,7 +4,6 @@ A release is installed in a temporary folder and then renamed, under a file lock
 one, and two installations of the same release don't interfere.
 """
 
-import os
 import platform
 import re
 import shutil
@@ -15,10 +14,10 @@ from typing import ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Struct, field
 
-from turngate import Ended, MachineError, NotFoundError, ProcessRequest, Stop
+from turngate import Ended, MachineError, NotFoundError, Stop
 from turngate.files import default_cache
-from turngate.process import run
 from turngate.sanitize import redact
+from turngate_probes.harness.package_managers import run_away
 from turngate_probes.releases.cache import MARKER, Say, alone, home_of
 from turngate_probes.releases.selection import nearest
 
@@ -176,13 +175,14 @@ def node_platform() -> str:
 
 
 def run_manager(
-    name: str, argv: tuple[str, ...], command: str, cwd: Path, stop: Stop | None
+    name: str, argv: tuple[str, ...], command: str, folder: Path | None, stop: Stop | None
 ) -> tuple[int | None, str, str]:
     """Run a package manager with the user's settings; return exit code, standard output and standard error.
 
-    MachineError if `stop` ended it, or it took longer than `TIMEOUT` seconds.
+    It runs in `folder`, which is ours (None: an empty one). MachineError if `stop` ended it, or it took longer than
+    `TIMEOUT` seconds.
     """
-    outcome = run(ProcessRequest(argv, cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
+    outcome = run_away(argv, TIMEOUT, stop, folder)
     if outcome.ended is Ended.STOPPED:
         raise MachineError(f"{name} {command} was interrupted", "run it again")
     if outcome.ended is not Ended.EXIT:

@@ -25,6 +25,7 @@ from turngate import (
 from turngate.contract import load
 from turngate.process.executable import is_simulated, query_version
 from turngate_probes.harness.first_turn import INSTALL
+from turngate_probes.harness.package_managers import find_program
 from turngate_probes.harness.registry_hosts import is_registry
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
@@ -62,7 +63,7 @@ def published(engine: str, name: RegistryName | None = None, stop: Stop | None =
     name = name or next(iter(known.values())).name
     if name not in known:
         raise NotFoundError(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
-    if name == "npm" and "pypi" in known and not shutil.which("npm"):
+    if name == "npm" and "pypi" in known and not find_program("npm"):
         raise NotInstalledError(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
     return known[name].listed(stop)
 
@@ -217,7 +218,7 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
     registry, pinned = default_registry(engine), pinned_version(engine)
     if registry is None or pinned is None:
         return f"{contract.executable} is not on PATH, and no release is pinned"
-    if registry.name != "npm" or shutil.which("npm") or registry.is_installed(pinned):
+    if registry.name != "npm" or find_program("npm") or registry.is_installed(pinned):
         return None
     return f"{contract.executable} is neither on PATH nor in the cache, and {NO_NPM}"
 

@@ -1,7 +1,5 @@
 """Recognising package registries by their names and by the settings of the user's tools."""
 
-import shutil
-
 import pytest
 
 from turngate_probes.harness import registry_hosts
@@ -12,7 +10,7 @@ from turngate_probes.harness.registry_hosts import configured, is_registry, refu
 def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let npm and pip have one private registry each, and forget earlier settings."""
     printed = {"npm": '{"@acme:registry": "https://npm.acme.example/", "cache": "https://cache.example"}'}
-    monkeypatch.setattr(shutil, "which", lambda _name: "npm")
+    monkeypatch.setattr(registry_hosts, "find_program", lambda _name: "npm")
     monkeypatch.setattr(
         registry_hosts,
         "_printed",

@@ -78,7 +78,7 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "without").write_text("")
     (tmp_path / "calls").write_text("")
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", str(tmp_path))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     shop = Shop(tmp_path, capsys)
     shop.publish(*VERSIONS)

@@ -295,7 +295,7 @@ def test_a_command_for_many_releases_ends_what_they_left(shop: Shop, words: str)
     """The engines leave processes; none lives when the command has ended."""
     for version in ("0.160.0", "0.161.0"):
         shop.faults(version, "child=hidden")
-    command = Command(shop.folder, str(shop.folder / "bin"), (("FAKE_NPM", str(shop.folder)),))
+    command = Command(shop.folder, str(shop.folder / "bin"), (("NPM_CONFIG_REGISTRY", str(shop.folder)),))
     with tidied(shop.folder):
         done = command.run(*words.split(), "--results", shop.folder / "results")
         assert noted(shop.folder), done.err

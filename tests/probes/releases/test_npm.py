@@ -80,7 +80,7 @@ def _registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedRegistry
     program.write_text(f"#!{sys.executable}\n{Path(fake_npm.__file__).read_text()}")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", str(tmp_path))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     return PlayedRegistry(tmp_path)
 

@@ -41,7 +41,7 @@ def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     (tmp_path / "published.json").write_text(json.dumps(["0.147.0", pinned_version("codex")]))
     (tmp_path / "without").touch()
-    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", str(tmp_path))
     return tmp_path
 
 

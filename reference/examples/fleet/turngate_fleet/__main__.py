@@ -74,7 +74,7 @@ def _up(workers: int) -> None:
             while True:
                 for host in hosts:
                     if host not in running or running[host].poll() is not None:
-                        command = [sys.executable, "-m", "turngate_fleet", "worker", host]
+                        command = [sys.executable, "-P", "-m", "turngate_fleet", "worker", host]
                         running[host] = subprocess.Popen(command, process_group=0)
                         print(f"fleet: worker {host} is process {running[host].pid}", flush=True)
                 time.sleep(1)

@@ -48,7 +48,7 @@ def test_failures_are_told_apart(python: Path, said: str, what: str) -> None:
     """Each cause has its message and remedy, and names no host."""
     python.with_name("fail").write_text(said)
     with pytest.raises(MachineError, match=what) as failed:
-        pip(("install", "x"), python.parent)
+        pip(("install", "x"))
     assert failed.value.hint
     assert "corp.test" not in str(failed.value)
 
@@ -57,9 +57,9 @@ def test_pip_serves_another_environment(python: Path) -> None:
     """Pip itself is turngate's, whatever environment it works for, and never asks."""
     python.with_name("fail").write_text("")
     with pytest.raises(MachineError):
-        pip(("install", "x"), python.parent, python=Path("/other/python"))
+        pip(("install", "x"), python=Path("/other/python"))
     call = python.with_name("call").read_text().split()
-    assert call[:6] == ["-m", "pip", "--python", "/other/python", "install", "x"]
+    assert call[:7] == ["-P", "-m", "pip", "--python", "/other/python", "install", "x"]
     assert "--no-input" in call
 
 
@@ -68,4 +68,4 @@ def test_pip_is_bounded_in_time(python: Path, monkeypatch: pytest.MonkeyPatch) -
     python.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(registry, "TIMEOUT", 0.2)
     with pytest.raises(MachineError, match=r"pip index did not finish within \d+ s"):
-        pip(("index", "versions", "x"), python.parent)
+        pip(("index", "versions", "x"))
