@@ -17,8 +17,8 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, field, structs
 
-from turngate.contract.clauses import Result
-from turngate.contract.verdict import Verdict
+from turngate.contract.clauses import FIRST_SET, Result
+from turngate.contract.verdict import Verdict, weighed
 from turngate.contract.versions import parse
 from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotFoundError, did_you_mean
@@ -68,6 +68,7 @@ class _Release(Struct, frozen=True, kw_only=True):
     version: str
     integrity: str = ""
     verdict: Verdict | None = None
+    clause_set: str = FIRST_SET
     profile: str | None = None
     why: str = ""
     measured: str = ""
@@ -81,6 +82,7 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
 
     integrity: The checksum of the engine's own package, in the registry's notation; empty: unknown.
     verdict: null: only selected clauses were tested.
+    clause_set: The set of clauses that the verdict was given by, such as `2026-11`; it says nothing about newer ones.
     profile: How an interactive run waits for its user: `resumable` or `sticky_process`; null: not tested.
     why: Why the release is broken or could not be tested; empty otherwise.
     measured: The date of the test; empty: before dates were kept.
@@ -153,7 +155,10 @@ class History(Struct, frozen=True, kw_only=True):
         return below[-1] if below else None, above[0] if above else None
 
     def newest_safe(self, above: str | None = None) -> KnownRelease | None:
-        """Return the newest compatible release, if it is newer than `above`."""
+        """Return the newest compatible release, if it is newer than `above`.
+
+        Its `clause_set` says by which clauses it is compatible.
+        """
         safe = [release for release in self.releases if release.verdict is Verdict.COMPATIBLE]
         newer = [release for release in safe if above is None or parse(release.version) > parse(above)]
         return newer[-1] if newer else None
@@ -161,8 +166,9 @@ class History(Struct, frozen=True, kw_only=True):
     def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
         """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known.
 
-        If `since` was not tested, what the nearest tested release before it showed counts in its place. What comes and
-        goes again and again depends on chance, and is left out.
+        If `since` was not tested, what the nearest tested release before it showed counts in its place. Releases that
+        were tested by different sets of clauses are compared by the clauses of the older set. What comes and goes again
+        and again depends on chance, and is left out.
         """
         low, high = since and parse(since), until and parse(until)
         tested = [
@@ -235,13 +241,13 @@ class _Before:
 
     def __init__(self, by_chance: frozenset[tuple[str, str]]) -> None:
         self._by_chance = by_chance
-        self._verdict: tuple[str, Verdict | None] | None = None
+        self._release: KnownRelease | None = None
         self._clauses = dict[str, tuple[str, KnownResult]]()
         self._facts = dict[str, tuple[str, Mapping[str, str]]]()
 
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
-        self._verdict = release.version, release.verdict
+        self._release = release
         self._clauses |= {name: (release.version, self._lasting(name, known)) for name, known in _judged(release)}
         self._facts |= {section: (release.version, facts) for section, facts in release.facts.items()}
 
@@ -253,8 +259,11 @@ class _Before:
                 release=release.version, since=since, kind=kind, subject=subject, before=before, after=after, where=()
             )
 
-        if self._verdict and self._verdict[1] != release.verdict:
-            yield change(self._verdict[0], "verdict", release.version, self._verdict[1], release.verdict)
+        if earlier_release := self._release:
+            both = min(earlier_release.clause_set, release.clause_set)
+            before, after = _verdict_by(earlier_release, both), _verdict_by(release, both)
+            if before != after:
+                yield change(earlier_release.version, "verdict", release.version, before, after)
         for name, shown in _judged(release):
             known = self._lasting(name, shown)
             since, earlier = self._clauses.get(name, ("", known))
@@ -277,6 +286,16 @@ class _Before:
             return known
         symptoms = tuple(each for each in known.symptoms if (_caveats(name), each) not in self._by_chance)
         return structs.replace(known, symptoms=symptoms) if symptoms else KnownResult(Result.PASS)
+
+
+def _verdict_by(release: KnownRelease, clause_set: str) -> Verdict | None:
+    """Return the verdict of a release by its own set of clauses, or by an earlier one."""
+    if release.clause_set <= clause_set or not release.clauses or release.verdict is None:
+        return release.verdict
+    from turngate.contract.load import catalogue  # noqa: PLC0415 - slow, and only needed where sets differ
+
+    counted = catalogue().of_set(clause_set)
+    return weighed((counted[name].severity, known.result) for name, known in release.clauses.items() if name in counted)
 
 
 def _caveats(clause: str) -> str:

@@ -27,7 +27,7 @@ from turngate import (
     history,
 )
 from turngate.contract.cached import cached_contract
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
@@ -90,10 +90,11 @@ class RequiredAction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NearRelease(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tested release below or above one that is unknown."""
+    """A tested release below or above one that is unknown; `clause_set` names the clauses of its verdict."""
 
     version: _Text
     verdict: Verdict
+    clause_set: _Text
 
 
 class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -102,12 +103,14 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     version: null: unknown, as `detail` explains.
     detail: Why there is no version or no verdict, or why the release is broken; may be empty.
     verdict: null: it is not known.
+    clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
     profile: How an interactive run waits for its user; null: it is not known.
     measured: The date of the test; null: unknown.
     actions: By the contract; without those of a tested release that its test did not show.
     newer_safe: The newest compatible release, if it is newer; null: none is known.
+    newer_safe_clause_set: The set of clauses by which that release is compatible.
     nearest: Of a release without a verdict, the nearest tested ones.
-    command: Tests the release, if there is no verdict; null: turngate can't.
+    command: Tests the release, if there is no verdict by the newest set of clauses; null: turngate can't.
     """
 
     engine: _Text
@@ -117,11 +120,13 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     knowledge: Knowledge
     detail: str
     verdict: Verdict | None
+    clause_set: str | None
     profile: str | None
     measured: str | None
     failures: tuple[FailedClause, ...]
     actions: tuple[RequiredAction, ...]
     newer_safe: str | None
+    newer_safe_clause_set: str | None
     nearest: tuple[NearRelease, ...]
     command: str | None
 
@@ -313,12 +318,13 @@ def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[
 
 def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:
     """Return what the history of an engine and its contract say about a release."""
-    known = past.find(version)
+    known, safe = past.find(version), _newer_safe(past, version)
     release = replace(
         _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN),
         detail=known.why if known else "",
         actions=_actions(contract.engine, version, known),
-        newer_safe=_newer_safe(past, version),
+        newer_safe=safe.version if safe else None,
+        newer_safe_clause_set=safe.clause_set if safe else None,
     )
     if known is None or not known.tested:
         return replace(release, nearest=_nearest(past, version))
@@ -328,13 +334,14 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         release,
         knowledge=Knowledge.TESTED,
         verdict=known.verdict,
+        clause_set=known.clause_set,
         profile=known.profile,
         measured=known.measured or None,
         # of older results, only the worst failure says what was observed
         failures=tuple(
             FailedClause(clause, seen.detail or (observed if clause == worst else "")) for clause, seen in failing
         ),
-        command=None,
+        command=None if known.clause_set == NEWEST_SET else release.command,
     )
 
 
@@ -350,11 +357,13 @@ def _release(
         knowledge=knowledge,
         detail="",
         verdict=None,
+        clause_set=None,
         profile=None,
         measured=None,
         failures=(),
         actions=(),
         newer_safe=None,
+        newer_safe_clause_set=None,
         nearest=(),
         command=_command(contract, version, found),
     )
@@ -368,11 +377,10 @@ def _command(contract: EngineContract, version: str | None, found: Sequence[Foun
     return f"turngate probe {contract.engine}@{version}" if published else None
 
 
-def _newer_safe(past: History, version: str) -> str | None:
+def _newer_safe(past: History, version: str) -> KnownRelease | None:
     with suppress(ValueError):  # an executable can print anything
         parse(version)
-        safe = past.newest_safe(version)
-        return safe.version if safe else None
+        return past.newest_safe(version)
     return None
 
 
@@ -380,7 +388,8 @@ def _nearest(past: History, version: str) -> tuple[NearRelease, ...]:
     with suppress(ValueError):
         parse(version)
         near = past.nearest(version)
-        return tuple(NearRelease(known.version, known.verdict) for known in near if known and known.verdict)
+        found = (known for known in near if known)
+        return tuple(NearRelease(known.version, known.verdict, known.clause_set) for known in found if known.verdict)
     return ()
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from turngate import MachineError, TurngateError, UsageError, load_contract
-from turngate.contract.clauses import Reason
+from turngate.contract.clauses import NEWEST_SET, Reason
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
@@ -70,6 +70,7 @@ class Probe:
                 fail_on=self.settings.fail_on,
                 cores=os.cpu_count() or 1,
                 clauses=tuple(sorted(self.settings.asked() or ())),
+                clause_set=NEWEST_SET,
                 skipped=skipped or UNSET,
             )
         )
@@ -223,6 +224,7 @@ class ReleaseProbe:
                 identity=known,
                 version=release.version,
                 verdict=verdict,
+                clause_set=NEWEST_SET,
                 profile=profile.kind,
                 capability=able,
                 at=datetime.now(UTC),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 
 import pytest
+from msgspec.structs import replace
 
 from tests.compatibility.boundaries import boundaries, disagreeing
 from tests.compatibility.render import PAGE, README, histories, in_readme, page, stretches, summary, unknown_clauses
@@ -77,8 +78,8 @@ def test_the_table_has_each_engine_with_a_contract() -> None:
     for engine in load.engine_names():
         assert f"| {load.contract(engine).at().title} |" in table
     assert "| Codex CLI | 0 of 3: not measured yet |" in summary({"codex": of_codex()})
-    assert "| Codex CLI | 0: not measured yet | 0 | 0 | 0 | 0 | - | - |" in summary({})
-    assert "| Kimi CLI | 1, from recordings | 1 | 0 | 0 | 0 | 1.44.0 | 1.44.0: compatible, from recordings |" in table
+    assert "| Codex CLI | 0: not measured yet | 0 | 0 | 0 | 0 | - | - | - |" in summary({})
+    assert "| 1 | 0 | 0 | 0 | 2026-11 | 1.44.0 | 1.44.0: compatible (2026-11), from recordings |" in table
 
 
 def test_the_table_counts_verdicts_and_partly_tested_releases() -> None:
@@ -88,8 +89,20 @@ def test_the_table_counts_verdicts_and_partly_tested_releases() -> None:
         release("0.117.0", Verdict.DEGRADED, {"handle.present": PASSES}),
         release("0.118.0", None, {"help.surface": PASSES}),
     )
-    row = "| Codex CLI | 3 of 3, 1 on single clauses | 0 | 1 | 1 | 0 | 0.117.0 | 0.117.0: degraded |"
+    row = (
+        "| Codex CLI | 3 of 3, 1 on single clauses | 0 | 1 | 1 | 0 | 2026-11 | 0.117.0 | 0.117.0: degraded (2026-11) |"
+    )
     assert row in summary({"codex": known})
+
+
+def test_verdicts_by_different_clause_sets_stay_apart() -> None:
+    """A table says how many verdicts were given by each set, and neighbours with different ones are two rows."""
+    newer = replace(release("0.117.0"), clause_set="2026-12")
+    known = of_codex(release("0.9.0"), newer, release("0.118.0"))
+    assert "| 0 | 3 | 0 | 0 | 2026-11: 2, 2026-12: 1 | 0.9.0 | 0.118.0: degraded (2026-11) |" in summary(
+        {"codex": known}
+    )
+    assert [alike[0].clause_set for alike in stretches(known)] == ["2026-11", "2026-12", "2026-11"]
 
 
 def test_neighbours_with_equal_results_are_one_row() -> None:

@@ -17,6 +17,7 @@ from turngate.errors import ContractError
 from turngate.history import Change, History, KnownRelease, KnownResult
 
 PASS, FRESH = KnownResult(Result.PASS), KnownResult(Result.DEVIATES, ("fresh-session",))
+NEWER = "interactive.tool-call"
 RECORDS = "record/first turn"
 
 
@@ -145,6 +146,41 @@ def test_changes_lie_between_two_releases() -> None:
     assert {change.since for change in ours.changes("1.1.2", "1.2.0")} == {"1.1.0"}
     assert len(ours.changes()) == 6
     assert ours.untested("1.1.0", "1.3.0") == ("1.1.5", "1.2.5")
+
+
+_STRICTER = {"stdin.open": PASS, NEWER: KnownResult(Result.FAIL)}
+
+
+def test_a_verdict_of_other_clauses_is_no_change() -> None:
+    """Releases that were tested by different sets are compared by the clauses of both; each keeps its own verdict."""
+    older = release("1.0.0", clauses={"stdin.open": PASS})
+    newer = release("1.1.0", Verdict.BROKEN, clauses=_STRICTER, clause_set="2026-12")
+    ours = known(older, newer, release("1.2.0", clauses={"stdin.open": PASS, NEWER: PASS}, clause_set="2026-12"))
+    assert ours.changes("1.0.0", "1.1.0") == ()
+    assert [(each.subject, each.since) for each in ours.changes("1.1.0")] == [("1.2.0", "1.1.0"), (NEWER, "1.1.0")]
+    assert known(newer, release("1.2.0", clauses={"stdin.open": PASS})).changes() == ()
+
+
+def test_what_breaks_by_the_older_clauses_too_is_a_change() -> None:
+    """The verdict of the newer release by the older clauses counts."""
+    older = release("1.0.0", clauses={"handle.present": PASS})
+    broken = {"handle.present": KnownResult(Result.FAIL), NEWER: PASS}
+    newer = release("1.1.0", Verdict.BROKEN, clauses=broken, clause_set="2026-12")
+    first, _ = known(older, newer).changes()
+    assert (first.kind, first.before, first.after) == ("verdict", "compatible", "broken")
+    untestable = release("1.1.0", Verdict.UNANSWERED, clause_set="2026-12")
+    assert [each.kind for each in known(older, untestable, newer).changes()] == ["verdict", "clause"]
+
+
+def test_a_row_without_a_set_is_of_the_first_one(tmp_path: Path) -> None:
+    """A row names its set only if that is not the first; a row that was tested before a clause existed stays so."""
+    ours = known(release("1.0.0", clauses={"stdin.open": PASS}), release("1.1.0", clause_set="2026-12"))
+    history.write(ours, path := tmp_path / "codex.jsonl")
+    assert ["clause_set" in line for line in path.read_text().splitlines()] == [False, False, True]
+    assert [each.clause_set for each in history.read(path).releases] == ["2026-11", "2026-12"]
+    safe = history.read(path).newest_safe()
+    assert safe
+    assert safe.clause_set == "2026-12"
 
 
 _FACTS = st.dictionaries(

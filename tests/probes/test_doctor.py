@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tests.contracts.test_history import FRESH, PASS, known, release
 from turngate import Stop, history
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import FIRST_SET, NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import NotFoundError
 from turngate.history import History, KnownResult
@@ -114,7 +114,8 @@ def test_the_worst_release_decides_the_exit_code(verdicts: list[Verdict | None],
 def test_a_failure_is_told_with_what_was_observed(histories: dict[str, History]) -> None:
     """A broken release names the clauses that fail, and the newest release that is safe."""
     failing = {"resume.accepted": KnownResult(Result.FAIL, (), "exit code 1"), "handle.present": PASS}
-    broken = release("0.150.0", Verdict.BROKEN, clauses=failing, why="it can't resume", measured="2026-11-24")
+    more = {"clauses": failing, "why": "it can't resume", "measured": "2026-11-24", "clause_set": NEWEST_SET}
+    broken = release("0.150.0", Verdict.BROKEN, **more)
     histories["codex"] = known(broken, release("0.169.0"))
     pin("0.150.0")
     found = only()
@@ -154,6 +155,18 @@ def test_a_deviation_that_occurs_only_sometimes_stays(histories: dict[str, Histo
     assert "process.clean-exit" in {action.clause for action in only().actions}
 
 
+def test_a_verdict_by_older_clauses_is_said_to_be_one(histories: dict[str, History]) -> None:
+    """It is no verdict by the newest clauses, so the command that gets one is offered; so it is with other releases."""
+    histories["codex"] = known(release("0.147.0"), release("0.169.0", clause_set=NEWEST_SET))
+    pin("0.147.0")
+    found = only()
+    assert (found.verdict, found.clause_set) == (Verdict.COMPATIBLE, FIRST_SET)
+    assert found.command == "turngate probe codex@0.147.0"
+    assert (found.newer_safe, found.newer_safe_clause_set) == ("0.169.0", NEWEST_SET)
+    pin("0.150.0")
+    assert [near.clause_set for near in only().nearest] == [FIRST_SET, NEWEST_SET]
+
+
 def test_an_unknown_release_has_neighbours_and_a_command(install: Install) -> None:
     """The nearest tested releases are named; the command tests what is on PATH, or what is pinned."""
     pin("0.150.0")
@@ -164,7 +177,7 @@ def test_an_unknown_release_has_neighbours_and_a_command(install: Install) -> No
     assert found.actions
     install("echo codex-cli 0.170.0")
     newest, _ = examined().releases
-    assert newest.nearest == (NearRelease("0.169.0", Verdict.COMPATIBLE),)
+    assert newest.nearest == (NearRelease("0.169.0", Verdict.COMPATIBLE, "2026-11"),)
     assert newest.command == "turngate probe codex"
 
 

@@ -1,8 +1,8 @@
 """The clause catalogue: every checkable promise, as values (texts are in `clauses.yaml`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -46,13 +46,21 @@ class Reason(StrEnum):
 
 Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 
+ClauseSet: TypeAlias = Literal["2026-11", "2026-12"]
+"""The name of a set of clauses, oldest first. A verdict names the set that it was given by.
+
+Each set contains the one before it. All but the newest are frozen.
+"""
+CLAUSE_SETS: Final[tuple[ClauseSet, ...]] = get_args(ClauseSet)
+FIRST_SET, NEWEST_SET = CLAUSE_SETS[0], CLAUSE_SETS[-1]
+
 
 class Clause(Struct, frozen=True):
     """One promise: its text, why an orchestrator needs it, and its prerequisites.
 
     `orchestrator` says what an orchestrator can do about a failure, `contract` what a contract author can do, if
     anything. `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for
-    failures that a deviation may excuse, and what each means.
+    failures that a deviation may excuse, and what each means. `since` is the first set of clauses that contains it.
     """
 
     id: str
@@ -66,6 +74,7 @@ class Clause(Struct, frozen=True):
     deadline: float | None = None
     symptoms: Mapping[str, str] = {}
     contract: str = ""
+    since: ClauseSet = FIRST_SET
 
 
 class Catalogue(dict[str, Clause]):
@@ -74,3 +83,11 @@ class Catalogue(dict[str, Clause]):
     def at_level(self, *levels: str) -> tuple[Clause, ...]:
         """List the clauses of the given levels."""
         return tuple(clause for clause in self.values() if clause.level in levels)
+
+    def of_set(self, name: str) -> "Catalogue":
+        """Return the clauses of a set; of one that a newer turngate has added, all."""
+        return Catalogue({clause.id: clause for clause in self.values() if clause.since <= name})
+
+    def set_of_recordings(self, answered: Iterable[str]) -> ClauseSet:
+        """Return the newest set of which recordings have answered a clause: about newer ones they say nothing."""
+        return max((self[name].since for name in answered if name in self), default=FIRST_SET)

@@ -222,13 +222,17 @@ def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
 
 def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:
     """Return the verdict of one release; with `recordings_only`, only clauses that recordings can answer count."""
-    counted = [r for r in results if r.result is not Result.NOT_RUN or not recordings_only]
-    breaking = {r.result for r in counted if r.severity is Severity.BREAKING}
-    if Result.FAIL in breaking:
+    return weighed((r.severity, r.result) for r in results if r.result is not Result.NOT_RUN or not recordings_only)
+
+
+def weighed(results: Iterable[tuple[Severity, Result]]) -> Verdict:
+    """Return the verdict that results of these severities amount to."""
+    counted = set(results)
+    if (Severity.BREAKING, Result.FAIL) in counted:
         return Verdict.BROKEN
-    if Result.NOT_RUN in breaking or not counted:
+    if (Severity.BREAKING, Result.NOT_RUN) in counted or not counted:
         return Verdict.UNANSWERED
-    return Verdict.DEGRADED if any(r.result is Result.FAIL for r in counted) else Verdict.COMPATIBLE
+    return Verdict.DEGRADED if any(result is Result.FAIL for _, result in counted) else Verdict.COMPATIBLE
 
 
 def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
@@ -236,9 +240,9 @@ def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
 
     No report shows this as the verdict of the release, since the other clauses did not run.
     """
-    weighed = verdict(results)
-    is_open = weighed is not Verdict.BROKEN and any(r.result is Result.NOT_RUN for r in results)
-    return Verdict.UNANSWERED if is_open else weighed
+    of_all = verdict(results)
+    is_open = of_all is not Verdict.BROKEN and any(r.result is Result.NOT_RUN for r in results)
+    return Verdict.UNANSWERED if is_open else of_all
 
 
 def exit_code(

@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from turngate.contract.clauses import FIRST_SET
 from turngate.contract.verdict import Verdict
 from turngate.decoding import decode
 from turngate.files import keep_newest, read_own, write_atomically
@@ -47,9 +48,10 @@ class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The result of a finished probe."""
+    """The result of a finished probe; `clause_set` names the clauses that the verdict was given by."""
 
     verdict: Verdict
+    clause_set: _Word = FIRST_SET
     capability: EngineResumeCapability
     profile: ProfileKind
 

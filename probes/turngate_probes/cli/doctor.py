@@ -68,15 +68,15 @@ def doctor(*, as_json: bool) -> int:
 
 def _lines(report: "DoctorReport") -> Iterator[str]:
     rows = [
-        (release.engine, visible(release.version or ""), _word(release), release.profile or "")
+        (release.engine, visible(release.version or ""), _word(release), _clause_set(release), release.profile or "")
         for release in report.releases
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for release, row in zip(report.releases, rows, strict=True):
-        engine, version, word, profile = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        engine, version, word, clauses, profile = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         word = click.style(word, fg=_COLOURS.get(row[2], "yellow"), bold=row[2] == "broken" or None)
         places = ", ".join(visible(at.place) for at in release.found)
-        yield f"{click.style(engine, bold=True)}  {version}  {word}  {profile}  {places}"
+        yield f"{click.style(engine, bold=True)}  {version}  {word}  {clauses}  {profile}  {places}"
         yield from _about(release)
     yield _NOTHING if not rows else ""
     if rows and report.not_run_from:
@@ -86,6 +86,10 @@ def _lines(report: "DoctorReport") -> Iterator[str]:
 
 def _word(release: "FoundRelease") -> str:
     return release.verdict or release.knowledge.replace("_", " ")
+
+
+def _clause_set(release: "FoundRelease") -> str:
+    return f"clause set {release.clause_set}" if release.clause_set else ""
 
 
 def _about(release: "FoundRelease") -> Iterator[str]:
@@ -99,13 +103,17 @@ def _about(release: "FoundRelease") -> Iterator[str]:
     for action in release.actions:
         yield from _wrapped(f"{action.clause}: {action.action}", "    ")
     if release.newer_safe:
-        yield f"  newest safe release: {release.newer_safe}"
+        yield f"  newest safe release: {release.newer_safe} (clause set {release.newer_safe_clause_set})"
     if release.command:
         yield f"  {_invitation(release)}: {release.command}"
 
 
 def _invitation(release: "FoundRelease") -> str:
     """Introduce the command that tests a release."""
+    from turngate.contract.clauses import NEWEST_SET
+
+    if release.verdict:
+        return f"test it by clause set {NEWEST_SET}"
     if release.knowledge == "not_run":
         return "if you trust it, test it"
     return "try it here" if release.knowledge == "untested" and release.detail else "test it"
@@ -116,7 +124,9 @@ def _why(release: "FoundRelease") -> str:
     if release.knowledge == "no_history":
         return f"turngate has no history of {release.title}"
     if release.knowledge in ("unknown", "untested"):
-        near = " and ".join(f"{each.version} ({each.verdict})" for each in release.nearest)
+        near = " and ".join(
+            f"{each.version} ({each.verdict}, clause set {each.clause_set})" for each in release.nearest
+        )
         why = f": {release.detail}" if release.detail else ""
         return f"turngate has no result of this release{why}{'; the nearest that it tested: ' if near else ''}{near}"
     # the clauses that fail are listed below

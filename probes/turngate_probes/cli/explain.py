@@ -119,7 +119,8 @@ def _deviations(clause_id: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(clause: "Clause") -> Iterator[str]:
-    yield f"{click.style(clause.id, bold=True)} ({clause.severity}, level {clause.level})"
+    about = f"{clause.severity}, level {clause.level}, since clause set {clause.since}"
+    yield f"{click.style(clause.id, bold=True)} ({about})"
     yield from _part("Promise", clause.sentence)
     yield from _part("Why it matters", clause.why)
     if tested := _tested(clause.id):

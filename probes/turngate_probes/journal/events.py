@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turngate import Ended, EngineSessionHandle, Outcome
-from turngate.contract.clauses import Level, Reason
+from turngate.contract.clauses import FIRST_SET, Level, Reason
 from turngate.contract.verdict import ClauseResult, FailOn, OutputExcerpt, RequestExcerpt, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
@@ -32,7 +32,10 @@ class SkippedEngine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProbeStarted(_Event, frozen=True, tag="probe.started"):
-    """A probe starts; `clauses` are the selected ones (empty: all of the level), `skipped` the unavailable engines."""
+    """A probe starts; `clauses` are the selected ones (empty: all of the level), `skipped` the unavailable engines.
+
+    `clause_set` is the newest set of clauses that this turngate knows. All of them count for a verdict.
+    """
 
     turngate: str
     machine: Machine
@@ -40,6 +43,7 @@ class ProbeStarted(_Event, frozen=True, tag="probe.started"):
     fail_on: FailOn
     cores: int
     clauses: tuple[str, ...] = ()
+    clause_set: str = FIRST_SET
     skipped: tuple[SkippedEngine, ...] | UnsetType = UNSET
     schema: Schema = SCHEMA
 

@@ -21,7 +21,7 @@ from semver import Version
 
 from turngate import MachineError, NotFoundError, UsageError
 from turngate.contract import load
-from turngate.contract.clauses import Level, Reason
+from turngate.contract.clauses import FIRST_SET, NEWEST_SET, Level, Reason
 from turngate.contract.verdict import FailOn
 from turngate.decoding import decode
 from turngate.files import locked, write_atomically
@@ -63,6 +63,7 @@ class MatrixPlan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     at: str
     machine: Machine
     totals: Totals | None = None
+    clause_set: str = FIRST_SET
 
     @classmethod
     def of(
@@ -90,6 +91,7 @@ class MatrixPlan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
             contract.at().contract_version,
             datetime.now(UTC).isoformat(timespec="milliseconds"),
             machine(),
+            clause_set=NEWEST_SET,
         )
 
     @property
@@ -236,6 +238,7 @@ def _absent(plan: MatrixPlan, version: str, why: str) -> ReleaseReport:
             fail_on=FailOn.BROKEN,
             cores=1,
             clauses=plan.clauses,
+            clause_set=plan.clause_set,
         ),
         ReleasePlanned(
             at=at,

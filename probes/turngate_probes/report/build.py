@@ -68,7 +68,7 @@ EXCERPT = 4000
 WORD = 1000
 MOST_REQUESTS = 20
 
-# a complete journal without the clause was written by a turngate that did not have it
+# a complete journal without a clause of its set was written by a turngate that did not have it
 _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
 
 
@@ -79,12 +79,13 @@ def build(events: Iterable[Event]) -> ProbeReport:
     if started is None:
         raise UsageError("the journal contains no start of a probe", "run the probe again")
     finished = next((event for event in listed if isinstance(event, ProbeFinished)), None)
-    wanted = [c for c in catalogue().at_level(*LEVELS[started.level]) if not started.clauses or c.id in started.clauses]
+    listed_clauses = catalogue().of_set(started.clause_set).at_level(*LEVELS[started.level])
+    wanted = [clause for clause in listed_clauses if not started.clauses or clause.id in started.clauses]
     about: dict[str, list[ReleaseEvent]] = {e.release: [] for e in listed if isinstance(e, ReleasePlanned)}
     for event in listed:
         if not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned) and event.release in about:
             about[event.release].append(event)
-    releases = tuple(_release(mine, wanted, selected=bool(started.clauses)) for mine in about.values())
+    releases = tuple(_release(mine, wanted, started) for mine in about.values())
     interrupted = finished is None or finished.interrupted
     return ProbeReport(
         turngate=started.turngate,
@@ -103,7 +104,8 @@ def build(events: Iterable[Event]) -> ProbeReport:
     )
 
 
-def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, selected: bool) -> ReleaseReport:
+def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: ProbeStarted) -> ReleaseReport:
+    selected = bool(started.clauses)
     plan = next(event for event in events if isinstance(event, ReleasePlanned))
     failed = next((event for event in events if isinstance(event, ReleaseFailed)), None)
     finished = next((event for event in events if isinstance(event, ReleaseFinished)), None)
@@ -127,6 +129,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
         integrity=plan.integrity,
         output=plan.output,
         verdict=finished.verdict if finished else None if selected else early,
+        clause_set=_clause_set(plan, started, results),
         profile=kind,
         capability=able,
         handle=finished.handle if finished else None,
@@ -139,6 +142,13 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
         tool_access=tool_access(turns),
         clauses=tuple(_shown(result, observed, is_bug=result.id in unknown) for result in results),
     )
+
+
+def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[ClauseResult]) -> str:
+    """Return the set of clauses that a verdict was given by: recordings say nothing about sets that are newer."""
+    if plan.source != "recordings":
+        return started.clause_set
+    return catalogue().set_of_recordings(result.id for result in results if result.result is not Result.NOT_RUN)
 
 
 def _in_order(

@@ -30,6 +30,7 @@ class ReleaseHistory(Struct, frozen=True):
 
     published: null: unknown.
     verdict: null: only selected clauses were tested.
+    clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
     profile: null: not tested.
     why: Why it is broken or could not be tested; empty otherwise.
     changes: Its differences from the tested release before it that is covered.
@@ -38,6 +39,7 @@ class ReleaseHistory(Struct, frozen=True):
     version: str
     published: str | None
     verdict: Verdict | None
+    clause_set: str
     profile: str | None
     why: str
     caveats: tuple[Caveat, ...]
@@ -63,13 +65,14 @@ class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
 
 
 class EngineSummary(Struct, frozen=True):
-    """How much is known of an engine; `newest` is its newest tested release."""
+    """How much is known of an engine; `newest` is its newest tested release, `clause_set` the set that judged it."""
 
     engine: str
     tested: int
     published: int
     newest: str | None
     verdict: Verdict | None
+    clause_set: str | None
 
 
 def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
@@ -80,8 +83,8 @@ def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
 def _summary(known: History) -> EngineSummary:
     tested = [release for release in known.releases if release.tested]
     newest = tested[-1] if tested else None
-    version, verdict = (newest.version, newest.verdict) if newest else (None, None)
-    return EngineSummary(known.engine, len(tested), len(known.published), version, verdict)
+    about = (newest.version, newest.verdict, newest.clause_set) if newest else (None, None, None)
+    return EngineSummary(known.engine, len(tested), len(known.published), *about)
 
 
 def history_report(known: History, since: str | None = None, until: str | None = None) -> HistoryReport:
@@ -122,6 +125,7 @@ def _release(known: History, release: KnownRelease, changes: tuple[Change, ...])
         release.version,
         known.published.get(release.version),
         release.verdict,
+        release.clause_set,
         release.profile,
         release.why,
         caveats,
@@ -136,6 +140,7 @@ def summary_lines(engines: Sequence[EngineSummary]) -> Iterator[Line]:
         line = Text(f"{each.engine.ljust(width)}  {each.tested} of {each.published} published releases tested")
         if each.newest and each.verdict:
             line.append(f"; newest: {each.newest} ").append(each.verdict, style_of(each.verdict))
+            line.append(f" (clause set {each.clause_set})")
         yield 0, line
 
 
@@ -172,9 +177,12 @@ def _untestable(report: HistoryReport) -> Mapping[str, Sequence[str]]:
 
 
 def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
-    """Group each release that changed something with the newer ones that didn't."""
+    """Group each release that changed something with the newer ones that didn't, and have the same set of clauses."""
     row = list[ReleaseHistory]()
     for release in releases:
+        if row and row[-1].clause_set != release.clause_set:
+            yield row
+            row = []
         row.append(release)
         if release.changes:
             yield row
@@ -189,6 +197,7 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
     verdict = str(newest.verdict)
     line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
+    line.append(f" (clause set {newest.clause_set})")
     if newest.caveats:
         line.append(f", known caveats: {_by_clause(newest.caveats)}")
     yield 0, line

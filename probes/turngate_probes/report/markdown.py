@@ -122,7 +122,7 @@ def _releases(view: ReleaseView) -> Iterator[str]:
 def _release(release: ReleaseReport, suite: Suite) -> tuple[object, ...]:
     return (
         escaped(release.release),
-        f"{_sign(suite)} {verdict_of(release)}",
+        f"{_sign(suite)} {escaped(verdict_of(release))}",
         escaped(release.failed.what) if release.failed else counted(release).partition(": ")[2],
         profile_of(release).replace("_", " "),
     )

@@ -21,6 +21,7 @@ from turngate_probes.report.build import bugs, standing
 from turngate_probes.report.reports import (
     Difference,
     GateDecision,
+    GatedRelease,
     GateOutcome,
     GateReason,
     GateReport,
@@ -101,11 +102,17 @@ def basis(release: ReleaseReport) -> str:
     return ", from recordings" if release.source == "recordings" else ""
 
 
+def clause_set_of(release: ReleaseReport | GatedRelease) -> str:
+    """Return the name of the set of clauses by which a release was judged."""
+    return visible(f"clause set {release.clause_set}")
+
+
 def verdict_of(release: ReleaseReport) -> str:
-    """Return the verdict of a release (none for selected clauses) with the number of its caveats."""
+    """Return the verdict of a release, its set of clauses, and the number of its caveats; none for selected clauses."""
     caveats = sum(clause.result is Result.DEVIATES for clause in release.clauses)
     with_caveats = f", {caveats} known caveat{'s' * (caveats > 1)}" if caveats else ""
-    return f"{release.verdict or 'no verdict'}{with_caveats}{basis(release)}"
+    verdict = f"{release.verdict} ({clause_set_of(release)})" if release.verdict else "no verdict"
+    return f"{verdict}{with_caveats}{basis(release)}"
 
 
 def profile_of(release: ReleaseReport) -> str:
@@ -167,8 +174,8 @@ def gate_headline(report: GateReport) -> str:
     old, new = report.old, report.new
     is_same = (old.version, old.source, old.executable) == (new.version, new.source, new.executable)
     same = ", which is the same release" if is_same else ""
-    only = " (selected clauses only)" if report.clauses else ""
-    return visible(f"{new.release}: {advice} {old.release}{same}{only}")
+    only = ", selected clauses only" if report.clauses else ""
+    return visible(f"{new.release}: {advice} {old.release}{same} ({clause_set_of(new)}{only})")
 
 
 def gate_meaning(report: GateReport) -> str:
@@ -447,6 +454,7 @@ def _suite(probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, 
         "turngate": probe.turngate,
         "level": probe.level,
         "verdict": release.verdict or "",
+        "clause_set": release.clause_set,
         "profile": profile_of(release),
         "contract_version": release.contract_version,
         "executable": release.executable or "",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from turngate import EngineSessionHandle
-from turngate.contract.clauses import Level, Reason
+from turngate.contract.clauses import FIRST_SET, Level, Reason
 from turngate.contract.verdict import ClauseResult, Count, FailOn, Seconds, Text, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
@@ -32,6 +32,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     version: null: unknown.
     executable: null: none was run.
     verdict: null: only selected clauses were tested, which says nothing about the whole release.
+    clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
     profile: null: not tested.
     capability: null: not tested.
     unverified: Sections of the contract that were never observed.
@@ -52,6 +53,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     integrity: Text | UnsetType = UNSET
     output: Text | UnsetType = UNSET
     verdict: Verdict | None
+    clause_set: Text = FIRST_SET
     profile: EngineInteractiveProfile | None
     capability: EngineResumeCapability | None
     handle: EngineSessionHandle | None
@@ -237,6 +239,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
 
     verdict: null: only selected clauses were tested.
     failed: Why it could not be tested.
+    clause_set: The set of clauses that the verdict was given by.
     """
 
     release: Text
@@ -246,6 +249,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
     verdict: Verdict | None
     note: str | None
     failed: NotAsked | None
+    clause_set: Text = FIRST_SET
 
 
 class GateReport(

@@ -89,7 +89,9 @@ def _rule(clause_id: str) -> Json:
 def _result(remark: Remark, place: Place) -> Json:
     release, name = remark.release, remark.subject
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
-    properties = {"release": name} | ({"verdict": release.verdict, "source": release.source} if release else {})
+    properties = {"release": name} | (
+        {"verdict": release.verdict, "clauseSet": release.clause_set, "source": release.source} if release else {}
+    )
     if remark.result:
         properties["severity"] = remark.result.severity
     return {

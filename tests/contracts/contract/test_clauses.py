@@ -1,12 +1,14 @@
 import re
 from inspect import getmodule, getsource
+from itertools import pairwise
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
 from tests.contracts.releases import RELEASES
 from turngate.contract import load
-from turngate.contract.clauses import Catalogue, Clause, Severity
+from turngate.contract.clauses import CLAUSE_SETS, NEWEST_SET, Catalogue, Clause, Severity
 from turngate.contract.home_and_workspace import Redirect
 from turngate_probes.clauses import CHECKS, checks
 from turngate_probes.clauses.settings import EFFECTS
@@ -28,6 +30,31 @@ def test_clauses_of_some_levels_keep_their_order() -> None:
     """Clauses of several levels are listed in the catalogue's order."""
     assert CATALOGUE.at_level("live", "static") == (HELP, LIVE)
     assert CATALOGUE.at_level() == ()
+
+
+@pytest.mark.parametrize("name", CLAUSE_SETS[:-1])
+def test_earlier_sets_are_frozen(name: str) -> None:
+    """A verdict names its set, so a set that releases were judged by never changes: a new clause joins the newest."""
+    frozen = (Path(__file__).parent / "clause_sets" / f"{name}.txt").read_text().splitlines()
+    listed = load.catalogue().of_set(name).values()
+    assert [f"{clause.id} {clause.level} {clause.severity}" for clause in listed] == frozen
+
+
+def test_sets_grow() -> None:
+    """Their names are in order, each contains the one before it, and an unknown newer one contains all."""
+    assert list(CLAUSE_SETS) == sorted({*CLAUSE_SETS})
+    sets = [load.catalogue().of_set(name).keys() for name in (*CLAUSE_SETS, "2999-01")]
+    assert all(older <= newer for older, newer in pairwise(sets))
+    assert load.catalogue().of_set(NEWEST_SET) == load.catalogue().of_set("2999-01") == load.catalogue()
+
+
+def test_recordings_are_judged_by_the_newest_set_that_they_answer() -> None:
+    """A recording from before a clause existed says nothing about it."""
+    newer = Clause("live.two", "It holds.", "It matters.", "Do it.", "live", Severity.DEGRADED, since="2026-12")
+    catalogue = Catalogue({**CATALOGUE, newer.id: newer})
+    assert catalogue.set_of_recordings([]) == "2026-11"
+    assert catalogue.set_of_recordings(["handle.present", "unknown.clause"]) == "2026-11"
+    assert catalogue.set_of_recordings(["handle.present", "live.two"]) == "2026-12"
 
 
 BASELINES = {

@@ -46,7 +46,7 @@ def _entry(engine: str, each: ChangedRelease, published: str) -> Entry:
     return Entry(
         id=f"{ID}:{engine}:{release.version}",
         engine=engine,
-        title=f"{title(engine)} {release.version}: {release.verdict}",
+        title=f"{title(engine)} {release.version}: {release.verdict} by clause set {release.clause_set}",
         published=_time(published),
         updated=_time(max(published, release.measured)),
         html=entry_html(each),

@@ -89,7 +89,7 @@ def overview(histories: Mapping[str, History]) -> str:
         (f"[{title(engine)}]({engine}.md)", *_newest_cells(known), str(len(changed_releases(known))))
         for engine, known in sorted(histories.items(), key=lambda item: title(item[0]).lower())
     ]
-    listed = table(("engine", "newest tested", "published", "verdict", "releases with changes"), rows)
+    listed = table(("engine", "newest tested", "published", "verdict", "clause set", "releases with changes"), rows)
     return (
         "# What releases changed\n\n"
         "turngate tests the published releases of each engine and compares neighbours: what they print, which options\n"
@@ -98,11 +98,12 @@ def overview(histories: Mapping[str, History]) -> str:
     )
 
 
-def _newest_cells(known: History) -> tuple[str, str, str]:
+def _newest_cells(known: History) -> tuple[str, str, str, str]:
     release = _newest_tested(known)
     if release is None:
-        return "none", "", ""
-    return release.version, known.published.get(release.version) or "unknown", str(release.verdict)
+        return "none", "", "", ""
+    published = known.published.get(release.version) or "unknown"
+    return release.version, published, str(release.verdict), release.clause_set
 
 
 def _newest_tested(known: History) -> KnownRelease | None:
@@ -116,9 +117,10 @@ def _newest(known: History) -> str:
     date = known.published.get(release.version)
     with_caveats = f", with {caveats(release)}" if caveats(release) else ""
     of = f" of {date}" if date else ""
+    by = f", by clause set {release.clause_set}"
     newer = [version for version in known.published if known.nearest(version)[1] is None]
     left = [version for version in newer if version != release.version]
-    said = f"**{release.version}**{of}, the newest tested release, is **{release.verdict}**{with_caveats}."
+    said = f"**{release.version}**{of}, the newest tested release, is **{release.verdict}**{with_caveats}{by}."
     return f"{said} Not tested yet: {', '.join(left)}." if left else said
 
 
@@ -141,10 +143,11 @@ def _verdicts(known: History) -> Iterator[str]:
     """Say in words what the picture shows."""
     tested = [release for release in known.releases if release.verdict is not None]
     lines = list[str]()
-    for verdict, alike in groupby(tested, key=lambda release: release.verdict):
+    for (verdict, clause_set), alike in groupby(tested, key=lambda release: (release.verdict, release.clause_set)):
         same = [*alike]
         first, last = same[0].version, same[-1].version
-        lines.append(f"{first}: {verdict}" if first == last else f"{first} to {last}: {verdict} ({len(same)} releases)")
+        said = f"{verdict} by clause set {clause_set}"
+        lines.append(f"{first}: {said}" if first == last else f"{first} to {last}: {said} ({len(same)} releases)")
     if lines:
         yield _folded("The same in words", f"<ul>{''.join(f'<li>{line}</li>' for line in reversed(lines))}</ul>") + "\n"
 
@@ -178,7 +181,8 @@ def _changes(known: History) -> Iterator[str]:
 
 def _entry(each: ChangedRelease) -> str:
     release = each.release
-    about = ", ".join(word for word in (each.published, str(release.verdict), caveats(release)) if word)
+    said = f"{release.verdict} by clause set {release.clause_set}"
+    about = ", ".join(word for word in (each.published, said, caveats(release)) if word)
     heading = f'<h3 class="history-release" id="{release.version}">{release.version} <small>{about}</small></h3>'
     return f"{heading}\n{entry_html(each)}\n"
 

@@ -47,7 +47,8 @@ def _bar(version: str, known: History, release: KnownRelease | None) -> Bar:
         return Bar(version, published, UNTESTED)
     if release.verdict is None:
         return Bar(version, published, UNTESTED, "except for single clauses")
-    return Bar(version, published, release.verdict, caveats(release))
+    by = f"by clause set {release.clause_set}"
+    return Bar(version, published, release.verdict, f"{by}, {caveats(release)}" if caveats(release) else by)
 
 
 def caveats(release: KnownRelease) -> str:

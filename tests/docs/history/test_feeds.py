@@ -26,7 +26,7 @@ def test_each_changed_release_is_an_entry_newest_first() -> None:
         ("urn:turngate:history:codex:0.5.0", "2026-02-05T00:00:00Z", "2026-03-01T00:00:00Z"),
         ("urn:turngate:history:codex:0.4.0", "2026-01-04T00:00:00Z", "2026-01-04T00:00:00Z"),
     ]
-    assert LISTED[0].title == "Codex CLI 0.5.0: degraded"
+    assert LISTED[0].title == "Codex CLI 0.5.0: degraded by clause set 2026-11"
     assert "have the new key" in LISTED[0].html
 
 

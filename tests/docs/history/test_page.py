@@ -10,14 +10,15 @@ PAGE = engine_page(SMALL)
 
 def test_the_newest_tested_release_leads() -> None:
     """A reader sees first whether the newest release is safe, and whether a newer one is untested."""
-    assert "**0.5.0** of 2026-02-05, the newest tested release, is **degraded**, with 1 known caveat." in PAGE
+    leads = "**0.5.0** of 2026-02-05, the newest tested release, is **degraded**, with 1 known caveat"
+    assert f"{leads}, by clause set 2026-11." in PAGE
     assert "Not tested yet: 0.6.0." in PAGE
     assert "No release was tested yet." in engine_page(replace(SMALL, releases=()))
 
 
 def test_the_page_says_in_words_what_the_picture_shows() -> None:
     """The verdicts are listed as text, newest first, and counted."""
-    assert "<li>0.4.0 to 0.5.0: degraded (2 releases)</li><li>0.2.0: broken</li>" in PAGE
+    assert "<li>0.4.0 to 0.5.0: degraded by clause set 2026-11 (2 releases)</li>" in PAGE
     assert '<li class="degraded">degraded: 2</li>' in PAGE
     assert '<li class="not-tested">not tested: 2</li>' in PAGE
 
@@ -26,7 +27,7 @@ def test_changes_are_listed_newest_first_in_plain_words() -> None:
     """Each release with changes has a heading with its date and verdict, and its changes as sentences."""
     newer, older = PAGE.index('id="0.5.0">0.5.0'), PAGE.index('id="0.4.0">0.4.0')
     assert newer < older
-    assert "2026-02-05, degraded, 1 known caveat" in PAGE
+    assert "2026-02-05, degraded by clause set 2026-11, 1 known caveat" in PAGE
     assert "<li>Records <code>done</code> have the new key <code>b</code> (first turn).</li>" in PAGE
     assert "<li>It is degraded; 0.2.0 was broken.</li>" in PAGE
 
@@ -95,5 +96,5 @@ def test_what_an_engine_wrote_can_not_become_html() -> None:
 
 def test_the_overview_links_each_page() -> None:
     """The overview has a row for each history."""
-    assert "| [Codex CLI](codex.md) | 0.5.0 | 2026-02-05 | degraded | 2 |" in overview({"codex": SMALL})
+    assert "| [Codex CLI](codex.md) | 0.5.0 | 2026-02-05 | degraded | 2026-11 | 2 |" in overview({"codex": SMALL})
     assert "| [Codex CLI](codex.md) | none |" in overview({"codex": replace(SMALL, releases=())})

@@ -11,10 +11,10 @@ from turngate.history import KnownRelease
 def test_each_release_from_the_first_tested_one_is_a_bar() -> None:
     """A published release that was never tested has a bar too, unless all older ones weren't tested either."""
     assert [(bar.version, bar.verdict, bar.remark) for bar in bars(SMALL)] == [
-        ("0.2.0", "broken", ""),
+        ("0.2.0", "broken", "by clause set 2026-11"),
         ("0.3.0", "not tested", ""),
-        ("0.4.0", "degraded", "1 known caveat"),
-        ("0.5.0", "degraded", "1 known caveat"),
+        ("0.4.0", "degraded", "by clause set 2026-11, 1 known caveat"),
+        ("0.5.0", "degraded", "by clause set 2026-11, 1 known caveat"),
         ("0.6.0", "not tested", ""),
     ]
     partly = SMALL.with_release(KnownRelease(version="0.6.0"))
@@ -29,10 +29,10 @@ def test_the_picture_says_what_it_shows() -> None:
     assert [element.text for element in named if element is not None] == ["Releases of A & B", "5 releases"]
     assert drawn.attrib["role"] == "img"
     assert [title.text for title in drawn.findall("g/title")] == [
-        "0.2.0: 2026-01-02, broken",
+        "0.2.0: 2026-01-02, broken by clause set 2026-11",
         "0.3.0: 2026-01-03, not tested",
-        "0.4.0: 2026-01-04, degraded 1 known caveat",
-        "0.5.0: 2026-02-05, degraded 1 known caveat",
+        "0.4.0: 2026-01-04, degraded by clause set 2026-11, 1 known caveat",
+        "0.5.0: 2026-02-05, degraded by clause set 2026-11, 1 known caveat",
         "0.6.0: 2026-02-06, not tested",
     ]
 

@@ -43,7 +43,8 @@ def test_json_holds_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_an_engine_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Each with how much is known, and its newest release."""
-    assert typed(capsys)[1] == "codex  5 of 8 published releases tested; newest: 0.6.0 compatible\n"
+    newest = "newest: 0.6.0 compatible (clause set 2026-11)"
+    assert typed(capsys)[1] == f"codex  5 of 8 published releases tested; {newest}\n"
     assert json.loads(typed(capsys, "--json")[1])[0]["tested"] == 5
 
 

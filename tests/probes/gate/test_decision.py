@@ -128,8 +128,9 @@ def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
 def test_a_release_that_is_compared_with_itself_gets_its_verdict() -> None:
     """The headline of the report says that both releases are the same."""
     report = views.of(views.release(views.OLD), views.release(views.NEW))
-    assert gate_headline(report).endswith(" from codex@0.160.0")
-    assert gate_headline(replace(report, old=report.new)).endswith(" from codex@0.169.0, which is the same release")
+    assert gate_headline(report).endswith(" from codex@0.160.0 (clause set 2026-12)")
+    same = gate_headline(replace(report, old=report.new))
+    assert same.endswith(" from codex@0.169.0, which is the same release (clause set 2026-12)")
 
 
 @pytest.mark.parametrize("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])

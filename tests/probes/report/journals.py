@@ -19,7 +19,10 @@ MACHINE = {
     "python": "3.11.7",
     "node": None,
 }
-HERMETIC = catalogue().at_level("static", "hermetic")
+CLAUSE_SET = "2026-12"
+HERMETIC = catalogue().of_set(CLAUSE_SET).at_level("static", "hermetic")
+# of a verdict from recordings that answer all of them
+RECORDED_SET = catalogue().set_of_recordings(clause.id for clause in HERMETIC)
 PROFILE = {"kind": "resumable", "reason": "resumed by handle", "session_timeout_sec": 1200}
 CAPABILITY = {"supported": True, "probe_method": "command", "detail": "resumed by handle"}
 HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": "0199-aa", "created_at_turn": 1}
@@ -43,6 +46,7 @@ def started(**fields: Any) -> Any:
         "turngate": "0.1.0",
         "machine": MACHINE,
         "level": "hermetic",
+        "clause_set": CLAUSE_SET,
     }
     return _event("probe.started", usual | {"fail_on": "broken", "cores": 2} | fields)
 

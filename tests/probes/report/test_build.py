@@ -8,7 +8,7 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.load import catalogue, first_error
 from turngate.errors import UsageError
-from turngate_probes.journal.events import Event, ReleaseFinished
+from turngate_probes.journal.events import ClauseEvent, Event, ReleaseFinished
 from turngate_probes.report.build import EXCERPT, MOST_REQUESTS, build
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
@@ -68,6 +68,25 @@ def test_clauses_without_a_result_are_not_run() -> None:
     assert list(by_id) == [c.id for c in j.HERMETIC]
     assert by_id.pop("handle.present")["result"] == "pass"
     assert {(c["result"], c["detail"]) for c in by_id.values()} == {("not_run", "interrupted")}
+
+
+def test_a_journal_is_judged_by_its_own_set_of_clauses() -> None:
+    """A journal from before a set existed is not asked for its clauses, and keeps the verdict of its own set."""
+    older = catalogue().of_set("2026-11").at_level("static", "hermetic")
+    asked = {clause.id for clause in older}
+    clauses = [event for event in j.clauses() if isinstance(event, ClauseEvent) and event.id in asked]
+    unnamed = structs.replace(j.started(), clause_set="2026-11")
+    release = only_release(unnamed, j.planned(), j.turn(), *clauses, j.finished(), j.ended())
+    assert (release["verdict"], release["clause_set"]) == ("compatible", "2026-11")
+    assert [clause["id"] for clause in release["clauses"]] == [clause.id for clause in older]
+    assert only_release(*WHOLE)["clause_set"] == "2026-12"
+
+
+def test_a_verdict_from_recordings_names_the_set_that_they_answer() -> None:
+    """About newer clauses they say nothing."""
+    planned = j.planned("iflow@0.5.19", source="recordings", executable=None)
+    events = [j.started(), planned, j.clause("handle.present", release="iflow@0.5.19")]
+    assert only_release(*events, j.finished("iflow@0.5.19"), j.ended())["clause_set"] == "2026-11"
 
 
 def test_the_static_level_plans_static_clauses_alone() -> None:

@@ -6,6 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.longer import first_quick
+from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import markdown as subject
@@ -56,12 +57,12 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
     assert shown.texts["h2"] == ["❌ 1 of 4 releases is broken"]
     cells = shown.texts["td"][: 4 * 4]
     counted = f"{EVERY - 2} passed, 0 known caveats, 2 failed, 0 not run"
-    assert cells[:4] == ["codex@0.169.0", "❌ broken", counted, "resumable"]
+    assert cells[:4] == ["codex@0.169.0", "❌ broken (clause set 2026-12)", counted, "resumable"]
     assert cells[5:7] == [
-        "✅ compatible, 1 known caveat",
+        "✅ compatible (clause set 2026-12), 1 known caveat",
         f"{EVERY - 2} passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported",
     ]
-    assert cells[-3:] == ["❔ unanswered", "npm is absent", "not tested"]
+    assert cells[-3:] == ["❔ unanswered (clause set 2026-12)", "npm is absent", "not tested"]
     assert shown.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
     assert "$ codex exec --json" in shown.texts["pre"][0]
     assert [tag for tag, _ in shown.elements].count("details") == 2
@@ -86,8 +87,8 @@ def test_a_verdict_that_rests_on_recordings_says_so() -> None:
     """A verdict from recordings says so in the heading and in its row; a verdict from a run doesn't."""
     replayed = samples.whole(release="iflow@0.5.19", source="recordings", executable=None)
     shown = read(samples.of(replayed))
-    assert shown.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
-    assert shown.texts["td"][1] == "✅ compatible, from recordings"
+    assert shown.texts["h2"] == [f"✅ iflow@0.5.19 is compatible (clause set {j.RECORDED_SET}), from recordings"]
+    assert shown.texts["td"][1] == f"✅ compatible (clause set {j.RECORDED_SET}), from recordings"
     assert "recordings" not in markdown(view(samples.mixed()))
 
 

@@ -101,7 +101,7 @@ def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
     labels = [attributes["aria-label"] for attributes in cells]
     assert "codex 0.169.0, resume.accepted: fail" in labels
     assert "gemini 0.61.0, prompt.large: stale" in labels
-    assert "opencode 1.0.0: unanswered" in labels
+    assert "opencode 1.0.0: unanswered (clause set 2026-12)" in labels
     assert any("$ " not in text and "codex exec --json" in text for text in reader.raw["pre"])
     text = page(view(report))
     assert "/v1/responses" in text
@@ -126,7 +126,7 @@ def test_a_caveat_is_shown_with_what_to_do() -> None:
     """A caveat is shown with its explanation in its cell, and once near the top, after new problems."""
     text = page(view(samples.mixed()))
     assert 'aria-label="gemini 0.61.0, resume.other-cwd: known caveat"' in text
-    assert 'aria-label="gemini 0.61.0: compatible, 1 known caveat"' in text
+    assert 'aria-label="gemini 0.61.0: compatible (clause set 2026-12), 1 known caveat"' in text
     assert 'tied<span class="action"><b>Your orchestrator must:</b> stay in the directory of the first turn' in text
     assert f"{EVERY - 2} passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported" in text
     first = [text.index(part) for part in ('id="problems"', 'id="actions"', 'class="filters"')]

@@ -62,9 +62,10 @@ class LostTool(Struct, frozen=True):
 
 
 class LastProbe(Struct, frozen=True):
-    """The latest result of `turngate probe` for an executable; `at` is its time in UTC."""
+    """The latest result of `turngate probe` for an executable, by a set of clauses; `at` is its time in UTC."""
 
     verdict: Verdict
+    clause_set: str
     version: str | None
     at: str
     supported: bool | None
@@ -245,10 +246,13 @@ class Engines:
             warm_wait=warm_wait(contract),
             tools_lost=[LostTool(tool, lost.why) for lost in contract.unavailable_tools for tool in lost.tools],
             help_missing=[*self._profiles.help_missing(engine)] if engine else [],
-            last_probe=LastProbe(last.verdict, last.version, f"{last.at:{_TIME}}", last.capability.supported)
-            if last
-            else None,
+            last_probe=_last_probe(last) if last else None,
         )
+
+
+def _last_probe(last: ProbeResult) -> LastProbe:
+    at = f"{last.at:{_TIME}}"
+    return LastProbe(last.verdict, last.clause_set, last.version, at, last.capability.supported)
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:

@@ -1,6 +1,7 @@
 import pytest
 from msgspec import structs
 
+from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.report.release_view import view
 
@@ -9,8 +10,8 @@ from turngate_probes.report.release_view import view
     "releases, headline",
     [
         ((), "Nothing was probed"),
-        (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
-        (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
+        (({"verdict": "degraded"},), "codex@0.1.0 is degraded (clause set 2026-12)"),
+        (({"source": "recordings"},), f"codex@0.1.0 is compatible (clause set {j.RECORDED_SET}), from recordings"),
         (({}, {}), "Both releases are compatible"),
         (({}, {}, {}), "All 3 releases are compatible"),
         (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),

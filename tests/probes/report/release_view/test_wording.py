@@ -21,7 +21,10 @@ def test_the_number_of_caveats_stands_with_the_verdict() -> None:
     """Caveats are clauses that deviate; the count is shown together with that of all clauses."""
     caveat = j.clause("stdin.open", "deviates", detail="it hangs")
     (none,), (one,) = (samples.of(samples.whole(*changed)).releases for changed in ((), (caveat,)))
-    assert (verdict_of(none), verdict_of(one)) == ("compatible", "compatible, 1 known caveat")
+    assert (verdict_of(none), verdict_of(one)) == (
+        "compatible (clause set 2026-12)",
+        "compatible (clause set 2026-12), 1 known caveat",
+    )
     assert counted(one) == f"{EVERY} clauses: {EVERY - 1} passed, 1 known caveat, 0 failed, 0 not run"
 
 

@@ -369,6 +369,7 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
             identity=identity(path),
             version="0.169.0",
             verdict=Verdict.DEGRADED,
+            clause_set="2026-12",
             capability=able,
             profile="resumable",
             at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC),
@@ -378,6 +379,7 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     )
     assert row(engines)["last_probe"] == {
         "verdict": "degraded",
+        "clause_set": "2026-12",
         "version": "0.169.0",
         "at": "2026-11-22T01:02:03Z",
         "supported": True,
