@@ -16,7 +16,7 @@ def engines() -> None:
 def list_engines(newest: bool, as_json: bool) -> None:
     """List every engine: contract, lifecycle, pinned release, and what is on PATH.
 
-    A probe without targets includes additional engines only if they are on PATH.
+    Additional engines are those that `turngate engines install` and `turngate probe --pinned` leave out unless named.
     """
     import json
     import shutil
@@ -68,12 +68,12 @@ def install_engines(names: tuple[str, ...]) -> int:
 
     Without names, additional engines are left out.
     """
-    from turngate import engine_names, load_contract
+    from turngate import engine_names
     from turngate_probes.releases.pins import pinned_version
-    from turngate_probes.releases.source import ReleaseSource, default_registry
+    from turngate_probes.releases.source import ReleaseSource, default_registry, not_pinned
     from turngate_probes.releases.target import Target, parse_target
 
-    pinned = [name for name in engine_names() if pinned_version(name) and not load_contract(name).additional]
+    pinned = [name for name in engine_names() if not not_pinned(name)]
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
         if default_registry(target.engine) is None or version is None:

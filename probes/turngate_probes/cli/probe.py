@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turngate.cli import UNANSWERED
 from turngate.contract.clauses import Level
 from turngate_probes.cli.shared_options import (
     clause_option,
@@ -46,8 +47,13 @@ if TYPE_CHECKING:
     help="Keep all sandboxes and the journal in DIR, which must hold no others.",
 )
 @clause_option
+@click.option(
+    "--pinned",
+    is_flag=True,
+    help="Test the pinned releases, which are installed first, and not what is on PATH.",
+)
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
-def probe(
+def probe(  # noqa: PLR0913 - as it has options
     targets: "list[Target]",
     level: Level,
     jobs: int | None,
@@ -55,17 +61,19 @@ def probe(
     fail_on: Any,
     keep: Path | None,
     clauses: tuple[str, ...],
+    pinned: bool,
     yes: bool,
 ) -> int:
     """Test real engines against their contracts, without an account or network access.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm or PyPI
-    into a cache, without running install scripts) or ENGINE=/path/to/executable. Without a target it probes every
-    engine that is on PATH or whose pinned release can be installed, except additional engines that are not on PATH
-    (see turngate engines list), and says which ones it skips and why.
+    into a cache, without running install scripts) or ENGINE=/path/to/executable. Without a target it probes the
+    engines on PATH and installs nothing. With --pinned it installs and probes the pinned releases, by default of
+    every engine except additional ones (see turngate engines list).
 
     \b
     turngate probe
+    turngate probe --pinned
     turngate probe codex@0.169.0 --report report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
     turngate probe claude --output stream-json
@@ -88,7 +96,7 @@ def probe(
     from turngate_probes.probe import Probe
     from turngate_probes.probe_settings import ProbeSettings, default_jobs, journal_path, sandboxes_path
     from turngate_probes.releases.selection import known_clauses
-    from turngate_probes.releases.source import Release
+    from turngate_probes.releases.source import Release, nothing_installed, of_pin
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
     from turngate_probes.report.publish import publish
@@ -103,10 +111,12 @@ def probe(
     if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
         raise click.BadParameter(f"{keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep")
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
-    skipped: tuple[SkippedEngine, ...] = ()
-    asked = targets
-    if not asked:
-        asked, skipped = _available(level, output.console)
+    asked, skipped = (targets, ()) if targets else _available(output.console, pinned=pinned)
+    alone = not asked
+    if alone:
+        asked, skipped = _recorded(level, skipped)
+    if pinned:
+        asked = [of_pin(target) for target in asked]
     subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
         stack.enter_context(adopting_orphans())
@@ -118,22 +128,36 @@ def probe(
         path, listener = journal_path(keep), stack.enter_context(live(output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
-        Probe(settings, journal, runner).run(subjects, skipped)
-    return publish(view(build(read(path))), output, path)
+        Probe(settings, journal, runner).run(subjects, skipped, only_recordings=alone)
+    code = publish(view(build(read(path))), output, path)
+    if alone and code == UNANSWERED:
+        raise nothing_installed()
+    return code
 
 
-def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
-    """Return every engine that can be probed here, and print and return the others; NotInstalledError if none can."""
-    from turngate import NotInstalledError, engine_names
+def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
+    """Return the engines that are installed, or the pinned ones, and print and return the others."""
+    from turngate import engine_names
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import obstacle
+    from turngate_probes.releases.source import not_installed, not_pinned
     from turngate_probes.releases.target import Target
 
-    obstacles = {engine: obstacle(engine, recordings=level != "server") for engine in engine_names()}
+    obstacles = {engine: (not_pinned if pinned else not_installed)(engine) for engine in engine_names()}
     skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)
     for left_out in skipped:
         console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
-    if all(obstacles.values()):
-        hint = "put an engine on PATH, or pass an executable: ENGINE=/path/to/executable"
-        raise NotInstalledError("no engine to probe", hint)
     return [Target(engine) for engine, why in obstacles.items() if not why], skipped
+
+
+def _recorded(level: Level, skipped: "tuple[SkippedEngine, ...]") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
+    """Return the engines that have nothing but recordings, and those of `skipped` that lack even these.
+
+    NotInstalledError if this level can't use recordings, or there are none.
+    """
+    from turngate_probes.releases.source import nothing_installed, with_recordings
+    from turngate_probes.releases.target import Target
+
+    recorded = with_recordings() if level != "server" else []
+    if not recorded:
+        raise nothing_installed()
+    return [Target(engine) for engine in recorded], tuple(one for one in skipped if one.engine not in recorded)

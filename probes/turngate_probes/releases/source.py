@@ -68,6 +68,10 @@ def published(engine: str, name: RegistryName | None = None, stop: Stop | None =
     return known[name].listed(stop)
 
 
+TEST_ONE = (
+    "`turngate probe --pinned` installs and tests the pinned releases, and "
+    "`turngate probe ENGINE=/path/to/executable` tests an executable"
+)
 _NAME_IT = "pass an executable as ENGINE=PATH"
 
 
@@ -201,26 +205,40 @@ def _not_installable(contract: EngineContract) -> NotFoundError:
     return NotFoundError(what, contract.lifecycle.note or _NAME_IT)
 
 
-def obstacle(engine: str, *, recordings: bool) -> str | None:
-    """Return why an engine can't be probed here without an explicit target; None if it can be.
+def not_installed(engine: str) -> str | None:
+    """Return why an engine is not among those that are installed here; None if it is."""
+    executable = load_contract(engine).executable
+    return None if shutil.which(executable) else f"{executable} is not on PATH"
 
-    `recordings`: whether the recordings of a withdrawn engine can be used.
+
+def not_pinned(engine: str) -> str | None:
+    """Return why the releases that are installed without naming one have none of an engine; None if they do."""
+    if load_contract(engine).additional:
+        return f"{engine} is an additional engine: name it to probe it"
+    return None if pinned_version(engine) else "no release is pinned"
+
+
+def of_pin(target: Target) -> Target:
+    """Return the pinned release of a target that names none; the recordings of a withdrawn engine stay.
+
+    UsageError: no release is pinned.
     """
-    contract = load_contract(engine)
-    if shutil.which(contract.executable):
-        return None
-    if contract.additional:
-        return f"{contract.executable} is not on PATH, and {engine} is an additional engine: name it to probe it"
-    if contract.lifecycle.status == "sealed":
-        if recorded_releases.newest(engine) is None:
-            return f"{contract.executable} is not on PATH, and its vendor withdrew it"
-        return None if recordings else f"{contract.executable} is not on PATH, and this level can't use recordings"
-    registry, pinned = default_registry(engine), pinned_version(engine)
-    if registry is None or pinned is None:
-        return f"{contract.executable} is not on PATH, and no release is pinned"
-    if registry.name != "npm" or find_program("npm") or registry.is_installed(pinned):
-        return None
-    return f"{contract.executable} is neither on PATH nor in the cache, and {NO_NPM}"
+    if target.version or target.path or load_contract(target.engine).lifecycle.status == "sealed":
+        return target
+    if (version := pinned_version(target.engine)) is None:
+        raise UsageError(f"no release of {target.engine} is pinned", f"write {target.engine}=PATH")
+    return replace(target, version=version)
+
+
+def nothing_installed() -> NotInstalledError:
+    """Return the error of a probe that found no engine."""
+    return NotInstalledError("no engine is on PATH", TEST_ONE)
+
+
+def with_recordings() -> list[str]:
+    """Return the engines that were withdrawn, and can be judged by recordings."""
+    sealed = (name for name in load.engine_names() if load_contract(name).lifecycle.status == "sealed")
+    return [name for name in sealed if recorded_releases.newest(name)]
 
 
 def _recorded(engine: str) -> Release:

@@ -212,7 +212,9 @@ def _request(request: RequestExcerpt) -> RequestExcerpt:
 
 def standing(release: ReleaseReport) -> Verdict:
     """Return the verdict of a release; for selected clauses, the one that the exit code is based on."""
-    return release.verdict or verdict_of_selected(release.clauses)
+    found = release.verdict or verdict_of_selected(release.clauses)
+    # what its recordings show is no answer if they are all there is
+    return Verdict.UNANSWERED if release.failed and found is not Verdict.BROKEN else found
 
 
 def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: bool) -> ExitCode:

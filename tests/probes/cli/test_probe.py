@@ -7,6 +7,10 @@ import pytest
 
 from tests.probes import engines
 from turngate import cli, engine_names
+from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.npm import NO_NPM
+from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.source import TEST_ONE, not_pinned
 
 
 @pytest.fixture(autouse=True)
@@ -55,28 +59,64 @@ def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pyt
     assert "holds the sandboxes of another probe" in capsys.readouterr().err
 
 
-@pytest.mark.long
-def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
+def test_without_targets_only_what_is_installed_is_probed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without targets, executables on PATH and recordings are probed; other engines are listed as skipped."""
+    """Without targets, only executables on PATH are probed, and nothing is installed; the others are named."""
     engines.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
     assert cli.run(["probe", "--level", "static", "--report", str(tmp_path / "a.json")]) == 0
     report = json.loads((tmp_path / "a.json").read_text())
-    assert {row["engine"] for row in report["releases"]} == {"codex", "iflow"}
+    assert {row["engine"] for row in report["releases"]} == {"codex"}
+    assert not (tmp_path / "cache/engines").exists()
     skipped = {row["engine"]: row["why"] for row in report["skipped"]}
-    assert set(skipped) == set(engine_names()) - {"codex", "iflow"}
-    why = "claude is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
-    assert skipped["claude"] == why
-    assert f"skipped claude: {why}\n" in capsys.readouterr().out
+    assert set(skipped) == set(engine_names()) - {"codex"}
+    assert skipped["claude"] == "claude is not on PATH"
+    assert "skipped claude: claude is not on PATH\n" in capsys.readouterr().out
 
 
-def test_where_nothing_can_be_probed_the_command_fails(
+def test_recordings_alone_are_shown_and_are_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without any engine, a level that recordings can't be probed at ends with exit code 2."""
+    """Where no engine is installed, recordings are judged, but every report says that this leaves exit code 2."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.run(["probe", "--level", "server"]) == 2
-    assert "no engine to probe" in capsys.readouterr().err
+    monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
+    reports = [word for suffix in ("json", "xml") for word in ("--report", str(tmp_path / f"a.{suffix}"))]
+    assert cli.run(["probe", *reports]) == 2
+    said = capsys.readouterr()
+    assert "iflow  0.5.19  compatible" in said.out
+    assert "exit code 2: iflow@0.5.19 is unanswered" in said.out
+    assert said.err == f"Error: no engine is on PATH\n{TEST_ONE}\n"
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["exit_code"], {row["engine"] for row in report["releases"]}) == (2, {"iflow"})
+    assert "iflow" not in {row["engine"] for row in report["skipped"]}
+    assert 'errors="1"' in (tmp_path / "a.xml").read_text()
+    assert cli.run(["report", str(tmp_path / "a.json"), "-q"]) == 2
+    assert cli.run(["probe", "iflow", "-q"]) == 0
+
+
+@pytest.mark.parametrize("args", [("--level", "server"), ()])
+def test_where_nothing_can_be_probed_the_command_fails(
+    args: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any engine, and recordings that this level can use, exit code 2 comes with the commands that help."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if not args:
+        monkeypatch.setattr(recorded_releases, "folders", list)
+    assert cli.run(["probe", *args]) == 2
+    assert capsys.readouterr().err.endswith(f"Error: no engine is on PATH\n{TEST_ONE}\n")
+
+
+@pytest.mark.parametrize("named", [(), ("codex", "gemini")])
+def test_pinned_releases_are_installed_and_probed(
+    named: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --pinned, what is on PATH doesn't count: the pins do, by default those of all but additional engines."""
+    engines.install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    args = ("probe", *named, "--pinned", "--level", "static", "--report", str(tmp_path / "a.json"))
+    assert cli.run(args) == 2, "there is no npm"
+    report = json.loads((tmp_path / "a.json").read_text())
+    mine = named or [engine for engine in engine_names() if not not_pinned(engine)]
+    assert {row["release"] for row in report["releases"]} == {f"{engine}@{pinned_version(engine)}" for engine in mine}
+    assert {row["failed"]["what"] for row in report["releases"]} == {NO_NPM}

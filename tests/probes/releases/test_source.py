@@ -6,17 +6,23 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from msgspec.structs import replace
 
 from tests.probes import engines, fake_npm
-from turngate import load_contract
 from turngate.contract import load
 from turngate.errors import MachineError, NotFoundError, NotInstalledError, UsageError
 from turngate.process import Stop
-from turngate_probes.releases import recorded_releases, source
+from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import evict, home_of
 from turngate_probes.releases.pins import pinned_version
-from turngate_probes.releases.source import Release, ReleaseSource, obstacle, published
+from turngate_probes.releases.source import (
+    Release,
+    ReleaseSource,
+    not_installed,
+    not_pinned,
+    of_pin,
+    published,
+    with_recordings,
+)
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.simulate.simulated_process import install
 
@@ -195,45 +201,35 @@ def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
     assert "recordings" not in reported.value.hint
 
 
-def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path: Path) -> None:
-    """Without npm an engine needs an executable, its pinned release in the cache, or usable recordings."""
-    why = obstacle("codex", recordings=True)
-    assert why == "codex is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
-    assert obstacle("iflow", recordings=True) == "iflow is not on PATH, and its vendor withdrew it"
+def test_an_engine_is_installed_if_it_is_on_path(path: Path) -> None:
+    """Neither the cache nor a pin makes an engine an installed one."""
+    assert not_installed("codex") == "codex is not on PATH"
     engines.install(path)
-    assert obstacle("codex", recordings=True) is None
+    assert not_installed("codex") is None
 
 
-def test_what_npm_can_install_and_recordings_can_answer_is_probed(
-    npm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pinned release in the cache needs no npm; recordings can answer only some levels."""
-    assert obstacle("codex", recordings=True) is None
-    with ReleaseSource().held(Target("codex"), print):
-        (npm / "bin/npm").unlink()
-    assert obstacle("codex", recordings=True) is None
-    (tmp_path / "fixtures/iflow/0.5.9").mkdir(parents=True)
+def test_engines_without_a_pin_and_additional_ones_are_not_pinned() -> None:
+    """The pinned releases are those of engines that are not additional; an engine may have none."""
+    assert not_pinned("codex") is None
+    assert not_pinned("iflow") == "no release is pinned"
+    assert not_pinned("hermes") == "hermes is an additional engine: name it to probe it"
+
+
+def test_a_target_stands_for_the_pinned_release() -> None:
+    """An engine becomes its pinned release; a version, an executable and a withdrawn engine stay what they are."""
+    assert of_pin(Target("hermes", output="x")) == Target("hermes", pinned_version("hermes"), output="x")
+    for target in (Target("codex", "0.147.0"), Target("codex", None, Path("/codex")), Target("iflow")):
+        assert of_pin(target) == target
+    with pytest.raises(UsageError, match="no release of kimi is pinned"):
+        of_pin(Target("kimi"))
+
+
+def test_withdrawn_engines_have_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that was withdrawn can be judged as long as there are recordings of it."""
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
-    assert obstacle("iflow", recordings=True) is None
-    assert obstacle("iflow", recordings=False) == "iflow is not on PATH, and this level can't use recordings"
-
-
-def test_an_engine_without_a_pin_must_be_on_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a pin, an engine that is not on PATH is an error."""
-    monkeypatch.setattr(source, "pinned_version", lambda _: None)
-    assert obstacle("codex", recordings=True) == "codex is not on PATH, and no release is pinned"
-
-
-def test_an_additional_engine_is_probed_only_on_path_or_by_name(
-    path: Path, npm: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a target, an additional engine that npm could install is left out unless it is on PATH."""
-    additional = replace(load_contract("codex"), additional=True)
-    monkeypatch.setattr(source, "load_contract", lambda *_: additional)
-    why = "codex is not on PATH, and codex is an additional engine: name it to probe it"
-    assert obstacle("codex", recordings=True) == why
-    engines.install(path)
-    assert obstacle("codex", recordings=True) is None
+    assert with_recordings() == []
+    (tmp_path / "fixtures/iflow/0.5.9").mkdir(parents=True)
+    assert with_recordings() == ["iflow"]
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
