@@ -56,8 +56,8 @@ check: setup ## Check style, formatting, types and import rules
 	@$(call say,'check: import rules')
 	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
-probe: setup ## Probe the engines, such as ARGS='codex@0.169.0 --json'
-	@$(BIN)/turngate probe $(ARGS)
+probe: setup ## Probe the engines on PATH, or the pinned releases if there are none; ARGS='codex@0.169.0 --json' and the like
+	@pinned=--pinned; ! $(BIN)/turngate engines list | grep -qv 'not on PATH' || pinned=; $(BIN)/turngate probe $$pinned $(ARGS)
 
 server: setup ## Probe engines through the reference server, such as ARGS='qwen --json'
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)

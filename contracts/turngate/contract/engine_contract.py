@@ -289,7 +289,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
 
     contract_version: Increased with every change to a claim.
     executable: The command's name on PATH.
-    additional: A probe without targets includes the engine only if it is on PATH.
+    additional: Left out where pinned releases are installed without naming them.
 
     >>> turngate.load_contract("codex", "0.169.0").version
     '0.169.0'
