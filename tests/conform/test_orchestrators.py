@@ -21,7 +21,7 @@ RUN = {"python": sys.executable, "node": "node", "posix-shell": "sh"}
 COMMANDS = {name: (RUN[name], str(file)) for name, file in CORRECT.items()}
 COMMANDS["text"] = (sys.executable, str(TEXT))
 # what the plain text of Codex can't show
-WITHOUT_RECORDS = {"late-id", "long-line", "unknown-records", "several-messages", "second-result"}
+WITHOUT_RECORDS = {"late-id", "long-line", "unknown-records", "several-messages", "second-result", "own-turn"}
 # what every wrong orchestrator plays, besides the scenarios in which its mistake shows
 COMMON = ("two-turns", "two-conversations", "fresh-session", "lost-session", "no-id", "text-imitates-records", "crash")
 

@@ -143,8 +143,23 @@ class TurnReading(Struct, frozen=True):
     crlf: tuple[Stream, ...] = ()
 
 
+class _Question(Struct, frozen=True):
+    """The question that ended a turn: its text, the session id so far, and the census up to its terminal event.
+
+    `expected` are the kinds of records that may still follow.
+    """
+
+    text: str
+    handle: HandleReading
+    census: Counter[str]
+    expected: frozenset[str]
+
+
 class TurnReader:
     """Takes the bytes of a turn as they arrive; `finish` returns the reading, once.
+
+    In mode interactive, a question ends the turn: whatever the engine prints or does after its terminal event belongs
+    to no turn of ours. In mode auto, the last answer counts.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> reader = turngate.TurnReader(codex, "auto", on_text=print)
@@ -179,12 +194,13 @@ class TurnReader:
         self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
         self._handle = HandleFinder(contract.handle)
         self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
-        self._on_text = on_text
+        self._on_text = on_text and (lambda text: None if self._question else on_text(text))
         self._failures: list[str] = []
         self._answer = FinalText()
         # the census up to the first record that proves the end, and all later proofs
         self._until_end: Counter[str] | None = None
         self._last_word: tuple[Stream, int] | None = None
+        self._question: _Question | None = None
         self._rules = RuleWatches(contract)
         self._watches = {name: self._watch(name) for name in STREAMS}
 
@@ -221,7 +237,12 @@ class TurnReader:
 
     @property
     def over(self) -> bool:
-        """Whether the last record so far ends the turn, successfully or not, so the engine has nothing left to do."""
+        """Whether the last record so far ends the turn, successfully or not, so the engine has nothing left to do.
+
+        A question ends it for good.
+        """
+        if self._question is not None:
+            return True
         if self._last_word is not None:
             stream, index = self._last_word
             is_last = self._watches[stream].count == index + 1
@@ -236,7 +257,11 @@ class TurnReader:
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
         contract, unmatched = self._contract, self._rules.unmatched(self._watches)
-        handle, final = self._handle_reading(unmatched.get("handle")), self._final_text()
+        asked = self._question
+        handle = self._handle_reading(unmatched.get("handle"))
+        if asked and asked.handle.value is not None:
+            handle = asked.handle
+        final = asked.text if asked else self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
         wrong = self._failure(handle, exit_code, ended, unmatched.get("end"))
@@ -277,6 +302,9 @@ class TurnReader:
             looks.append(RecordHandler(final.match, self._answer.observer(final.field, final.group, self._on_text)))
         if final.stream == stream and final.begins_after:
             looks.append(RecordHandler(final.begins_after, self._answer.begin))
+        if contract.end.stream == stream and self._mode is Mode.INTERACTIVE:
+            # after the text, which may be in the same record
+            looks.append(RecordHandler(contract.end.match, self._end_with_question))
         looks += self._rules.handlers(stream)
         counted = stream in (contract.events.stream, contract.end.stream)
         return RecordDispatch(looks, contract.events.field, counted=counted, repeated=repeated)
@@ -297,6 +325,26 @@ class TurnReader:
         else:
             self._until_end.update(self._watches[stream].kinds(record))
 
+    def _end_with_question(self, record: Record, index: int) -> None:
+        """Keep the question that the agent asked before this proof of the end, if it is the first."""
+        text, end = self._answer.text, self._contract.end
+        if self._question is not None or self._failures or text is None:
+            return
+        envelope = read_envelope(text)
+        if isinstance(envelope, Envelope) and envelope.interaction:
+            watch, place = self._watches[end.stream], self._contract.handle.stream
+            handle = self._handle.reading(index + 1 if place == end.stream else self._watches[place].count)
+            expected = frozenset((*watch.kinds(record), *end.followed_by))
+            self._question = _Question(text, handle, Counter(watch.census), expected)
+
+    @property
+    def _went_on(self) -> bool:
+        """Whether the engine began another turn after its question, to which its exit code then belongs."""
+        if self._question is None:
+            return False
+        later = Counter(self._watches[self._contract.end.stream].census) - self._question.census
+        return not later.keys() <= self._question.expected
+
     def _after_end(self) -> tuple[str, ...]:
         """Return the unexpected kinds of records after the first that proves the end; a repeated proof is none."""
         if self._until_end is None:
@@ -306,7 +354,7 @@ class TurnReader:
         return tuple(sorted(set(later) - set(end.followed_by)))
 
     def _fail(self, sign: FailureSign, record: Record, index: int) -> None:
-        if not _has(record, sign):
+        if self._question is not None or not _has(record, sign):
             return
         self._last_word = (sign.stream, index)
         message = value_at(record, sign.message) if sign.message else None
@@ -345,7 +393,11 @@ class TurnReader:
         reason = f": {self._failures[0]}" if self._failures else ""
         reasons = (
             (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
-            (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{reason}"),
+            (
+                exit_code != 0 and ended is not Ended.LINGERED and not self._went_on,
+                blame,
+                f"the engine exited with {exit_code}{reason}",
+            ),
             (bool(reason), blame, f"the engine reported a failure{reason}"),
             (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
             (

@@ -88,10 +88,21 @@ _FOLDER = Path(__file__).parent
 _TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {
     "release",
     "exit_code",
+    "goes_on_by_itself",
 }
 _PLACES = ("last", "stderr")
 # what only an output with records can show
-_IN_RECORDS = {"unknown", "padding", "decoy", "several_messages", "omits_end", "repeats_end", "session_id", "retries"}
+_IN_RECORDS = {
+    "unknown",
+    "padding",
+    "decoy",
+    "several_messages",
+    "omits_end",
+    "repeats_end",
+    "session_id",
+    "retries",
+    "goes_on_by_itself",
+}
 # transports whose turns name no session
 _WITHOUT_ID = ("json_commands",)
 

@@ -7,7 +7,7 @@ from itertools import groupby, takewhile
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.backend import Answer, ModelRequest
 from turngate_probes.simulate.faults import Faults
-from turngate_probes.simulate.misbehaviour import failed, preamble
+from turngate_probes.simulate.misbehaviour import OWN_PROMPT, failed, preamble
 
 QUESTION = "Which colour do you like?"
 LOST = "I don't know what you are talking about."
@@ -20,6 +20,8 @@ def answer(
     if failure := failed(faults):
         return failure
     user_texts = texts_of_user(request)
+    if user_texts and user_texts[-1] == OWN_PROMPT:
+        return _final(OWN_PROMPT)
     owner = next((one for one in conversations if user_texts and one.prompts[0] in user_texts[0]), None)
     return _final(LOST) if owner is None else spoken(owner, reached(conversations, user_texts), turns, faults, decoy)
 
@@ -35,6 +37,7 @@ def reached(conversations: Sequence[Conversation], user_texts: Sequence[str]) ->
     A message that is repeated, as after a failed attempt, is the same turn. The last one may hold the whole
     conversation, as from an orchestrator that starts a session for each turn.
     """
+    user_texts = [text for text in user_texts if text != OWN_PROMPT]
     replayed = (len(list(takewhile(lambda prompt: prompt in user_texts[-1], one.prompts))) for one in conversations)
     return max((sum(1 for _ in groupby(user_texts)), *replayed))
 

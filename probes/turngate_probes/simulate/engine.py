@@ -19,7 +19,7 @@ from turngate_probes.simulate import arguments, printing, settings_effects
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
 from turngate_probes.simulate.faults import NONE, Faults
-from turngate_probes.simulate.misbehaviour import BLANK
+from turngate_probes.simulate.misbehaviour import BLANK, OWN_PROMPT
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import tool_calls
 from turngate_probes.simulate.sticky.process_start import ProcessStart
@@ -193,25 +193,43 @@ class HeadlessCall:
 
     def _answer(self, session: SimulatedSession) -> int:
         """Ask the model, and print and save its answer."""
-        self._print(self.simulation.started)
-        for attempt in range(1, self.world.faults_in(self.slots["turn"], self.prompt).retries + 1):
-            self._retrying(Failed("500", "stream disconnected before completion", 500), attempt)
-        answer = self._ask(session.messages)
-        if isinstance(answer, Failed):
-            return self._failed(answer)
-        self._respond()
-        text = answer if isinstance(answer, str) else ""
-        session.messages.append({"role": "assistant", "content": text})
-        self.store.keep(session)
         faults = self.world.faults_in(self.slots["turn"], self.prompt)
-        text = BLANK if faults.blank_answer else text
-        self.slots["text"] = text
-        plain = () if faults.omits_answer else self.syntax.plain
-        self._print(plain if self.asked.plain else self.simulation.answered, plain=True)
+        self._print(self.simulation.started)
+        for attempt in range(1, faults.retries + 1):
+            self._retrying(Failed("500", "stream disconnected before completion", 500), attempt)
+        if (failed := self._ask_and_keep(session)) is not None:
+            return self._failed(failed)
+        # of several turns, a single document tells only the last
+        if not (faults.goes_on_by_itself and self.contract.streams.stdout.framing == "json_document"):
+            self._print_answer(faults)
+        if faults.goes_on_by_itself:
+            session.messages.append({"role": "user", "content": OWN_PROMPT})
+            self._print(self.simulation.started)
+            if (failed := self._ask_and_keep(session)) is not None:
+                return self._failed(failed)
+            self._print_answer(faults)
         cut_short = faults.crash or faults.omits_end or faults.hang in ("before", "during", "heartbeat")
         if (file := self.asked.line.last(self.syntax.answer_file)) and not cut_short:
-            Path(self.world.cwd, file).write_text("" if faults.omits_answer else text, "utf-8")
+            text = "" if faults.omits_answer else str(self.slots["text"])
+            Path(self.world.cwd, file).write_text(text, "utf-8")
         return 0
+
+    def _ask_and_keep(self, session: SimulatedSession) -> Failed | None:
+        """Ask the model, and save what it says; return how that failed."""
+        answer = self._ask(session.messages)
+        if isinstance(answer, Failed):
+            return answer
+        self._respond()
+        self.slots["text"] = text = answer if isinstance(answer, str) else ""
+        session.messages.append({"role": "assistant", "content": text})
+        self.store.keep(session)
+        return None
+
+    def _print_answer(self, faults: Faults) -> None:
+        if faults.blank_answer:
+            self.slots["text"] = BLANK
+        plain = () if faults.omits_answer else self.syntax.plain
+        self._print(plain if self.asked.plain else self.simulation.answered, plain=True)
 
     def _age(self, session: SimulatedSession) -> None:
         """Save that a session is resumed in a later minute; some releases then lose it to the next session."""

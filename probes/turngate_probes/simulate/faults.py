@@ -73,6 +73,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     )
     omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
     repeats_end: Annotated[bool, _at("end", "turn", "prints the record that proves the end of the turn twice")] = False
+    goes_on_by_itself: Annotated[
+        bool, _at("end", "both", "begins another turn after its turn, with a prompt that nobody wrote, and answers it")
+    ] = False
     crash: Annotated[bool, _at("end", "both", "is killed by a signal in the middle of its output")] = False
     hang: Annotated[
         Literal["before", "during", "after", "heartbeat"] | None,

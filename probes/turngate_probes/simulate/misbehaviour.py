@@ -32,6 +32,7 @@ _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 _UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
 SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
 BLANK = "\n "
+OWN_PROMPT = "The background task has finished."  # by which an engine begins a turn of its own
 INTERIM = "I am looking at the files first."
 DECOY = "ERROR rollout: the state database has no path for thread {decoy}\n"
 UNREAD = "Error: this account can't use the model\n"

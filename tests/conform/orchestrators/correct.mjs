@@ -29,6 +29,7 @@ async function turn(text, session) {
   let records;
   try { records = lines.map((line) => JSON.parse(line)); } catch { fail("the output is torn"); }
   if (code !== 0 || !records.some((record) => record.type === "turn.completed")) fail(`the turn failed: ${err}`);
+  records = records.slice(0, records.findIndex((record) => record.type === "turn.completed"));
   const ids = records.filter((record) => record.type === "thread.started" && record.thread_id);
   if (ids.length !== 1 || (session && ids[0].thread_id !== session)) fail("there is no session id, or another one");
   const items = records.filter((record) => record.type === "item.completed").map((record) => record.item);

@@ -33,6 +33,7 @@ def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tupl
     records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
     if engine.returncode != 0 or not any(record["type"] == "turn.completed" for record in records):
         sys.exit(f"the turn failed: {err.decode()[-500:]}")
+    records = records[: [record["type"] for record in records].index("turn.completed")]
     ids = [record["thread_id"] for record in records if record["type"] == "thread.started" and "thread_id" in record]
     if len(ids) != 1 or session not in (None, ids[0]):
         sys.exit("there is no session id, or another one")

@@ -13,7 +13,8 @@ turn() {
   kill -s KILL -- "-$engine" 2>/dev/null
   [ "$code" -eq 0 ] || { echo "the turn failed: $(tail -c 500 "$out/stderr")" >&2; exit 1; }
   sed '1s/^\xEF\xBB\xBF//' "$out/stdout" | grep '^{' | jq -es --arg session "$session" '
-    [.[] | select(.type == "thread.started") | .thread_id // empty] as $ids
+    .[: 1 + (map(.type) | index("turn.completed") // -1)]
+    | [.[] | select(.type == "thread.started") | .thread_id // empty] as $ids
     | [.[] | select(.type == "item.completed" and .item.type == "agent_message") | .item.text] as $texts
     | if any(.[]; .type == "turn.completed") and ($ids | length) == 1 and ($session | IN("", $ids[0])) and $texts[-1]
       then {id: $ids[0], text: $texts[-1]} else false end' >"$out/turn" || { echo "the turn is not whole" >&2; exit 1; }

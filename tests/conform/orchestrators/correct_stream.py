@@ -36,6 +36,8 @@ def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tupl
         with suppress(ProcessLookupError):
             os.killpg(engine.pid, signal.SIGKILL)
     records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
+    ends = [at for at, record in enumerate(records) if record["type"] == "result"]
+    records = records[: ends[0] + 1] if ends else []
     results = [record for record in records if record["type"] == "result"]
     if engine.returncode != 0 or not results or results[-1].get("is_error") or results[-1].get("status") == "error":
         sys.exit(f"the turn failed: {err.decode()[-500:]}")

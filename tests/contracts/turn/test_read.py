@@ -412,3 +412,61 @@ def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
         reader.feed("stdout", lines(*(part(f"{number:06}|") for number in range(first, first + 1000))).encode())
     said = reader.finish(0).final_text
     assert said == "".join(f"{number:06}|" for number in range(PARTS))
+
+
+GOES_ON = pytest.mark.parametrize("contract", [CODEX, OPENCODE], ids=lambda contract: contract.engine)
+
+
+def goes_on(contract: EngineContract, *, answer: str = SAID, session: str = "00000000-other") -> bytes:
+    """Return stdout of a process that asks its question and then begins a turn of its own."""
+    own = transcript(contract, session, answer)[0].replace(b'"messageID": "m"', b'"messageID": "n"')
+    return transcript(contract, IDS[contract.engine], ASKED)[0] + own
+
+
+@GOES_ON
+@pytest.mark.parametrize("code", [0, 1, -15])
+def test_a_question_ends_the_turn_whatever_the_process_does_next(contract: EngineContract, code: int) -> None:
+    """A later answer, session id and exit code don't replace the question, however the bytes arrive."""
+    heard = list[str]()
+    reader = TurnReader(contract, INTERACTIVE, on_text=heard.append)
+    stdout = goes_on(contract)
+    asked = len(transcript(contract, IDS[contract.engine], ASKED)[0])
+    over = list[bool]()
+    for at in range(0, len(stdout), 7):
+        reader.feed("stdout", stdout[at : at + 7])
+        over += [reader.over] if at + 7 >= asked else []
+    assert all(over)
+    assert heard == [ASKED]
+    for reading in (reader.finish(code), read_turn(contract, INTERACTIVE, stdout, b"", code)):
+        assert reading.result.interaction
+        assert reading.result.interaction.prompt == "Sure?"
+        assert reading.session
+        assert reading.session.handle_value == IDS[contract.engine]
+        assert reading.after_end
+
+
+def test_a_failure_after_the_question_is_not_of_this_turn() -> None:
+    """What the engine reports after its question fails no turn of ours."""
+    stdout = goes_on(CODEX) + lines({"type": "turn.failed", "error": {"message": "overloaded"}}).encode()
+    assert read_turn(CODEX, INTERACTIVE, stdout, b"", 1).result.outcome is Outcome.ASK_USER
+
+
+@GOES_ON
+def test_in_mode_auto_the_last_answer_counts(contract: EngineContract) -> None:
+    """Nobody waits for a question in mode auto."""
+    stdout = goes_on(contract, session=IDS[contract.engine])
+    assert read_turn(contract, AUTO, stdout, b"", 0).result.final_data == {"colour": "blue"}
+
+
+def test_an_answer_before_a_question_of_the_engines_own_turn_is_replaced() -> None:
+    """Only a question ends a turn for good: the last answer of a process counts."""
+    first, _ = transcript(CODEX, IDS["codex"], SAID)
+    stdout = first + transcript(CODEX, IDS["codex"], ASKED)[0]
+    assert read_turn(CODEX, INTERACTIVE, stdout, b"", 0).result.outcome is Outcome.ASK_USER
+
+
+def test_a_bad_exit_after_only_the_question_is_a_failure() -> None:
+    """An exit code belongs to the turn unless another turn has begun."""
+    stdout, _ = transcript(CODEX, IDS["codex"], ASKED)
+    end = lines({"type": "turn.completed", "usage": {"input_tokens": 1}}).encode()
+    assert why(read_turn(CODEX, INTERACTIVE, stdout + end, b"", 1)) == "ENGINE_FAILED: the engine exited with 1"

@@ -12,7 +12,7 @@ from turngate_probes.simulate.faults import changed, listed, named
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures"
 _ONLY_SOME = {"late-id", "long-line", "unknown-records", "prompt-200-kb", "exits-unread"}
-_ONLY_SOME |= {"reconnects", "several-messages", "second-result"}
+_ONLY_SOME |= {"reconnects", "several-messages", "second-result", "own-turn"}
 ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
 
 

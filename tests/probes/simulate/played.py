@@ -17,6 +17,7 @@ from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest, Stopped
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.simulated_process import install
 
 
@@ -61,6 +62,7 @@ class SimulatedMachine:
     work: str = "work"
     answers: Iterable[Answer | Callable[[], NoReturn]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    faults: Faults = NONE
     _requests: list[ModelRequest] = field(default_factory=list)
 
     def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> CallResult:
@@ -93,6 +95,7 @@ class SimulatedMachine:
             clock=lambda: self.now,
             backend=backend,
             has_input=lambda _: not isinstance(stdin, Unclosed),
+            faults_in=lambda _turn, _prompt: self.faults,
         )
         try:
             code: int | None = run(contract, tuple(arguments), world)

@@ -20,7 +20,7 @@ from turngate_probes.simulate.backend import (
     call_of,
 )
 from turngate_probes.simulate.faults import LEFT_ALONE
-from turngate_probes.simulate.misbehaviour import BLANK, flood, unknown
+from turngate_probes.simulate.misbehaviour import BLANK, OWN_PROMPT, flood, unknown
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import tool_calls
 from turngate_probes.simulate.sticky.message_queue import Message
@@ -54,6 +54,7 @@ class StickyEngine(ABC):
         self.after_refusal = simulation.sticky.after_refusal
         self._session: SimulatedSession | None = None
         self._turns = 0
+        self._prompted = ""
         self.faults = world.faults_in(0, "")
         self.client = Client(world, self)
 
@@ -86,7 +87,11 @@ class StickyEngine(ABC):
             message = self.client.read()
             if self._turns and self.faults.dies_at_reply:
                 self._die("exited at a message after its first turn")
+            turns = self._turns
             self.hear(message)
+            if self.faults.goes_on_by_itself and self._turns > turns:
+                own = {"id": OWN_PROMPT} if "id" in message else {}
+                self.hear({**_with_prompt(message, self._prompted), **own})
 
     def open(self, cwd: object = None, handle: str | None = None) -> SimulatedSession:
         """Open a session in a directory, the process's own unless a text is given, under a new id or the given one."""
@@ -135,6 +140,7 @@ class StickyEngine(ABC):
     def begin(self, prompt: str) -> None:
         """Count a turn, and do what goes wrong before the prompt is answered."""
         self._turns += 1
+        self._prompted = prompt
         self.requests = 0
         faults = self.faults = self.world.faults_in(self._turns, prompt)
         if faults.unknown or faults.padding:
@@ -323,6 +329,15 @@ def _without(document: Any, value: str) -> Any:
     if isinstance(document, dict):
         return {key: _without(part, value) for key, part in document.items() if part != value}
     return [_without(part, value) for part in document] if isinstance(document, list) else document
+
+
+def _with_prompt(document: Any, prompt: str) -> Any:
+    """Return a message of the client with the engine's own prompt in place of this one."""
+    if isinstance(document, dict):
+        return {key: _with_prompt(part, prompt) for key, part in document.items()}
+    if isinstance(document, list):
+        return [_with_prompt(part, prompt) for part in document]
+    return OWN_PROMPT if document == prompt else document
 
 
 def text_of(content: object) -> str:

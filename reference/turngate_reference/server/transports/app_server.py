@@ -25,7 +25,7 @@ class AppServerTransport(RpcTransport):
         self._turn_id: str | None = None
         # turns reported under other threads: they belong to the agent's helpers, unless one is the current turn
         self._other_threads: dict[str, str] = {}
-        self._ended: asyncio.Future[Message] | None = None
+        self._ended: asyncio.Future[tuple[Message, str | None]] | None = None
 
     async def open(self) -> None:
         """Start or continue a thread with the approval policy of the mode, and check that the policy is applied."""
@@ -61,11 +61,11 @@ class AppServerTransport(RpcTransport):
         turn_id = value_at(started, "turn.id")
         self._turn_id = turn_id if isinstance(turn_id, str) else None
         self._end_in_other_thread()
-        turn = await self._ended
+        turn, answer = await self._ended
         if turn.get("status") == _WELL:
-            return self._text, None
+            return answer, None
         reason = value_at(turn, "error.message")
-        return self._text, str(reason or f"the turn ended as {turn.get('status')}")
+        return answer, str(reason or f"the turn ended as {turn.get('status')}")
 
     def on_notification(self, method: str, params: Message) -> None:
         """Handle the agent's texts, the items that it asks about, and the end of the turn."""
@@ -77,7 +77,9 @@ class AppServerTransport(RpcTransport):
                 self._end_in_other_thread()
             return
         item = mapping(params.get("item"))
-        if method == "item/started":
+        if method == "turn/started" and (self._ended is None or self._ended.done()):
+            self.begins_own_turn()
+        elif method == "item/started":
             self._items[item.get("id")] = item
         elif method == "item/completed" and item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
             self._text = item["text"] or None
@@ -93,7 +95,8 @@ class AppServerTransport(RpcTransport):
 
     def _end(self, turn: Message) -> None:
         if self._ended and not self._ended.done():
-            self._ended.set_result(turn)
+            # with the text so far: what follows in the same chunk belongs to no turn of ours
+            self._ended.set_result((turn, self._text))
 
     def _end_in_other_thread(self) -> None:
         """Fail the turn if it continues in another thread, which lacks the earlier conversation."""

@@ -60,6 +60,7 @@ class JsonCommandsTransport(Transport):
         elif self._reader is not None:
             self._reader.feed("stdout", line + b"\n")
             if matches(message, commands.ended) and self._ended and not self._ended.done():
+                self._reader = None  # what follows in the same chunk belongs to no turn of ours
                 self._ended.set_result(None)
 
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:

@@ -23,6 +23,7 @@ from turngate_reference.server.transports.engine_process import EngineProcess, T
 from turngate_reference.server.transports.transport import Ask, Message, Transport, confirm, mapping
 
 _SHOWN = ("tool_name", "description", "input")
+_ANSWER = "assistant"  # what the model says, in any turn
 
 
 class StreamJsonTransport(Transport):
@@ -48,7 +49,6 @@ class StreamJsonTransport(Transport):
         self._ended = asyncio.get_running_loop().create_future()
         self.send(sent(UserMessage(UserContent(content=text))))
         await self._ended
-        self._reader = None
         reading = reader.finish(0)
         if reading.session and self.session_id is None:
             self.session_id = reading.session.handle_value
@@ -75,7 +75,10 @@ class StreamJsonTransport(Transport):
         elif self._reader is not None:
             self._reader.feed("stdout", line + b"\n")
             if self._ends_turn(line + b"\n") and self._ended and not self._ended.done():
+                self._reader = None  # what follows in the same chunk belongs to no turn of ours
                 self._ended.set_result(None)
+        elif kind == _ANSWER:
+            self.begins_own_turn()
 
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
         """Ask for one of the two decisions; a request that is refused without a choice is denied."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from turngate import strict_json
+from turngate import Mode, strict_json
 from turngate.contract.launch import OneTime
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 
@@ -99,6 +99,11 @@ class Transport(ABC):
         """Ask whether an action is allowed, showing these members of it; None means refuse it without a choice."""
         context = {key: action[key] for key in shown if action.get(key)}
         return await self._ask(f"Allow this action? {subject}".strip(), answers, grants, context)
+
+    def begins_own_turn(self) -> None:
+        """Lose a process that began a turn by itself while its user was to reply: it acts, and nobody sees it."""
+        if self.request.mode is Mode.INTERACTIVE:
+            self.process.lose("it began a turn of its own after the end of its turn")
 
     def left_for(self, session_id: object) -> str:
         """Return the failure of a turn that continued in another session, which lacks the earlier conversation."""

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.contracts.transcripts import transcript
 from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.errors import MachineError
 from turngate.model import Ended, Mode, Outcome
+from turngate.process import execution
 from turngate.process.execution import ProcessRequest, Stdin, Stop, process_request, run_turn, run_turn_async
 from turngate.process.family import is_alive
 from turngate.turn.read import TurnReader
@@ -160,3 +162,21 @@ def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         run_turn(asked, TurnReader.for_turn(TURN))
     with pytest.raises(MachineError, match="could not be started"):
         asyncio.run(run_turn_async(asked, TurnReader.for_turn(TURN)))
+
+
+def test_a_process_that_goes_on_after_its_question_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the usual time to exit, counted from the question, and nothing that it prints replaces that."""
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
+    question = {"kind": "confirm", "prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
+    asked = json.dumps({"outcome": "ask_user", "interaction": question})
+    turn = first_turn(CODEX, "hello", Mode.INTERACTIVE)
+    own = request(tmp_path, turn=turn).argv[0]
+    (tmp_path / "stdout").write_bytes(transcript(CODEX, IDS["codex"], asked)[0])
+    (tmp_path / "own").write_bytes(STDOUT)
+    Path(own).write_text(f"#!/bin/sh\ncat '{tmp_path}/stdout'\nwhile cat '{tmp_path}/own'; do sleep 0.01; done\n")
+    process = process_request(turn, Path(own), tmp_path, env={"PATH": os.defpath})
+    run = run_turn(process, TurnReader.for_turn(turn))
+    assert run.process.ended is Ended.LINGERED
+    assert STDOUT in run.process.stdout
+    assert run.reading.result.interaction
+    assert run.reading.result.interaction.prompt == "Sure?"

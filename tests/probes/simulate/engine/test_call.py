@@ -13,6 +13,8 @@ from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.cases import MALFORMED
 from turngate_probes.simulate.backend import OFFERED, Called, Failed, Stopped
+from turngate_probes.simulate.faults import Faults
+from turngate_probes.simulate.misbehaviour import OWN_PROMPT
 
 MINUTE = 60.0
 # the deviations that the simulator can show
@@ -385,3 +387,14 @@ def test_what_a_release_prints_when_it_is_stopped(tmp_path: Path) -> None:
 
 def _records(played: CallResult) -> list[dict[str, Any]]:
     return [json.loads(line) for line in played.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("engine, told", [("codex", ["one", "two"]), ("claude", ["two"])])
+def test_an_engine_may_go_on_by_itself(tmp_path: Path, engine: str, told: list[str]) -> None:
+    """It sends the model a prompt that nobody wrote, and prints both answers; a single document has only the last."""
+    contract = at_known_release(engine)
+    machine = SimulatedMachine(tmp_path, answers=("one", "two"), faults=Faults(goes_on_by_itself=True))
+    ran = machine.start(contract)
+    assert [word for word in ("one", "two") if f'"{word}"'.encode() in ran.stdout] == told
+    assert len(ran.requests) == 2
+    assert ran.requests[-1].messages[-1]["content"] == OWN_PROMPT

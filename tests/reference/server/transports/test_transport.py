@@ -149,3 +149,18 @@ def test_contracts_allow_a_kept_process_where_the_server_can_check_it() -> None:
     """`turngate contracts check` accepts `warm` for exactly the transports that have such a request."""
     checked = {name for name, kind in host._TRANSPORTS.items() if kind.check is not Transport.check}
     assert checked == set(WARM_TRANSPORTS)
+
+
+@pytest.mark.parametrize("transport", ["stream_json", "app_server"])
+def test_a_turn_of_the_engines_own_ends_its_process(stage: Stage, transport: str) -> None:
+    """What an engine does by itself between two turns replaces no answer, and is not done in silence."""
+    received, _ = stage.opened(contract(transport), faults="goes-on-by-itself")
+    assert str(stage.turn(received, "go on").final_text).startswith("turn 1 ")
+    assert "began a turn of its own" in received.until(Lost).detail
+
+
+@all_of_them
+def test_in_auto_an_engine_may_go_on(stage: Stage, transport: str) -> None:
+    """Nobody is to reply in mode auto, and a turn has the answer that ended it."""
+    received, _ = stage.opened(contract(transport), Mode.AUTO, faults="goes-on-by-itself")
+    assert str(stage.turn(received, "go on").final_text).startswith("turn 1 ")

@@ -8,6 +8,7 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate_probes.simulate.faults import NONE, Faults
+from turngate_probes.simulate.misbehaviour import OWN_PROMPT
 
 ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"}
 every_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -194,3 +195,11 @@ def test_it_gives_no_answer(engine: str, faults: Faults, tmp_path: Path) -> None
     assert run.run() == 0
     assert "".join(run.texts()).strip() == ""
     assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]
+
+
+@every_engine
+def test_it_goes_on_by_itself(engine: str, tmp_path: Path) -> None:
+    """After each turn the engine sends the model a prompt of its own, and reports a turn that nobody asked for."""
+    run = client(engine, tmp_path, Faults(goes_on_by_itself=True))
+    assert run.run() == 0
+    assert [OWN_PROMPT in map(str, request) for request in run.requests[-2:]] == [True, True]
