@@ -118,8 +118,9 @@ class Framed(Struct, frozen=True):
     """How a stream is split into records.
 
     framing: ndjson: one JSON object per line; json_document: one JSON object over one or many lines, with whole lines
-        of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each on its own line, at the end
-        of the stream; text: plain text, without the lines of noise at the start of the stream.
+        of noise around it (a list of objects is read, too, and reported); tagged_block: one JSON object between `<tag>`
+        and `</tag>`, each on its own line, at the end of the stream; text: plain text, without the lines of noise at
+        the start of the stream.
     noise: Patterns of whole lines that are known and carry no information.
     records: Lines of a plain text that are records, and don't belong to the text.
     """
@@ -166,9 +167,9 @@ IdRecord = Literal["first", "last", "every", "only"]
 class HandlePlace(Struct, frozen=True):
     """Where the session id is and what it looks like.
 
-    record: first: in the first record; last: in the last record; every: in each record, always the same; only: in the
-        only record.
-    match: Dotted path into the record -> its required value.
+    record: first: in the first record that matches, before the turn's end; last: in the last record; every: in each
+        record, always the same; only: in the only record that matches.
+    match: Dotted path into the record -> its required value. Others may precede it, such as those of a user's hooks.
     shape: Pattern of the whole value.
     nonexistent_id: A value of the right shape that belongs to no session.
     """

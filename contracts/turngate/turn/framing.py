@@ -110,7 +110,7 @@ class Framer:
         return ()
 
     def whole(self) -> Record | None:
-        """Return what `finish` would return if the stream ended now, if that is exactly one record."""
+        """Return the last record that `finish` would return if the stream ended now; None if it reads line by line."""
         return None
 
     @property
@@ -192,38 +192,42 @@ class _JsonDocument(_Buffered):
     def __init__(self, framed: Framed) -> None:
         super().__init__(framed)
         self._size_read, self._looks = 0, MAX_LOOKS
-        self._whole: Record | None = None
+        self._read: list[Record] = []
         self._noted = Problems()
 
     def whole(self) -> Record | None:
         """Check whether everything so far is a document; only occasionally, since each check reads all of it."""
-        if len(self._kept) == self._size_read:
-            return self._whole
-        self._size_read, self._whole = len(self._kept), None
-        if self._looks and self._kept[-4:].rstrip().endswith(b"}"):
-            self._looks -= 1
-            self._noted = Problems()
-            self._whole = next(iter(self._parsed(self._noted)), None)
-        return self._whole
+        if len(self._kept) != self._size_read:
+            self._size_read, self._read = len(self._kept), []
+            if self._looks and self._kept[-4:].rstrip().endswith((b"}", b"]")):
+                self._looks -= 1
+                self._noted = Problems()
+                self._read = self._parsed(self._noted)
+        return self._read[-1] if self._read else None
 
     def finish(self) -> Iterable[Record]:
-        """Return the document, parsed once."""
-        if self._whole is None or len(self._kept) != self._size_read:
+        """Return the document, or the objects of a list, parsed once."""
+        if not self._read or len(self._kept) != self._size_read:
             return self._parsed(self.problems)
         for problem in self._noted.first:
             self.problems.add(problem)
-        return [self._whole]
+        return self._read
 
     def _parsed(self, problems: Problems) -> list[Record]:
-        """Parse the stream without noise; text around the document is a problem, but the document still counts."""
+        """Parse the stream without noise.
+
+        A list of objects and text around the document are problems, but what can be read counts.
+        """
         kept = self._kept
         if self._noise:
             kept = bytearray(b"\n").join(line for line in kept.split(b"\n") if not self._is_noise(line))
         document = _json(kept)
-        if isinstance(document, dict):
+        if records := _objects(document):
             if b"\r" in kept and b"\r\n" in kept:  # a byte alone is found much faster
                 self.has_crlf = True
-            return [document]
+            if isinstance(document, list):
+                problems.add(f"the document is a list of {len(document)}, not one JSON object", kept)
+            return records
         text = bytes(kept.strip(b" \n"))
         if document is _BROKEN:
             return self._surrounded(text, problems) if text else []
@@ -233,10 +237,12 @@ class _JsonDocument(_Buffered):
     def _surrounded(self, text: bytes, problems: Problems) -> list[Record]:
         problems.add("the stream is not one JSON document", text)
         lines = text.split(b"\n")
-        starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
-        ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
-        document = _json(b"\n".join(lines[starts[0] : ends[-1] + 1])) if starts and ends else _BROKEN
-        return [document] if isinstance(document, dict) else []
+        for opening, closing in ((b"{", b"}"), (b"[", b"]")):
+            starts = [i for i, line in enumerate(lines) if line.startswith(opening)]
+            ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(closing)]
+            if starts and ends and (records := _objects(_json(b"\n".join(lines[starts[0] : ends[-1] + 1])))):
+                return records
+        return []
 
 
 class _TaggedBlock(Framer):
@@ -331,6 +337,15 @@ _FRAMERS: dict[str, type[Framer]] = {
     "tagged_block": _TaggedBlock,
     "text": _Text,
 }
+
+
+def _objects(document: Any) -> list[Record]:
+    """Return a document that is an object, or the objects of a list; none if anything else is in it."""
+    if isinstance(document, dict):
+        return [document]
+    if isinstance(document, list) and all(isinstance(record, dict) for record in document):
+        return document
+    return []
 
 
 def _json(text: bytes | bytearray) -> Any:

@@ -199,6 +199,7 @@ class TurnReader:
         self._answer = FinalText()
         # the census up to the first record that proves the end, and all later proofs
         self._until_end: Counter[str] | None = None
+        self._end_at: int | None = None
         self._last_word: tuple[Stream, int] | None = None
         self._question: _Question | None = None
         self._rules = RuleWatches(contract)
@@ -321,7 +322,7 @@ class TurnReader:
         stream = self._contract.end.stream
         self._last_word = (stream, index)
         if self._until_end is None:
-            self._until_end = Counter(self._watches[stream].census)
+            self._until_end, self._end_at = Counter(self._watches[stream].census), index
         else:
             self._until_end.update(self._watches[stream].kinds(record))
 
@@ -376,7 +377,11 @@ class TurnReader:
     def _handle_reading(self, unmatched: str | None) -> HandleReading:
         """Check the other stream too if the expected one has no id, to tell a moved id from a missing one."""
         place = self._contract.handle
-        reading = self._handle.reading(self._watches[place.stream].count, unmatched)
+        count, end = (
+            self._watches[place.stream].count,
+            self._end_at if self._contract.end.stream == place.stream else None,
+        )
+        reading = self._handle.reading(count, unmatched, end)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
         expected, elsewhere = self._contract.stream(place.stream), self._contract.stream(other)
         if reading.occurrences or (elsewhere.framing, elsewhere.records) == (expected.framing, expected.records):
@@ -385,7 +390,7 @@ class TurnReader:
         for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
             if matches(record, place.match):
                 self._handle.see(other, record, index)
-        return self._handle.reading(self._watches[place.stream].count, unmatched)
+        return self._handle.reading(count, unmatched, end)
 
     def _failure(self, handle: HandleReading, exit_code: int | None, ended: Ended, no_end: str | None) -> str | None:
         """Return why the turn is an error, in the order of "Which code names a failed turn" in docs/api.md."""

@@ -12,7 +12,7 @@ from turngate.contract.session_ids import MAX_BYTES, unsafe
 from turngate.turn.records import NO_VALUE, Record, Repeated, excerpt, getter, matches
 
 MAX_OCCURRENCES = 50
-_WHICH = {"first": "record 1", "last": "the last record", "every": "each record", "only": "the only record"}
+_WHICH = {"last": "the last record", "every": "each record", "only": "the only record"}
 
 
 class HandleProblem(StrEnum):
@@ -35,7 +35,8 @@ class HandleReading(Struct, frozen=True):
     """The id (None if anything is wrong), its problem, and where the field was found.
 
     `unfamiliar` says how the id differs from the shape that the contract describes (empty: it doesn't). Ids are opaque,
-    so that is no problem.
+    so that is no problem. `displaced` says how the id's record is not the first or the only one, as it is without a
+    user's hooks and display settings (empty: it is). That is no problem either if the record matches.
     """
 
     value: str | None
@@ -43,6 +44,7 @@ class HandleReading(Struct, frozen=True):
     detail: str
     occurrences: tuple[Occurrence, ...]
     unfamiliar: str = ""
+    displaced: str = ""
 
 
 class HandleFinder:
@@ -53,6 +55,8 @@ class HandleFinder:
         self._place = place
         self._occurrences: list[Occurrence] = []
         self._lacking = 0
+        # how many records lacked the id before the first that has it
+        self._lacking_first: int | None = None
         self._latest = -1
         self._get = getter(place.field)
         # the latest occurrence: equal ones on the same stream are listed once
@@ -80,47 +84,61 @@ class HandleFinder:
             if kept != self._value or stream != self._stream:
                 self._stream, self._value = stream, kept
                 self._repeated.value = kept if stream == place.stream else NO_VALUE
+                if stream == place.stream and self._lacking_first is None:
+                    self._lacking_first = self._lacking
                 self._occurrences.append(Occurrence(stream, index, kept))
 
-    def reading(self, records: int, unmatched: str | None = None) -> HandleReading:
+    def reading(self, records: int, unmatched: str | None = None, end: int | None = None) -> HandleReading:
         """Return the reading after the streams have ended; `records` counts those of the expected stream.
 
-        `unmatched` names a path of the place that no record has.
+        `unmatched` names a path of the place that no record has. `end` is the index of the first record of that stream
+        that proves the end of the turn.
         """
         # the interleaving of the two streams carries no information
         found = tuple(sorted(self._occurrences, key=lambda occurrence: occurrence.stream != self._place.stream))
-        problem, detail = self._check(found, records, unmatched)
+        problem, detail = self._check(found, records, unmatched, end)
         value = found[0].value if found and problem is None else None
         if not isinstance(value, str):
             return HandleReading(None, problem, detail, found)
-        return HandleReading(value, problem, detail, found, unfamiliar(self._place, value))
+        displaced = self._displaced(found[0], records)
+        return HandleReading(value, problem, detail, found, unfamiliar(self._place, value), displaced)
 
     def _check(
-        self, found: tuple[Occurrence, ...], records: int, unmatched: str | None
+        self, found: tuple[Occurrence, ...], records: int, unmatched: str | None, end: int | None
     ) -> tuple[HandleProblem | None, str]:
         place = self._place
         if not found:
             return HandleProblem.MISSING, unmatched or f"no record of {place.stream} has {self._wanted()}"
-        if misplaced := self._misplaced(found, records):
+        if misplaced := self._misplaced(found, records, end):
             return HandleProblem.PLACE, misplaced
         if why := unsafe(found[0].value):
             return HandleProblem.UNSAFE, f"{place.field} {why}"
-        return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
+        is_numbered = place.record == "first" or (place.record == "only" and records > 1)
+        which = f"record {found[0].index + 1}" if is_numbered else _WHICH[place.record]
+        return None, f"{place.field} of {which} of {place.stream}"
 
-    def _misplaced(self, found: tuple[Occurrence, ...], records: int) -> str | None:
+    def _misplaced(self, found: tuple[Occurrence, ...], records: int, end: int | None) -> str | None:
         place, first, latest = self._place, found[0], self._latest
         if first.stream != place.stream:
             return f"{place.field} is on {first.stream}, not on {place.stream}"
-        if place.record in ("first", "only") and first.index:
-            return f"{place.field} is in record {first.index + 1}, not in the first"
+        if place.record in ("first", "only") and place.match and self._lacking_first:
+            return f"{place.field} is in record {first.index + 1}, not in the first that matches"
+        if not place.match and (displaced := self._displaced(first, records)):
+            return displaced
+        if place.record == "first" and end is not None and first.index > end:
+            return f"{place.field} is in record {first.index + 1}, after the end of the turn"
         if place.record == "last" and latest + 1 != records:
             return f"{place.field} is in record {latest + 1} of {records}, not in the last"
         if place.record == "every" and self._lacking:
             return f"{self._lacking} records lack {place.field}"
-        if place.record == "only" and records > 1:
-            return f"{place.stream} has {records} records, not one"
         others = [s.value for s in found if s.value != first.value]
         return f"a second, different id: {others[0]!r} after {first.value!r}" if others else None
+
+    def _displaced(self, first: Occurrence, records: int) -> str:
+        place = self._place
+        if place.record in ("first", "only") and first.index:
+            return f"{place.field} is in record {first.index + 1}, not in the first"
+        return f"{place.stream} has {records} records, not one" if place.record == "only" and records > 1 else ""
 
     def _wanted(self) -> str:
         match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())

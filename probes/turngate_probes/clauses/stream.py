@@ -33,13 +33,18 @@ def present(observed: Observations) -> Finding:
 
 @check("handle.place", *AGREEING)
 def place(observed: Observations) -> Finding:
-    """The id is on the right stream, in the right record, in every successful first turn."""
+    """The id is on the right stream, in the right record, in every successful first turn.
+
+    Without hooks and display settings of a user, no other record comes before the first, or beside the only one.
+    """
     first = observed.turn(FIRST)
     begun = [
         turn for turn in observed.turns.values() if turn.case in AGREEING and turn.resumed is None and went_well(turn)
     ]
     for turn in (first, *begun):
-        fail_if(turn.reading.handle.problem is HandleProblem.PLACE, turn.reading.handle.detail, turn)
+        handle = turn.reading.handle
+        fail_if(handle.problem is HandleProblem.PLACE, handle.detail, turn)
+        fail_if(handle.displaced, handle.displaced, turn)
     return passed(first.reading.handle.detail, first)
 
 

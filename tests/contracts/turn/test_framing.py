@@ -190,7 +190,12 @@ def test_document_over_one_or_many_lines(record: Record, indent: int | None, end
         (b'{"a":1}\nbye\n', [{"a": 1}]),
         (b'banner\n{\n "a": 1\n}\nbye\n', [{"a": 1}]),
         (b'banner {"a":1}\n', []),
-        (b'[{"a":1}]', []),
+        (b'[{"a":1}]', [{"a": 1}]),
+        (b'banner\n[{"a":1},{"b":2}]\n', [{"a": 1}, {"b": 2}]),
+        (b'[\n{"a":1},\n{"b":2}\n]\n', [{"a": 1}, {"b": 2}]),
+        (b'[WARN]\n{"a":1}\n', [{"a": 1}]),
+        (b'[{"a":1},7]', []),
+        (b"[]", []),
         (b'"text"', []),
         (b"not json", []),
         (b'{"a":1', []),
@@ -200,7 +205,7 @@ def test_document_over_one_or_many_lines(record: Record, indent: int | None, end
     ],
 )
 def test_stream_that_is_not_one_document_is_reported(stream: bytes, records: list[Record]) -> None:
-    """Text around a document is a problem but doesn't hide it; of two documents neither is used."""
+    """Text around a document or a list of objects is a problem but hides nothing; of two documents neither is used."""
     taken, problems, _ = read(DOCUMENT, stream)
     assert taken == records
     assert len(problems) == 1

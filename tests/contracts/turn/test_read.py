@@ -155,6 +155,38 @@ def blanked(stream: bytes, text: str, blank: str) -> bytes:
     return stream.replace(inner, other).replace(text.encode(), blank.encode())
 
 
+CLAUDE = load.contract("claude").at(recorded_releases.newest("claude"))
+HOOKED = lines(
+    {"type": "system", "subtype": "hook_started", "hook_event": "SessionStart", "session_id": "x"},
+    {"type": "system", "subtype": "hook_response", "hook_event": "SessionStart", "stdout": "hi", "session_id": "x"},
+).encode()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("step", ["main/first", "main/again"])
+def test_a_list_of_records_is_read_as_the_document(mode: Mode, step: str) -> None:
+    """Claude Code prints a list if its user's settings are verbose; id, end and text come from their record."""
+    turn = replay(CLAUDE.in_output("stream-json")).turns[step]
+    listed = b"[" + b",".join(turn.stdout.splitlines()) + b"]\n"
+    reader = TurnReader(CLAUDE, mode, turn_index=turn.turn_index, resumed=turn.resumed)
+    reader.feed("stdout", listed)
+    assert reader.over
+    reading = reader.finish(0)
+    assert (reading.result.outcome, reading.session) == (turn.reading.result.outcome, turn.reading.session)
+    assert (reading.final_text, reading.ended, reading.unmatched) == (turn.reading.final_text, True, {})
+    assert "is a list of" in reading.framing[0]
+    assert reading.handle.displaced
+
+
+def test_records_of_hooks_before_the_turn_change_nothing() -> None:
+    """The id is that of the first record that matches, whatever records come before."""
+    contract = CLAUDE.in_output("stream-json")
+    turn = replay(contract).turns["main/first"]
+    reading = read_turn(contract, INTERACTIVE, HOOKED + turn.stdout, turn.stderr, 0)
+    assert (reading.result, reading.session) == (turn.reading.result, turn.reading.session)
+    assert "in record 3, not in the first" in reading.handle.displaced
+
+
 @pytest.mark.parametrize(
     "record", [{}, {"response": None}, {"response": 7}, {"response": ["text"]}, {"answer": "text"}]
 )

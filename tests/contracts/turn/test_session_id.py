@@ -59,7 +59,7 @@ def test_id_in_its_place() -> None:
         (FIRST, [("stdout", {"type": "started", "id": None})], "MISSING"),
         (FIRST, [("stdout", {"type": "other", "id": CODEX_ID})], "MISSING"),
         (FIRST, [("stdout", {"thread": CODEX_ID})], "MISSING"),
-        (FIRST, [("stdout", {}), ("stdout", STARTED)], "PLACE"),
+        (FIRST, [("stdout", {"type": "started"}), ("stdout", STARTED)], "PLACE"),
         (FIRST, [("stderr", STARTED)], "PLACE"),
         (FIRST, [("stdout", STARTED), ("stdout", {**STARTED, "id": OTHER})], "PLACE"),
         (FIRST, [("stdout", STARTED), ("stderr", {**STARTED, "id": OTHER})], "PLACE"),
@@ -88,6 +88,23 @@ def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], pr
     reading = look(place, *seen)
     assert (reading.value, reading.problem) == (None, HandleProblem[problem])
     assert reading.detail
+
+
+def test_an_id_after_the_end_of_the_turn_is_out_of_place() -> None:
+    """What comes before the turn changes nothing, but an id that comes after its end is too late."""
+    finder = HandleFinder(FIRST)
+    finder.see("stdout", STARTED, 3)
+    assert finder.reading(5, end=4).value == CODEX_ID
+    late = finder.reading(5, end=2)
+    assert (late.problem, late.detail) == (HandleProblem.PLACE, "id is in record 4, after the end of the turn")
+
+
+def test_only_the_records_that_match_are_only_one() -> None:
+    """Other records may stand beside the one with the id; a second one must not contradict it."""
+    place = replace(ONLY, match={"type": "result"}, field="id")
+    reading = look(place, _said({"type": "text"}), _said(RESULT), _said(RESULT))
+    assert (reading.value, reading.detail) == (CODEX_ID, "id of record 2 of stdout")
+    assert look(place, _said(RESULT), _said({**RESULT, "id": OTHER})).problem is HandleProblem.PLACE
 
 
 def test_every_record_may_repeat_the_id() -> None:
@@ -180,11 +197,12 @@ def test_records_that_repeat_the_id_may_be_skipped(match: Match | None, seen: li
         )
     )
 )
-def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) -> None:
-    """An id that is returned was in the first record, and no other record contradicts it."""
+def test_only_the_first_record_that_matches_can_give_an_id(records: list[dict[str, object]]) -> None:
+    """An id that is returned was in the first record that matches, and no other record contradicts it."""
     reading = look(FIRST, *map(_said, records))
     if reading.value is not None:
-        assert records[0] == records[0] | {"type": "started", "id": reading.value}
+        first = next(record for record in records if record.get("type") == "started")
+        assert first["id"] == reading.value
         assert {r["id"] for r in records if r.get("type") == "started" and r.get("id")} == {reading.value}
 
 
@@ -208,7 +226,13 @@ def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -
     [
         (FIRST, [("stdout", {})], "no record of stdout has id where type = 'started'"),
         (EVERY, [("stderr", {"id": 1}), ("stdout", {})], "id is on stderr, not on stdout"),
-        (FIRST, [("stdout", {})] * 2 + [("stdout", STARTED)], "id is in record 3, not in the first"),
+        (FIRST, [("stdout", {})] * 2 + [("stdout", STARTED)], "id of record 3 of stdout"),
+        (
+            FIRST,
+            [("stdout", {"type": "started"}), ("stdout", STARTED)],
+            "id is in record 2, not in the first that matches",
+        ),
+        (replace(FIRST, match=None), [("stdout", {}), ("stdout", STARTED)], "id is in record 2, not in the first"),
         (ONLY, [("stdout", {}), ("stdout", {"session": STARTED})], "session.id is in record 2, not in the first"),
         (LAST, [("stdout", RESULT), ("stdout", {}), ("stdout", {})], "id is in record 1 of 3, not in the last"),
         (LAST, [("stdout", {}), ("stdout", RESULT)], "id of the last record of stdout"),

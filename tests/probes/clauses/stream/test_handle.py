@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
+from turngate import load_contract, read_turn
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotObservedError
@@ -59,6 +61,17 @@ def test_an_id_elsewhere_is_out_of_place(stdout: bytes, stderr: bytes, detail: s
     finding = t.check("handle.place", t.turn("main/first", stdout, stderr=stderr))
     assert not finding.ok
     assert detail in finding.detail
+
+
+def test_a_list_instead_of_a_document_is_out_of_place() -> None:
+    """Without a setting of a user that explains it, a list breaks whoever reads a document."""
+    contract = load_contract("claude", "2.1.330")
+    end = {"type": "result", "subtype": "success", "is_error": False, "session_id": t.SESSION, "result": "hi"}
+    turn = t.turn("main/first", json.dumps([{"type": "system"}, end]).encode())
+    reading = read_turn(contract, turn.mode, turn.stdout, b"", 0)
+    assert reading.session
+    finding = t.check("handle.place", replace(turn, reading=reading))
+    assert (finding.ok, "is in record 2, not in the first" in finding.detail) == (False, True)
 
 
 def test_place_holds_for_the_first_turn_even_if_it_failed() -> None:
