@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Redirect, UnsafeSetting
+from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Redirect, ToolUse, UnsafeSetting
 from turngate.contract.launch import (
     ApprovalSign,
     AutoFlag,
@@ -381,6 +381,12 @@ class EngineContract(Struct, frozen=True, kw_only=True):
         tokens = (*launch.start, *launch.resume, *launch.auto, *launch.interactive, *launch.model, *prompts)
         flags = [token.partition("=")[0] for token in (*tokens, *self.guards.options)]
         return tuple(dict.fromkeys(flag for flag in flags if flag.startswith("-") and flag.strip("-")))
+
+    def call_of(self, tool: str) -> ToolUse | None:
+        """Return the call that a probe makes of a tool, by the tool's name; None if it makes none."""
+        own = (setting.tool for setting in self.approval_settings)
+        every = (self.hermetic.tool_call, self.hermetic.command_call, *own)
+        return next((call for call in every if call and call.name == tool), None)
 
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""

@@ -1,23 +1,12 @@
 """What a contract says about running its engine in the probe's sandbox."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from turngate.contract.home_and_workspace import SetupFile
-from turngate.contract.values import FileName, Regex, Strings, Text, Texts
-
-
-class ToolUse(Struct, frozen=True):
-    """A tool that acts on files, and the arguments of a call. {work} is the working directory.
-
-    creates_file: The file in the working directory that the call creates.
-    """
-
-    name: Text
-    arguments: Mapping[str, Any]
-    creates_file: FileName = "touched.txt"
+from turngate.contract.home_and_workspace import SetupFile, ToolUse
+from turngate.contract.values import Regex, Strings, Text, Texts
 
 
 class MachineNeed(Struct, frozen=True):
@@ -59,7 +48,3 @@ class Hermetic(Struct, frozen=True):
     command_call: ToolUse | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
     needs: tuple[MachineNeed, ...] = ()
-
-    def call_of(self, tool: str) -> ToolUse | None:
-        """Return the call of a tool, by the tool's name; None if the probe calls no such tool."""
-        return next((call for call in (self.tool_call, self.command_call) if call and call.name == tool), None)

@@ -5,12 +5,13 @@ turngate runs it, and then once more without what guards it, since silence shows
 """
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
 from turngate.contract.values import (
     NOT_EMPTY,
+    FileName,
     Name,
     OnlyTrue,
     Regex,
@@ -28,6 +29,17 @@ class SetupFile(Struct, frozen=True):
 
     path: SandboxPath
     content: str
+
+
+class ToolUse(Struct, frozen=True):
+    """A tool that acts on files, and the arguments of a call. {work} is the working directory.
+
+    creates_file: The file in the working directory that the call creates.
+    """
+
+    name: Text
+    arguments: Mapping[str, Any]
+    creates_file: FileName = "touched.txt"
 
 
 class Control(Struct, frozen=True):
@@ -67,6 +79,8 @@ class ApprovalSetting(Struct, frozen=True):
         exists, a TOML text is put before it, and any other text after it.
     env: The user's variables.
     shows: The call that takes effect in the control run: `tool_call` or `command_call` of `hermetic`.
+    tool: A call of a tool that the setting adds, such as one of an MCP server; its control run shows this call.
+        {mcp_server} in the files is a harmless server with a tool `act`. Its first argument is the file to create.
     alone: It is tried without the others, because another one would hide it.
     """
 
@@ -76,6 +90,7 @@ class ApprovalSetting(Struct, frozen=True):
     files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
     env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     shows: Literal["tool_call", "command_call"] = "tool_call"
+    tool: ToolUse | None = None
     alone: OnlyTrue = False
 
 

@@ -11,7 +11,7 @@ from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
-from turngate_probes.clauses.settings import EFFECTS, check_effects
+from turngate_probes.clauses.settings import check_effects, effect_of
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.journal.tool_access import reported
@@ -117,7 +117,7 @@ def permission_asked(observed: Observations) -> Finding:
 def permission_allowed(observed: Observations) -> Finding:
     """After each allowed request the file was there, after each declined one it was not."""
     _must_be_sticky(observed)
-    calls = settings_cases.calls(observed.contract.hermetic)
+    calls = settings_cases.calls(observed.contract)
     if not calls:
         raise SkippedError("its contract names no tool for the model to call")
     wanted = {f"{decision}-{call}": call for decision in (ALLOWED, DECLINED) for call in calls}
@@ -152,17 +152,23 @@ def _check_machine(message: str, contract: EngineContract) -> None:
 def settings_cannot_widen(observed: Observations) -> Finding:
     """Nothing took effect before the user was asked, or after the user declined; or the server takes no such run."""
     _must_be_sticky(observed)
-    settings, calls = observed.contract.approval_settings, settings_cases.calls(observed.contract.hermetic)
+    settings = observed.contract.approval_settings
+    calls = settings_cases.calls(observed.contract, settings)
     if not settings or not calls:
         raise SkippedError("its contract names no setting of the user that widens approval, or no tool")
     groups, first_call = settings_cases.groups(settings), next(iter(calls))
     created = {name: observed.calls.get(f"sticky-own-settings/{name}-{first_call}-create") for name in groups}
     rejected = {name: call for name, call in created.items() if call and call.document.get("code") == UNSAFE}
-    wanted = {f"{name}-{call}": call for name in groups if name not in rejected for call in calls}
+    wanted = {
+        f"{name}-{call}": call
+        for name, together in groups.items()
+        if name not in rejected
+        for call in settings_cases.calls(observed.contract, together)
+    }
     for step, call in wanted.items():
         turn = observed.turns.get(f"sticky-own-settings/{step}")
         if turn is not None:
-            fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=EFFECTS[call])
+            fail_if(turn.acted, f"{calls[call].name} took effect unasked", turn, symptom=effect_of(call))
     turns = list[Turn]()
     for turn in (observed.turn(f"sticky-own-settings/{step}") for step in wanted):
         if not turn.called:

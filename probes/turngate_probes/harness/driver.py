@@ -31,7 +31,7 @@ from turngate import (
     read_turn,
     resumed_turn,
 )
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.process import Stdin, run
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError

@@ -8,7 +8,9 @@ model, or the marker of a program that ran.
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -22,6 +24,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import Redirect, SetupFile
 from turngate.files import locked
 from turngate.process.execution import supplied_root
+from turngate_probes.harness import mcp_server
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.stub_model import Exchange, StubBackend
 
@@ -131,6 +134,11 @@ class Sandbox(Struct, frozen=True):
         return self.root / "canary"
 
     @property
+    def mcp_server(self) -> Path:
+        """The harmless MCP server that a user's settings may name."""
+        return self.root / "mcp-server"
+
+    @property
     def markers(self) -> Path:
         """The directory of the markers, which is there where programs are offered."""
         return self.root / "markers"
@@ -147,6 +155,12 @@ class Sandbox(Struct, frozen=True):
         for path, marker in ((self.canary, '"$1"'), *((self.programs / name, name) for name in names)):
             path.write_text(_CANARY.replace('"$1"', marker).format(markers=self.markers), "utf-8")
             path.chmod(0o755)
+
+    def offer_mcp_server(self) -> None:
+        """Make the harmless MCP server."""
+        command = shlex.join((sys.executable, "-I", mcp_server.__file__))
+        self.mcp_server.write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
+        self.mcp_server.chmod(0o755)
 
     def place(self, files: Iterable[SetupFile], **slots: str) -> None:
         """Write files, merged with those that exist: JSON objects, TOML before, and any other text after.
@@ -197,6 +211,7 @@ class Sandbox(Struct, frozen=True):
             "tmp": self.root / "tmp",
             "shared": self.shared,
             "canary": self.canary,
+            "mcp_server": self.mcp_server,
             **more,
         }
         for slot, value in slots.items():

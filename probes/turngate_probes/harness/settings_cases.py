@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
-from turngate.contract.hermetic import Hermetic, ToolUse
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, ToolUse
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
 from turngate_probes.harness.sandbox import CONTAINER_PROGRAMS, Stranger
 from turngate_probes.stub_model import StubBackend, new_nonce
@@ -43,9 +42,10 @@ _Entry = TypeVar("_Entry", bound=ApprovalSetting | Redirect)
 
 def own_settings(driver: EngineDriver) -> None:
     """Let the model ask for a write and a command where the user's settings would allow both."""
-    contract, tools = driver.contract, calls(driver.contract.hermetic)
+    contract = driver.contract
+    tools = calls(contract, contract.approval_settings)
     for name, settings in groups(contract.approval_settings).items():
-        for call, tool in tools.items():
+        for call, tool in calls(contract, settings).items():
             step, inside = f"{name}-{call}", with_settings(driver, f"{name}-{call}", settings)
             first = inside.start(step, _asking_for(tool))
             if first.session is not None:
@@ -53,13 +53,15 @@ def own_settings(driver: EngineDriver) -> None:
     for setting in contract.approval_settings if tools else ():
         step = control_of(setting)
         control = _without_guards(with_settings(driver, step, (setting,)))
-        control.start(step, replace(_asking_for(tools.get(setting.shows)), mode=Mode.AUTO))
+        shown = tools.get(setting.name if setting.tool else setting.shows)
+        control.start(step, replace(_asking_for(shown), mode=Mode.AUTO))
 
 
 def own_settings_turns(contract: EngineContract) -> int:
     """Return how many turns `own_settings` plans."""
-    tools = len(calls(contract.hermetic))
-    return 2 * tools * len(groups(contract.approval_settings)) + bool(tools) * len(contract.approval_settings)
+    settings = contract.approval_settings
+    called = sum(len(calls(contract, together)) for together in groups(settings).values())
+    return 2 * called + bool(calls(contract, settings)) * len(settings)
 
 
 def workspace(driver: EngineDriver) -> None:
@@ -120,10 +122,11 @@ def groups(entries: Sequence[_Entry]) -> dict[str, tuple[_Entry, ...]]:
     return grouped
 
 
-def calls(hermetic: Hermetic) -> Mapping[str, ToolUse]:
-    """Return what the model asks for, by its key in the contract without dashes."""
-    named = {"tool_call": hermetic.tool_call, "command_call": hermetic.command_call}
-    return {name: tool for name, tool in named.items() if tool is not None}
+def calls(contract: EngineContract, settings: Sequence[ApprovalSetting] = ()) -> Mapping[str, ToolUse]:
+    """Return what the model asks for: the calls of `hermetic` by their keys, those of the settings by their names."""
+    named = {"tool_call": contract.hermetic.tool_call, "command_call": contract.hermetic.command_call}
+    own = {setting.name: setting.tool for setting in settings}
+    return {name: tool for name, tool in (named | own).items() if tool is not None}
 
 
 def control_of(entry: ApprovalSetting | Redirect) -> str:
@@ -134,6 +137,8 @@ def control_of(entry: ApprovalSetting | Redirect) -> str:
 def with_settings(driver: EngineDriver, name: str, settings: Sequence[ApprovalSetting]) -> EngineDriver:
     """Return the driver of a sandbox of this name, whose user has the settings."""
     box = driver.sandbox.nested(name, driver.contract.hermetic)
+    if any(setting.tool for setting in settings):
+        box.offer_mcp_server()
     box.place(chain.from_iterable(setting.files for setting in settings))
     variables = {name: box.fill(value) for setting in settings for name, value in setting.env.items()}
     return driver.within(box, variables)

@@ -1,7 +1,7 @@
 """Cases of an engine behind the reference server: resumed turns, a sticky process, and their failures."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.clauses import Reason
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ApprovalSetting, ToolUse
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import ASK, FINAL, Ask, EngineDriver, ask
@@ -133,8 +133,8 @@ def _acts(run: ServerRun, step: str, asked: Ask, question: dict[str, Any] | None
     run.note_turn(step)
 
 
-def _tools(driver: EngineDriver) -> Mapping[str, ToolUse]:
-    tools = settings_cases.calls(driver.contract.hermetic)
+def _tools(driver: EngineDriver, settings: Sequence[ApprovalSetting] = ()) -> Mapping[str, ToolUse]:
+    tools = settings_cases.calls(driver.contract, settings)
     if not tools:
         raise CaseStoppedError("its contract names no tool for the model to call", Reason.CONTRACT)
     return tools
@@ -161,7 +161,7 @@ def _sticky_own_settings(driver: EngineDriver) -> None:
         # a run that is rejected for safety is what the clause wants
         with _serving(inside) as run, suppress(UnsafeRunError):
             question: dict[str, Any] | None = None
-            for number, (call, tool) in enumerate(_tools(driver).items(), 1):
+            for number, (call, tool) in enumerate(_tools(driver, settings).items(), 1):
                 _acts(run, f"{name}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, -1)
                 if not run.is_waiting:
                     break
@@ -244,11 +244,12 @@ def _warm(run: WarmRun) -> None:
 
 
 def _sticky_allowed_turns(contract: EngineContract) -> int:
-    return 2 * len(settings_cases.calls(contract.hermetic))
+    return 2 * len(settings_cases.calls(contract))
 
 
 def _sticky_settings_turns(contract: EngineContract) -> int:
-    return len(settings_cases.calls(contract.hermetic)) * len(settings_cases.groups(contract.approval_settings))
+    groups = settings_cases.groups(contract.approval_settings).values()
+    return sum(len(settings_cases.calls(contract, settings)) for settings in groups)
 
 
 def _sticky_workspace_turns(contract: EngineContract) -> int:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from turngate import AdapterTurnResult, Ended, Mode, Outcome, read_turn
 from turngate.argv.interactive import read_options
 from turngate.argv.trust import declares_unsafe
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.process import Leftover
 from turngate.process.family import leftover, tagged
 from turngate_probes.harness.driver import Ask, EngineDriver, ask

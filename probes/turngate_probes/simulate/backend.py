@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from turngate import EngineContract
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.contract.launch import Stream
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import simulation

@@ -267,7 +267,7 @@ class HeadlessCall:
 
     def _called(self, call: Called) -> Acted:
         """Write the file of the contract's tool where it may act; nothing else is ever done."""
-        known = self.contract.hermetic.call_of(call.tool) if self.acts else None
+        known = self.contract.call_of(call.tool) if self.acts else None
         failure = tool_calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}

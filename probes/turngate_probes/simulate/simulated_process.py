@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from turngate import EngineContract, MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.engine_contract import Deviation
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import SIGNALS
 from turngate_probes.simulate import engine

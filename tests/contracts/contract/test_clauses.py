@@ -11,7 +11,7 @@ from turngate.contract import load
 from turngate.contract.clauses import CLAUSE_SETS, NEWEST_SET, Catalogue, Clause, Severity
 from turngate.contract.home_and_workspace import Redirect
 from turngate_probes.clauses import CHECKS, checks
-from turngate_probes.clauses.settings import EFFECTS
+from turngate_probes.clauses.settings import effect_of
 from turngate_probes.harness.cases import FAILING
 
 HELP = Clause("help.surface", "It holds.", "It matters.", "Do it.", "static", Severity.DEGRADED)
@@ -211,7 +211,7 @@ def test_clauses_have_a_check() -> None:
 
 
 # the words for what a contract says of its own entries
-BY_CONTRACT = {*get_args(get_type_hints(Redirect)["kind"]), *EFFECTS.values()}
+BY_CONTRACT = {*get_args(get_type_hints(Redirect)["kind"]), *map(effect_of, ("tool_call", "command_call", ""))}
 SYMPTOMS = {clause.id: {*clause.symptoms} for clause in CLAUSES if clause.symptoms}
 
 

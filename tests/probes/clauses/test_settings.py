@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate.contract.engine_contract import EngineContract
-from turngate.contract.hermetic import ToolUse
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate.contract.launch import FileMark
 from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
@@ -73,6 +72,19 @@ def test_a_call_that_takes_effect_fails(step: str, symptom: str) -> None:
     finding = t.check(WIDEN, *widened(step, without="mode-command_call"), contract=CONTRACT)
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, (symptom,), (f"own-settings/{step}",))
     assert ("by mode" if step.startswith("mode") else "by trust") in finding.detail
+
+
+def test_a_tool_that_a_setting_adds_is_called_too() -> None:
+    """It fails with a symptom of its own, and is called only together with the setting that adds it."""
+    adds = ApprovalSetting("server", FILES, tool=ToolUse("mine_act", {}), alone=True)
+    contract = replace(CONTRACT, approval_settings=(*CONTRACT.approval_settings, adds))
+    calls = ("tool_call", "command_call", "server")
+    alone = [f"own-settings/server-{call}{again}" for call in calls for again in ("", "-again")]
+    control = called("own-settings/control-server", acted=True)
+    turns = [*widened(), control, *map(called, alone)]
+    assert t.check(WIDEN, *turns, contract=contract).detail.count("server") == 1
+    turns = [*turns[:-1], called(alone[-1], acted=True)]
+    assert t.check(WIDEN, *turns, contract=contract).symptoms == ("own-tool",)
 
 
 def test_nothing_is_shown_by_a_model_that_calls_nothing_or_settings_that_never_work() -> None:

@@ -9,8 +9,8 @@ from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate.contract.hermetic import MachineNeed, ToolUse
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
+from turngate.contract.hermetic import MachineNeed
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.checks import SkippedError

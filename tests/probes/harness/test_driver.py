@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.probes import engines
 from tests.probes.turns import CODEX
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
 from turngate.process.execution import process_request

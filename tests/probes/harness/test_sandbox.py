@@ -58,6 +58,27 @@ def test_no_link_of_an_engine_leads_a_file_out_of_it(tmp_path: Path) -> None:
     assert [(file.name, file.read_text()) for file in outside.iterdir()] == [("file", "mine")]
 
 
+def test_its_mcp_server_has_a_tool_that_acts(tmp_path: Path) -> None:
+    """The server speaks the protocol that engines speak, and its tool creates the file that it is told to."""
+    with sandbox(HERMETIC, tmp_path, "server", keep=True) as box:
+        box.offer_mcp_server()
+        requests = [
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+            {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "act", "arguments": {}}},
+            {"jsonrpc": "2.0", "id": 4, "method": "ping"},
+        ]
+        lines = "".join(f"{json.dumps(request)}\n" for request in requests)
+        command = (box.fill("{mcp_server}"), str(box.work / "acted"))
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=60)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [answer["id"] for answer in answers] == [1, 2, 3, 4]
+        assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
+        assert [tool["name"] for tool in answers[1]["result"]["tools"]] == ["act"]
+        assert (box.work / "acted").exists()
+
+
 def test_it_is_gone_afterwards_even_after_an_error(tmp_path: Path) -> None:
     """The sandbox is removed, even after an exception."""
 

@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from tests.probes import turns as t
-from turngate.contract.hermetic import ToolUse
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate_probes.harness import settings_cases
 
 FILES = (SetupFile("{work}/x", "y"),)
@@ -31,6 +30,10 @@ def test_as_many_turns_are_planned_as_are_needed() -> None:
     """First turns and resumes for each group and call, an opening where there is no model, and the control runs."""
     assert settings_cases.own_settings_turns(CONTRACT) == 2 * 2 + 3
     assert settings_cases.workspace_turns(CONTRACT) == 2 * (3 + 2 + 2) + 4
+    adds = replace(SETTINGS[1], tool=ToolUse("mine_act", {}))
+    assert (
+        settings_cases.own_settings_turns(replace(CONTRACT, approval_settings=(SETTINGS[0], adds))) == 2 * (1 + 2) + 2
+    )
     silent = replace(CONTRACT, hermetic=replace(HERMETIC, tool_call=None))
     assert settings_cases.own_settings_turns(silent) == 0
     assert settings_cases.file_marks_turns(replace(CONTRACT, file_marks=())) == 2

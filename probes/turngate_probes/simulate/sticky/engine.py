@@ -260,7 +260,7 @@ class StickyEngine(ABC):
 
     def _act(self, call: Called) -> Acted:
         """Do what the contract's tool does, if that is allowed."""
-        if self.contract.hermetic.call_of(call.tool) is None:
+        if self.contract.call_of(call.tool) is None:
             return Acted(f"there is no tool {call.tool}")
         self.refused = False
         self.tell_action(call, done=None)
@@ -276,7 +276,7 @@ class StickyEngine(ABC):
 
     def do(self, call: Called) -> str | None:
         """Do what a permitted call of the contract's tool does, and return the error if that fails."""
-        tool = self.contract.hermetic.call_of(call.tool)
+        tool = self.contract.call_of(call.tool)
         return tool_calls.act(call, tool, self.session.cwd) if tool else None
 
     def grants(self, call: Called) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate.files import real_path
 from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.printing import Slots

@@ -33,9 +33,11 @@ SHOWN = frozenset(
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, and runs no command; a simulated sticky process is not told what to deviate in
+# a simulation starts no other process, and runs no command or tool of a user; a simulated sticky process is not told
+# what to deviate in
 NOT_SHOWN = frozenset(
     {
+        ("interactive.settings-cannot-widen", "own-tool"),
         ("network.loopback-only", "package-registry"),
         ("process.clean-exit", "left-running"),
         ("sticky.permission-allowed", "no-effect"),

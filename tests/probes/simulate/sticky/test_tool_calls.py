@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.contract.hermetic import ToolUse
+from turngate.contract.home_and_workspace import ToolUse
 from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.sticky import tool_calls
 
