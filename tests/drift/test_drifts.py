@@ -16,6 +16,7 @@ from turngate_probes.harness.observations import Observations
 
 CORPUS = corpus()
 ALONE = (
+    "simulated-acts-unasked",
     "after-its-turn",
     "after-the-last-event",
     "crlf",
@@ -30,6 +31,7 @@ ORDER = {
     "bad-handles": ("first", "dead", "malformed"),
     "auto": ("first", "again"),
     "flag-prompts": ("first", "again"),
+    "tool-call": ("first", "again", "auto"),
 }
 Judging = dict[str, Future[Judged]]
 

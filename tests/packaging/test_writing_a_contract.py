@@ -141,18 +141,46 @@ def test_every_key_of_a_sign_is_explained() -> None:
     assert all(f"`{key}`" in PAGE for key in keys - {"changes"})
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
-    """The page's commands give the output that it shows, in order, without the wait for a later minute."""
+def hurried(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which `turngate` doesn't wait for a later minute."""
     program = tmp_path / "bin/turngate"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{HURRIED}\n")
     program.chmod(0o755)
-    folder = tmp_path / "work"
+    return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "engine, contract, code, said",
+    [
+        (ENGINE.replace("if not args.yes:", "if False:"), CONTRACT, 1, r"broken .* 1 failed, 0 not run"),
+        (ENGINE, re.sub(r"  tool_call: .*\n", "", CONTRACT), 2, r"unanswered .* 0 failed, 1 not run"),
+    ],
+    ids=["writes unasked", "no tool call"],
+)
+def test_an_engine_must_be_seen_to_ask(tmp_path: Path, engine: str, contract: str, code: int, said: str) -> None:
+    """One that writes without its flag is broken, and one whose contract names no tool that writes is unanswered."""
+    env, file = hurried(tmp_path), tmp_path / "my/engines/acme.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(contract)
+    (tmp_path / "acme").write_text(engine)
+    (tmp_path / "acme").chmod(0o755)
+    command = ("turngate", "--contracts", "my", "probe", "acme=./acme", "--strict")
+    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert re.search(rf"^acme  1.0.0  {said}", ended.stdout, re.MULTILINE), ended.stdout
+    assert "interactive.tool-call" in ended.stdout
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
+    """The page's commands give the output that it shows, in order, without the wait for a later minute."""
+    folder, env = tmp_path / "work", hurried(tmp_path)
     folder.mkdir()
     (folder / "acme").write_text(ENGINE)
-    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     printed = {}
     for block in BLOCKS:
         for command, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):

@@ -145,13 +145,14 @@ def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
 
 
 def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
-    """Recordings answer every clause except those about network, executable, exit and started programs."""
+    """Recordings answer every clause except those about network, executable, exit and what was started or written."""
     unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {
         "network.loopback-only",
         "executable.unchanged",
         "process.clean-exit",
         "interactive.nothing-started",
+        "interactive.tool-call",
         "prompt.reads-no-file",
         "interactive.settings-cannot-widen",
         "workspace.cannot-redirect",

@@ -1,7 +1,9 @@
-"""Checks of what a user's settings, a stranger's repository and marks in prompts bring about."""
+"""Checks of what tool calls, a user's settings, a stranger's repository and marks in prompts bring about."""
 
+import re
 from collections.abc import Iterable, Sequence
 
+from turngate import EngineContract
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
 from turngate.contract.verdict import Finding
@@ -9,9 +11,35 @@ from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.harness.settings_cases import MODES, calls, control_of, groups
+from turngate_probes.journal.tool_access import reported
 
 _EFFECTS = {"tool_call": "writes", "command_call": "runs"}
 _OWN_TOOL = "own-tool"
+
+
+@check("interactive.tool-call", "tool-call", blames=RESUMABLE)
+def tool_call(observed: Observations) -> Finding:
+    """The tool that writes had no effect in interactive turns without a user's settings, and in mode auto it had."""
+    tool = observed.contract.hermetic.tool_call
+    if tool is None:
+        raise NotObservedError("the contract names no tool for the model to call", Reason.CONTRACT)
+    names = ("tool-call/first", "tool-call/again")
+    # whatever happened counts, even if a later turn is missing
+    for turn in (observed.turns[name] for name in names if name in observed.turns):
+        fail_if(turn.acted, f"{tool.name} took effect without a question", turn)
+    turns = []
+    for turn in map(observed.turn, names):
+        if turn.acted is None:
+            raise NotObservedError(f"the recording of {turn.name} doesn't show what became of it", Reason.NO_RECORDING)
+        if not turn.called:
+            raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+        turns.append(turn)
+    control = observed.turn("tool-call/auto")
+    if not control.acted:
+        check_machine(reported(control.watched) or "", observed.contract)
+        nothing = f"{tool.name} had no effect in mode auto either, so that nothing is shown"
+        raise NotObservedError(nothing, Reason.CONTRACT)
+    return passed(f"{tool.name} had no effect, and in mode auto it had", *turns, control)
 
 
 @check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
@@ -82,6 +110,14 @@ def reads_no_file(observed: Observations) -> Finding:
     if not any({*request.nonces} - known for request in control.watched):
         return passed("it reads no file that a prompt names; unproven: the marks that the contract refuses", *turns)
     return passed("refused: the marks with which it sends a file to the model", *turns, control)
+
+
+def check_machine(message: str, contract: EngineContract) -> None:
+    """Raise NotObservedError if the engine reports that its sandbox lacks something of the machine."""
+    for need in contract.hermetic.needs:
+        if re.search(need.pattern, message):
+            what = f"this machine lacks what the engine's sandbox needs, {need.what}: {message}"
+            raise NotObservedError(what, Reason.MACHINE)
 
 
 def check_effects(turns: Iterable[Turn], redirects: Sequence[Redirect]) -> None:

@@ -1,17 +1,14 @@
 """Checks of a sticky process, which the reference server keeps alive between the turns of a run."""
 
 import json
-import re
 from signal import SIGKILL
 
-from turngate import EngineContract
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
-from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
-from turngate_probes.clauses.settings import check_effects, effect_of
+from turngate_probes.clauses.settings import check_effects, check_machine, effect_of
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.journal.tool_access import reported
@@ -130,7 +127,7 @@ def permission_allowed(observed: Observations) -> Finding:
         fail_if(turn.acted and answer is None, unasked, turn, symptom="acts-anyway")
         ineffective, message = allowed and not turn.acted, reported(turn.watched)
         if ineffective and message:
-            _check_machine(message, observed.contract)
+            check_machine(message, observed.contract)
         without_effect = f"{tool} was allowed, but has no effect" + (f": {message}" if message else "")
         fail_if(ineffective, without_effect, turn, symptom="no-effect")
         fail_if(not allowed and turn.acted, f"{tool} was declined, but took effect", turn, symptom="acts-anyway")
@@ -138,14 +135,6 @@ def permission_allowed(observed: Observations) -> Finding:
     for step in wanted:
         observed.call(f"sticky-allowed/{step}-answer")
     return passed(f"{' and '.join(tool.name for tool in calls.values())} took effect only if allowed", *turns)
-
-
-def _check_machine(message: str, contract: EngineContract) -> None:
-    """Raise NotObservedError if the engine reports that its sandbox lacks something of the machine."""
-    for need in contract.hermetic.needs:
-        if re.search(need.pattern, message):
-            what = f"this machine lacks what the engine's sandbox needs, {need.what}: {message}"
-            raise NotObservedError(what, Reason.MACHINE)
 
 
 @check("sticky.settings-cannot-widen", "sticky-own-settings", blames=("sticky.one-process",))

@@ -42,6 +42,11 @@ def unverified(document: Document) -> list[str]:
     return [dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
+def unanswerable(document: Document) -> list[str]:
+    """List the claims without a tool call, as paths: no release that they cover can be compatible."""
+    return [dotted(claim.path) for claim in document.claims("hermetic") if "tool_call" not in claim.data]
+
+
 def _absent(document: Document, recordings: ContractRecordings) -> Iterator[ContractError]:
     for path, name in recordings_named(document):
         if recordings.lacks(name):

@@ -10,6 +10,8 @@ import click
 from turngate import Mode
 from turngate_probes.cli.shared_options import as_json_option, file, folder, say, targets
 
+_TOOL_CALL = "nothing would show whether the engine asks before it acts"
+
 
 @click.group()
 def contracts() -> None:
@@ -31,7 +33,8 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     Each mistake is reported with file, line and fix: wrong or missing keys and values, useless evidence, overlapping
     entries, and claims that recordings contradict. List broken releases in `broken.yaml` next to their recordings.
 
-    Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
+    Exit codes: 0 no mistakes; 2 at least one. Unverified claims, and a missing `hermetic.tool_call`, are reported but
+    don't fail.
     """
     from turngate import ContractError
     from turngate.contract import load
@@ -52,8 +55,10 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
         for mistake in mistakes:
             say(str(mistake))
         if not mistakes:
-            doubted = contract_check.unverified(document)
+            doubted, without = contract_check.unverified(document), contract_check.unanswerable(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
+            for place in without:
+                click.echo(f"{name}: {place} names no tool_call, so no release is compatible: {_TOOL_CALL}")
     return 2 if wrong else 0
 
 

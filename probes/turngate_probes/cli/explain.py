@@ -71,12 +71,8 @@ def explain(clause: str | None, *, as_json: bool) -> int:
 def _others() -> Iterator[OtherId]:
     """Return the ids of a gate that are no clauses, and the rules of `turngate conform`."""
     from turngate_probes.conform.catalogue import rules, scenarios
-    from turngate_probes.gate.compare import UNASKED
     from turngate_probes.report.sarif import GATE_RULES
 
-    names_tool_calls = "The baseline of a gate names it to excuse that tools run without approval. It is not a clause."
-    unasked = "In mode interactive, no tool call of the model runs without approval."
-    yield OtherId(UNASKED, unasked, "turngate gate, in every report", names_tool_calls)
     for kind, sentence in GATE_RULES.items():
         yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", "The gate fails because of it.")
     for rule in rules().values():

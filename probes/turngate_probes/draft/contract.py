@@ -310,7 +310,10 @@ class _Draft(Struct, frozen=True):
         files = [{"path": file.path, "content": file.content} for file in hermetic.files]
         observed = self._observed("a turn with these asks the stub model") if reached else {"unverified": True}
         env = dict(hermetic.env) if reached else GAP
-        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **observed}
+        tools = dict.fromkeys(tool for turn in trial.turns for request in turn.requests for tool in request.tools)
+        offered = ["It offers the model these tools:", *_quoted(tools)] if tools else ["It offers the model no tool."]
+        self.notes["hermetic.tool_call"] = offered if reached else []
+        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, "tool_call": GAP, **observed}
         yield "sticky", {"transport": "none", "unverified": True}
 
 

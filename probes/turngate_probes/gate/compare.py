@@ -20,8 +20,6 @@ from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
 from turngate_probes.report.reports import Difference, Impact, ReleaseReport
 
-# a tool that runs without approval in mode interactive: what a baseline can name apart from clauses
-UNASKED = "interactive.tool-call"
 # a change from or to a clause that was not run counts only against a pass
 WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
 
@@ -191,7 +189,7 @@ def _shown(value: Any, other: Any) -> str:
     return bounded(msgspec.json.encode(value).decode(), LONGEST)
 
 
-TOOL_CLAUSE = "interactive.no-auto-flags"
+TOOL_CLAUSE, CALL_CLAUSE = "interactive.no-auto-flags", "interactive.tool-call"
 
 
 class ReleaseSurface(Struct, frozen=True):
@@ -253,12 +251,6 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
     ]
 
 
-def unasked(release: ReleaseReport) -> list[Difference]:
-    """List the tool calls that run without approval, which are breaking even with nothing to compare."""
-    modes = release.tool_access.modes() if release.tool_access else ()
-    return [difference for mode, access in modes for difference in _call(mode, None, access.call)]
-
-
 def _clauses(was: Results, now: Results) -> Iterator[Difference]:
     for clause in now.by_id.values():
         # a clause that tests both releases has no older result; sessions are expected to survive
@@ -316,20 +308,17 @@ def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContr
 
 
 def _call(mode: str, was: ToolCallResult | None, now: ToolCallResult | None) -> Iterator[Difference]:
-    """Compare the outcomes of a tool call; one that runs without approval is breaking unless it did so before."""
-    if now is None:
+    """Compare the outcomes of a tool call."""
+    if was is None or now is None:
         return
-    impact, before, after = of_call(mode, now.outcome), was.outcome if was else None, now.outcome
-    reported = now.reported or "no result was reported to the model"
-    if impact is Impact.BREAKING:
-        as_before = before == after
-        detail = f"a tool call in mode {mode} runs without approval{', as before' if as_before else ''}: {reported}"
-        yield Difference("call", mode, before, after, Impact.DEGRADED if as_before else impact, detail, UNASKED)
-    elif was and before != after:
-        yield Difference("call", mode, before, after, impact, f"a tool call in mode {mode}: {reported}", TOOL_CLAUSE)
-    if was and before == after and was.exit_code != now.exit_code:
+    if was.outcome != now.outcome:
+        detail = f"a tool call in mode {mode}: {now.reported or 'no result was reported to the model'}"
+        impact = of_call(mode, now.outcome)
+        clause = CALL_CLAUSE if impact is Impact.BREAKING else TOOL_CLAUSE
+        yield Difference("call", mode, was.outcome, now.outcome, impact, detail, clause)
+    elif was.exit_code != now.exit_code:
         old, new = ("none" if call.exit_code is None else str(call.exit_code) for call in (was, now))
-        detail = f"the turn ends with another exit code, although the call is still {after}"
+        detail = f"the turn ends with another exit code, although the call is still {now.outcome}"
         yield Difference("call", f"{mode} exit code", old, new, Impact.DEGRADED, detail, TOOL_CLAUSE)
 
 

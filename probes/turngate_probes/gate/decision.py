@@ -23,7 +23,7 @@ from turngate.contract.versions import Range
 from turngate.decoding import convert
 from turngate_probes.gate.beginnings import with_beginnings
 from turngate_probes.gate.collect import CROSSED, Collected, Collecting, ReleaseQuestion
-from turngate_probes.gate.compare import UNASKED, Results, Side, claim_differences, differences, surface, unasked
+from turngate_probes.gate.compare import Results, Side, claim_differences, differences, surface
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.pins import pinned_version
@@ -71,7 +71,7 @@ CODES: Mapping[GateOutcome, ExitCode] = {
 
 def expected_failures(path: Path, engine: str) -> tuple[Entry, ...]:
     """Read an engine's entries in a baseline; ContractError if it is wrong, MachineError if it can't be read."""
-    entries = read(path, ExpectedFailure, {"clause": catalogue().keys() | {UNASKED}}, "see clauses.yaml")
+    entries = read(path, ExpectedFailure, {"clause": catalogue().keys()}, "see clauses.yaml")
     return tuple(
         Entry(entry.clause, entry.since, entry.until, entry.reason, at)
         for entry, at in entries
@@ -108,8 +108,7 @@ def rule(
     against = list(_against(new, list(differences), fail_on))
     named = {reason.clause for reason in against}
     entries = tuple(
-        replace(entry, state=state(_result(entry.clause, results, new), named=entry.clause in named))
-        for entry in expected
+        replace(entry, state=state(results.of(entry.clause), named=entry.clause in named)) for entry in expected
     )
     excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}
     excused = tuple(Excuse(r, excusing[r.clause].reason) for r in against if r.clause in excusing)
@@ -132,14 +131,6 @@ def rule(
 def sentences(decision: GateDecision) -> tuple[str, ...]:
     """Return the reasons without duplicates."""
     return tuple(dict.fromkeys(reason.text for reason in decision.reasons))
-
-
-def _result(name: str, results: Results, new: ReleaseReport) -> Result:
-    """Return the result of a baseline entry's subject."""
-    if name != UNASKED:
-        return results.of(name)
-    access = new.tool_access and new.tool_access.interactive
-    return Result.PASS if access and access.call else Result.NOT_RUN
 
 
 def _against(new: ReleaseReport, differences: Sequence[Difference], fail_on: FailOn) -> Iterator[GateReason]:
@@ -284,7 +275,7 @@ def gate_report(
     """Compare and judge the collected results; `expected` are the entries of the baseline at `baseline`."""
     old, new = _named(collected.old.release, _with_crossing(collected.new.release, collected.crossing))
     was, now = (load.find_contract(release.engine, release.version) for release in (old, new))
-    compared = unasked(new)
+    compared = list[Difference]()
     if was and now and not old.failed and not new.failed:
         before = Side(old, surface(collected.old.events, collected.old.release.release))
         after = Side(new, surface(collected.new.events, collected.new.release.release))

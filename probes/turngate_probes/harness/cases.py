@@ -3,7 +3,7 @@
 One case may prove several clauses; checks and recordings name its turns as `case/step`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from signal import Signals
 
@@ -16,9 +16,11 @@ from turngate.argv.build import without_guards
 from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
+from turngate.contract.home_and_workspace import ToolUse
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
@@ -196,15 +198,28 @@ def _imitation_turns(contract: EngineContract) -> int:
     return 2 if contract.streams.stdout.records or contract.streams.stderr.records else 1
 
 
-def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
-    def play(driver: EngineDriver) -> None:
-        tool = driver.contract.hermetic.tool_call
-        if tool is None:
-            raise CaseStoppedError("the contract names no tool for the model to call", Reason.CONTRACT)
-        for step, mode in modes.items():
-            driver.start(step, replace(ask(FINAL, mode=mode), tool=tool, patience=TOOL_PATIENCE))
+def _tool_call(driver: EngineDriver) -> None:
+    """Let the model call a tool that writes: in mode interactive nothing may come of it, in mode auto the file."""
+    first = _calling(driver, "first", Mode.INTERACTIVE)
+    if first.session is not None:
+        asked = ask(FINAL, turn_index=2)
+        driver.resume("again", first.session, replace(asked, tool=_tool(driver), patience=TOOL_PATIENCE))
+    _calling(driver, "auto", Mode.AUTO)
 
-    return play
+
+def _called_once(driver: EngineDriver) -> None:
+    _calling(driver, "first", Mode.INTERACTIVE)
+
+
+def _calling(driver: EngineDriver, step: str, mode: Mode) -> Turn:
+    return driver.start(step, replace(ask(FINAL, mode=mode), tool=_tool(driver), patience=TOOL_PATIENCE))
+
+
+def _tool(driver: EngineDriver) -> ToolUse:
+    tool = driver.contract.hermetic.tool_call
+    if tool is None:
+        raise CaseStoppedError("the contract names no tool for the model to call", Reason.CONTRACT)
+    return tool
 
 
 def _canaries(driver: EngineDriver) -> None:
@@ -256,8 +271,7 @@ CASES = (
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),
     Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
-    # no clause reads it: it shows the tools available per approval mode
-    Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
+    Case("tool-call", _tool_call, 3),
 )
 # for levels without another plain turn; no clause reads it
 FIRST_TURN = Case("first-turn", _one_turn(ASK), 1, level="server", opens=True)
@@ -292,7 +306,7 @@ RECORDED_ONLY = (
     Case("final", _one_turn(FINAL), 1),
 )
 # a call that needs no approval shows nothing about streams
-_CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
+_CALLED_ONCE = Case("tool-call", _called_once, 1)
 # streams do not show which programs were started
 _NOT_RECORDED = (_CALLED_ONCE.name, "canaries", "own-settings", "workspace", "file-marks")
 RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)

@@ -267,7 +267,8 @@ class HeadlessCall:
 
     def _called(self, call: Called) -> Acted:
         """Write the file of the contract's tool where it may act; nothing else is ever done."""
-        known = self.contract.call_of(call.tool) if self.acts else None
+        acts = self.acts or self.world.faults_in(self.slots["turn"], self.prompt).acts_unasked
+        known = self.contract.call_of(call.tool) if acts else None
         failure = tool_calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}

@@ -117,7 +117,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
             "the executable becomes the next release after the turn or during it, or is gone",
         ),
     ] = None
-    acts_unasked: Annotated[bool, _at("permission", "process", "acts without asking, whatever mode it reports")] = False
+    acts_unasked: Annotated[bool, _at("permission", "both", "acts without asking, whatever mode it reports")] = False
     asks_anyway: Annotated[
         bool, _at("permission", "process", "asks for each action, although its mode lets it act")
     ] = False

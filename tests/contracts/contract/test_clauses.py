@@ -101,6 +101,7 @@ BREAKING = (
         "stream.framing",
         "turn.terminal-event",
         "interactive.nothing-started",
+        "interactive.tool-call",
         "interactive.settings-cannot-widen",
         "workspace.cannot-redirect",
         "resume.accepted",

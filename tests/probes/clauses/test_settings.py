@@ -1,5 +1,6 @@
 """Checks of own settings, strangers' workspaces and marks in prompts, on hand-made turns."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from turngate.contract.clauses import Reason
 from turngate.contract.engine_contract import EngineContract
+from turngate.contract.hermetic import MachineNeed
 from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate.contract.launch import FileMark
 from turngate.model import Mode
@@ -23,6 +25,7 @@ CONTRACT: EngineContract = replace(
     redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
     file_marks=(FileMark("@(?P<path>.+)"),),
 )
+CALL = "interactive.tool-call"
 WIDEN, REDIRECT, READ = "interactive.settings-cannot-widen", "workspace.cannot-redirect", "prompt.reads-no-file"
 ASKED = [
     f"{group}-{call}{again}"
@@ -54,6 +57,68 @@ def visited(
         *turns,
         *(t.turn(f"workspace/control-{name}", effects=(name,) * (name in controls)) for name in ("env", "hook")),
     ]
+
+
+def asked(*acting: str, without: str = "") -> list[Turn]:
+    """Return the turns of the case that calls a tool; in those of `acting` the call took effect."""
+    steps = [step for step in ("first", "again", "auto") if step != without]
+    return [called(f"tool-call/{step}", acted=step in acting) for step in steps]
+
+
+def test_a_tool_that_waits_for_approval_passes() -> None:
+    """In mode auto it has its effect, or else the silence would show nothing."""
+    finding = t.check(CALL, *asked("auto"), contract=CONTRACT)
+    assert (finding.ok, len(finding.evidence)) == (True, 3)
+    with pytest.raises(NotObservedError, match="had no effect in mode auto either") as caught:
+        t.check(CALL, *asked(), contract=CONTRACT)
+    assert caught.value.obstacle.reason is Reason.CONTRACT
+
+
+@pytest.mark.parametrize("step", ["first", "again"])
+def test_a_tool_that_takes_effect_unasked_fails(step: str) -> None:
+    """Whatever was seen counts, even if later turns are missing; no symptom excuses it."""
+    for turns in (asked(step, "auto"), asked(step, without="auto")):
+        finding = t.check(CALL, *turns, contract=CONTRACT)
+        assert (finding.ok, finding.symptoms, finding.evidence) == (False, (), (f"tool-call/{step}",))
+
+
+def test_a_contract_without_a_tool_call_leaves_the_clause_unanswered() -> None:
+    """So no release of its engine can be compatible."""
+    contract = replace(CONTRACT, hermetic=replace(HERMETIC, tool_call=None))
+    with pytest.raises(NotObservedError, match="names no tool") as caught:
+        t.check(CALL, contract=contract)
+    assert caught.value.obstacle.reason is Reason.CONTRACT
+
+
+def test_a_recording_does_not_show_what_became_of_a_call() -> None:
+    """It says nothing about the clause."""
+    recorded = [replace(turn, acted=None) for turn in asked()]
+    with pytest.raises(NotObservedError, match="doesn't show") as caught:
+        t.check(CALL, *recorded, contract=CONTRACT)
+    assert caught.value.obstacle.reason is Reason.NO_RECORDING
+
+
+def test_a_model_that_is_not_asked_calls_no_tool() -> None:
+    """Then nothing is shown, and the engine is to blame."""
+    silent = t.turn("tool-call/again", requests=(), acted=False)
+    with pytest.raises(NotObservedError, match="could call nothing") as caught:
+        t.check(CALL, *asked("auto", without="again"), silent, contract=CONTRACT)
+    assert caught.value.obstacle.by_engine
+
+
+def test_a_sandbox_that_the_machine_lacks_shows_nothing() -> None:
+    """The call in mode auto has no effect, and the engine says that it needs something of the machine."""
+    body = {"input": [{"type": "function_call_output", "output": "bwrap: No permissions to create a namespace"}]}
+    requests = (
+        t.exchange(t.nonce("tool-call/auto"), reply="tool_call run"),
+        t.exchange(t.nonce("tool-call/auto"), body=json.dumps(body).encode()),
+    )
+    control = t.turn("tool-call/auto", requests=requests, acted=False)
+    needs = (MachineNeed("user namespaces", "bwrap: No permissions"),)
+    contract = replace(CONTRACT, hermetic=replace(HERMETIC, needs=needs))
+    with pytest.raises(NotObservedError, match="lacks what the engine's sandbox needs") as caught:
+        t.check(CALL, *asked(without="auto"), control, contract=contract)
+    assert caught.value.obstacle.reason is Reason.MACHINE
 
 
 def test_settings_without_effect_pass_where_the_control_runs_show_one() -> None:

@@ -53,6 +53,19 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
 
 
+def test_a_contract_without_a_tool_call_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no mistake, but no release that it covers can be compatible; each stretch without one is named."""
+    text = CODEX.read_text()
+    for line in [line for line in text.splitlines() if line.strip().startswith("tool_call: ")]:
+        text = text.replace(f"{line}\n", "")
+    (tmp_path / "codex.yaml").write_text(text)
+    code, wrong, said = linted(capsys, tmp_path / "codex.yaml")
+    assert (code, wrong) == (0, [])
+    assert "codex.yaml: $.hermetic" in said
+    assert "names no tool_call, so no release is compatible" in said
+    assert "tool_call" not in linted(capsys, CODEX)[2]
+
+
 def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Schema errors and other errors are all reported in one run."""
     file = changed(tmp_path, ("status: active", "status: asleep"), ("clause: help.surface", "clause: no.such"))

@@ -36,15 +36,15 @@ def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pyte
     """The draft is written with exit code 0; `contracts check` and `probe` name its gaps; other engines go on."""
     assert cli.run(new(tmp_path, *TEMPLATES)) == 0
     said = capsys.readouterr().out
-    assert f"wrote {FILE}, with 7 gaps\n" in said
+    assert f"wrote {FILE}, with 8 gaps\n" in said
     assert "session id: " in said
     assert cli.run(["contracts", "check", str(FILE)]) == 2
     checked = capsys.readouterr().err
-    assert checked.count(": is a gap (the comment above its section says how to find out)\n") == 7
+    assert checked.count(": is a gap (the comment above its section says how to find out)\n") == 8
     assert f"{FILE}:" in checked
     assert cli.run(["--contracts", "my", "probe", f"acme={tmp_path}/acme"]) == 2
     probed = capsys.readouterr().err
-    assert "7 gaps: $.vendor, $.launch.auto" in probed
+    assert "8 gaps: $.vendor, $.launch.auto" in probed
     assert "the contract of acme can't be used yet" in probed
     assert cli.run(["--contracts", "my", "engines", "list"]) == 0
 

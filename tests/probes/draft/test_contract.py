@@ -87,9 +87,14 @@ def test_what_was_measured_is_a_claim_and_the_rest_a_gap() -> None:
     assert drafted["end"]["evidence"] == [{"observed": "3 turns against the stub model", "releases": ["1.2.0"]}]
     assert drafted["events"]["names"] == ["start", "text", "done"]
     assert drafted["resume_probe"]["directory"] == "{HOME}/.acme"
-    assert gaps(TRIAL) == {"vendor", "launch", "options", "auto_flags"}
+    assert gaps(TRIAL) == {"vendor", "launch", "options", "auto_flags", "hermetic"}
     text = draft(ENGINE, TRIAL)
-    for gap, value in (("vendor", "Acme"), ("auto", "[--yolo]"), ("model", "[]")):
+    for gap, value in (
+        ("vendor", "Acme"),
+        ("auto", "[--yolo]"),
+        ("model", "[]"),
+        ("tool_call", "{name: save, arguments: {}}"),
+    ):
         text = text.replace(f"{gap}: {GAP}", f"{gap}: {value}")
     text = text.replace("options: GAP", "options: [{flag: --yolo, value: none, unverified: true}]")
     text = text.replace("auto_flags: GAP", "auto_flags: [{flag: --yolo, unverified: true}]")

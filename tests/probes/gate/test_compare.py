@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
-from turngate_probes.gate.compare import UNASKED, ReleaseSurface, Side, differences, surface, unasked
+from turngate_probes.gate.compare import CALL_CLAUSE, ReleaseSurface, Side, differences, surface
 from turngate_probes.journal.events import PageEvent
 from turngate_probes.report.reports import Difference, Impact
 
@@ -107,18 +107,15 @@ def test_tools_and_what_becomes_of_a_call() -> None:
     assert changes["interactive"].impact is Impact.BREAKING
 
 
-def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
-    """A tool that runs unasked is breaking, unless the older release was seen to run it unasked too."""
+def test_a_tool_that_runs_unasked_now_is_breaking() -> None:
+    """It belongs to the clause that judges it, which also judges a release that did so before."""
     runs = access(["exec_command"], "executed")
-    impacts = ((None, Impact.BREAKING), (access(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
-    for before, impact in impacts:
-        call = by_subject(old(tool_access=before), new(tool_access=runs))["interactive"]
-        assert (call.impact, call.clause) == (impact, UNASKED)
-    assert (call.before, call.after) == ("executed", "executed")
-    assert [row.subject for row in unasked(new(tool_access=runs).release)] == ["interactive"]
+    call = by_subject(old(tool_access=access(["exec_command"])), new(tool_access=runs))["interactive"]
+    assert (call.impact, call.clause, call.before, call.after) == (Impact.BREAKING, CALL_CLAUSE, "denied", "executed")
+    for before in (None, runs):
+        assert differences(old(tool_access=before), new(tool_access=runs), CONTRACT) == []
     auto = access(["exec_command"], "executed", "auto")
     assert differences(old(tool_access=None), new(tool_access=auto), CONTRACT) == []
-    assert unasked(new(tool_access=auto).release) == unasked(new(tool_access=None).release) == []
 
 
 def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:

@@ -12,7 +12,7 @@ from tests.probes.gate import views
 from tests.probes.gate.release_samples import clause, release
 from tests.probes.report import journals as j
 from turngate.contract.verdict import ClauseResult, FailOn
-from turngate_probes.gate.compare import UNASKED
+from turngate_probes.gate.compare import CALL_CLAUSE
 from turngate_probes.gate.decision import CODES, rule, sentences
 from turngate_probes.journal.events import Event
 from turngate_probes.report.github import annotations
@@ -125,14 +125,14 @@ def test_a_degraded_difference_keeps_no_entry() -> None:
 
 
 def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
-    """The entry excuses only the unasked tool call, and fails the gate once the call is denied."""
-    runs = Difference("call", "interactive", "executed", "executed", Impact.BREAKING, "runs unasked", UNASKED)
-    assert ruled(differences=(runs,)).code == 1
-    assert ruled(differences=(runs,), expected=(UNASKED,)).code == 0
-    assert ruled(clause("interactive.no-auto-flags", "fail"), differences=(runs,), expected=(UNASKED,)).code == 1
-    denied = {"interactive": {"tools": [], "call": CALL | {"outcome": "denied"}}, "auto": None}
-    assert ruled(expected=(UNASKED,), tool_access=denied).code == 1
-    assert [entry.state for entry in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
+    """The entry excuses the clause and what differs, and fails the gate once the call is denied."""
+    runs = Difference("call", "interactive", "denied", "executed", Impact.BREAKING, "runs unasked", CALL_CLAUSE)
+    fails = clause(CALL_CLAUSE, "fail")
+    assert ruled(fails, differences=(runs,)).code == 1
+    assert ruled(fails, differences=(runs,), expected=(CALL_CLAUSE,)).code == 0
+    others = clause("interactive.no-auto-flags", "fail")
+    assert ruled(fails, others, differences=(runs,), expected=(CALL_CLAUSE,)).code == 1
+    assert ruled(clause(CALL_CLAUSE), expected=(CALL_CLAUSE,)).code == 1
 
 
 def test_what_was_not_answered_is_unanswered() -> None:
