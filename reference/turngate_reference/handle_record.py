@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from turngate import MachineError, Mode, NotFoundError, UsageError
@@ -82,6 +82,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     turns: The number of attempts.
     prompt: The beginning of the first prompt.
     served: Whether turngate serve made the run; its database then decides who may continue it.
+    engineVersion: The engine's version in the last attempt; absent: not known.
     """
 
     RULE: ClassVar[SchemaRule] = {
@@ -115,6 +116,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: Annotated[str, _TIME]
     updated_at: Annotated[str, _TIME]
     served: bool = False
+    engine_version: str | UnsetType = UNSET
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as it is stored and printed."""

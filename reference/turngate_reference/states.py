@@ -24,9 +24,15 @@ Each transition is one transaction with all that belongs to it. What may be lost
   run goes to the end of the queue. A run that has kept the only process that can continue goes on at once: the reply
   begins the next turn, or, if it gives or refuses a permission, continues the turn that asked. `turngate resume` claims
   the turn for itself, so that no server runs it too.
-- *Continued.* A failed run whose session can be resumed goes to the end of the queue, with a message of its user. One
-  transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle, so that
-  no terminal continues the session meanwhile.
+- *Returned.* A reply counts as sent from the moment at which the turn's process starts, or its kept process gets the
+  prompt. A note of the run says that this moment has not come; it is removed in a transaction before it comes. If the
+  turn ends while the note is there, no process has the reply. One transaction then undoes the claim, so that the run
+  is `queued` again, and returns the reply: the run waits with the same question, which keeps the reply as unsent, and
+  the idempotency key of the reply is free again. A restart of the server finds the note and does the same. Only a
+  session that is gone fails the run, which keeps the reply as unsent, too.
+- *Continued.* A run that has ended and whose session can be resumed goes to the end of the queue, with a message of its
+  user. One transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle,
+  so that no terminal continues the session meanwhile.
 - *Canceled.* A run without a running turn is canceled at once. Otherwise only a mark is set, and the process is ended.
   The transaction that ends the turn, whatever its result, finds the mark and cancels the run, but not before the
   process is gone.
@@ -36,9 +42,11 @@ until it is written, or until the server ends.
 
 Recovery, when a server starts on what a dead one left: it ends every process that is noted, with all that carry its
 tag. A run that is `queued` just starts. One that was `running` fails, or is canceled if it bears the mark: its prompt
-may have reached the engine, and nothing is ever sent twice. One that waits keeps waiting if its session can be resumed
+may have reached the engine, and nothing is ever sent twice. If its note says that the reply was not sent, the reply is
+returned instead. A run that waits keeps waiting if its session can be resumed
 in a new process, and fails otherwise. The turn of a terminal is left alone as long as the terminal lives and holds the
-lock of the handle. When it doesn't, a server or the next `turngate resume` ends its processes and fails the run.
+lock of the handle. When it doesn't, a server or the next `turngate resume` ends its processes and fails the run, or
+returns the reply.
 """
 
 from collections.abc import Mapping
@@ -82,7 +90,9 @@ class Cause(StrEnum):
     SERVER_STOPPED = "server stopped"  # in order, or by a crash
     TERMINAL_STOPPED = "terminal stopped"
     SERVER_ERROR = "server error"
-    CONTINUED = "continued"  # the next turn resumes the session of a failed run
+    NOT_STARTED = "not started"  # no process of the turn was started, so its claim is undone
+    REPLY_RETURNED = "reply returned"  # no process got it, and the question is open again
+    CONTINUED = "continued"  # the next turn resumes the session of a run that has ended
     CANCELED = "canceled"
 
 
@@ -90,6 +100,7 @@ _FAILURES = dict.fromkeys((Cause.PROCESS_LOST, Cause.SESSION_LOST, Cause.SERVER_
 TRANSITIONS: Mapping[State, Mapping[Cause, State]] = {
     State.QUEUED: {
         Cause.CLAIMED: State.RUNNING,
+        Cause.REPLY_RETURNED: State.WAITING_USER,
         Cause.CANCELED: State.CANCELED,
     },
     State.RUNNING: {
@@ -99,6 +110,7 @@ TRANSITIONS: Mapping[State, Mapping[Cause, State]] = {
         Cause.TURN_FAILED: State.FAILED,
         Cause.SERVER_STOPPED: State.FAILED,
         Cause.TERMINAL_STOPPED: State.FAILED,
+        Cause.NOT_STARTED: State.QUEUED,
         **_FAILURES,
         Cause.CANCELED: State.CANCELED,
     },
@@ -112,11 +124,9 @@ TRANSITIONS: Mapping[State, Mapping[Cause, State]] = {
         **_FAILURES,
         Cause.CANCELED: State.CANCELED,
     },
-    State.SUCCEEDED: {},
-    State.FAILED: {
-        Cause.CONTINUED: State.QUEUED,
-    },
-    State.CANCELED: {},
+    State.SUCCEEDED: {Cause.CONTINUED: State.QUEUED},
+    State.FAILED: {Cause.CONTINUED: State.QUEUED},
+    State.CANCELED: {Cause.CONTINUED: State.QUEUED},
 }
 TARGETS: Mapping[Cause, State] = {cause: to for causes in TRANSITIONS.values() for cause, to in causes.items()}
 # nothing happens to such a run by itself
@@ -145,6 +155,8 @@ class RunErrorCode(StrEnum):
     ORCHESTRATOR_RESTART_INTERRUPTED = "ORCHESTRATOR_RESTART_INTERRUPTED"
     TERMINAL_INTERRUPTED = "TERMINAL_INTERRUPTED"
     ENGINE_UNAVAILABLE = "ENGINE_UNAVAILABLE"
+    WORKSPACE_UNAVAILABLE = "WORKSPACE_UNAVAILABLE"
+    SESSION_STORE_UNAVAILABLE = "SESSION_STORE_UNAVAILABLE"
     ENGINE_UNSAFE = "ENGINE_UNSAFE"
     PROMPT_REFUSED = "PROMPT_REFUSED"
     OPTION_REFUSED = "OPTION_REFUSED"

@@ -54,6 +54,9 @@ class CallerRun:
             self.state, self.turn = event.data["state"], event.data["turn_index"]
         elif event.type == "interaction":
             self.question = event.data
+        elif event.type == "reply.returned":  # it was not sent, and its key may be used again
+            self.replies.pop(event.data["interaction_id"], None)
+            self.not_before = time.monotonic() + RETRY
 
 
 class ChaosCaller:

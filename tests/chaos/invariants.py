@@ -87,9 +87,10 @@ def _states(row: dict[str, Any], events: list[dict[str, Any]], turns: list[dict[
         yield f"turns are numbered without gaps: {name} has {[turn['turn_index'] for turn in own]}"
     if any(turn["ended_at"] is None for turn in own):
         yield f"a turn of an ended run has ended: one of {name} has not"
+    expected = len(own) + sum(event["type"] == "reply.returned" for event in mine)
     for kind in ("turn.started", "turn.ended"):
-        if (count := sum(event["type"] == kind for event in mine)) != len(own):
-            yield f"each turn begins and ends once: {name} has {len(own)} turns and {count} events {kind}"
+        if (count := sum(event["type"] == kind for event in mine)) != expected:
+            yield f"each turn begins and ends once: {name} has {expected} turns and {count} events {kind}"
     if row["process_json"] is not None:
         yield f"an ended run has no process: {name} has {row['process_json']}"
 

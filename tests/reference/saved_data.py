@@ -33,6 +33,7 @@ CREATE TABLE new_interactions (
     asked_at TEXT NOT NULL,
     response TEXT,
     answered_at TEXT,
+    unsent_json TEXT,
     answered_by TEXT
 ) STRICT, WITHOUT ROWID;
 INSERT INTO new_interactions SELECT *, iif(response IS NULL, NULL, 'user; or terminal') FROM interactions;

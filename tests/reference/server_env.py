@@ -16,7 +16,7 @@ from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.orchestrator.commands import Commands
-from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import StateEvent
 from turngate_reference.server.store.runs import Accepted, Run, StoredQuestion
@@ -102,6 +102,12 @@ class ServerEnv:
         body = {"interaction_id": question.interaction_id, "response": response}
         return replied(self.server, run_id, body, key)
 
+    def go_on(self, run_id: str, message: str = "use an envelope", key: str | None = None) -> Accepted:
+        """Continue a run that has ended."""
+        return self.server.commands.continue_run(
+            run_id, ContinueRequest(message), IdempotencyKey.of(key, {"message": message})
+        )
+
     def run(self, run_id: str) -> Run:
         """Read a run."""
         run = runs.find(self.server.store, run_id)
@@ -126,6 +132,15 @@ class ServerEnv:
                 if event.type == kind and event.as_dict().get("turn_index") == turn:
                     return
             assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), (run_id, kind)
+
+    def wait_for_state(self, run_id: str, state: str, *, times: int) -> None:
+        """Wait until a run has been in a state so often."""
+        deadline, after, seen = time.monotonic() + PATIENCE, 0, 0
+        while seen < times:
+            assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), self.states(run_id)
+            for event in runs.events(self.server.store, run_id, after, 1000):
+                after = event.id
+                seen += isinstance(event.data, StateEvent) and event.data.state == state
 
     def states(self, run_id: str) -> list[str]:
         """List the states that a run has been in."""

@@ -11,18 +11,21 @@ def test_each_cause_leads_to_one_state() -> None:
     assert all(TARGETS[cause] is to for causes in TRANSITIONS.values() for cause, to in causes.items())
 
 
-def test_every_run_can_reach_every_state_and_leaves_none_that_has_ended() -> None:
-    """From `queued` a run can get everywhere; of those that have ended, only a failed one can be continued."""
+def test_every_run_can_reach_every_state_and_leaves_its_end_only_when_continued() -> None:
+    """From `queued` a run can get everywhere; one that has ended can only be continued."""
     reached, new = set[State](), {State.QUEUED}
     while new:
         reached |= new
         new = {to for state in new for to in TRANSITIONS[state].values()} - reached
     assert reached == set(State)
-    assert {state: [*TRANSITIONS[state]] for state in ENDED} == {
-        State.SUCCEEDED: [],
-        State.FAILED: [Cause.CONTINUED],
-        State.CANCELED: [],
-    }
+    assert all([*TRANSITIONS[state]] == [Cause.CONTINUED] for state in ENDED)
+
+
+def test_a_reply_that_no_process_got_is_returned_from_the_queue() -> None:
+    """The claim of a turn without a process is undone, and only a queued run goes back to its question."""
+    assert TRANSITIONS[State.RUNNING][Cause.NOT_STARTED] is State.QUEUED
+    assert TRANSITIONS[State.QUEUED][Cause.REPLY_RETURNED] is State.WAITING_USER
+    assert sum(Cause.REPLY_RETURNED in causes for causes in TRANSITIONS.values()) == 1
 
 
 @pytest.mark.parametrize("code", RunErrorCode)

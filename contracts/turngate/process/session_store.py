@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISREG
 
@@ -34,6 +35,19 @@ def session_exists(
         return _below(start, names, values) if start.is_absolute() else None
     except (OSError, ValueError, KeyError):
         return None
+
+
+def store_is_there(store: SessionStore, locations: Mapping[str, str | None]) -> bool:
+    """Return whether the file or the folder exists that holds all sessions; one that was moved away can come back."""
+    try:
+        values = slots(store.locations, locations)
+        if store.check.kind == "sqlite":
+            return Path(filled(store.check.file, values)).exists()
+        first, *names = store.check.pattern.split("/")
+        fixed = takewhile(lambda name: "*" not in name and "{" not in name, names)
+        return Path(filled(first, values) or "/", *fixed).is_dir()
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | None:

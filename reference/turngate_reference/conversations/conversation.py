@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from turngate import (
@@ -187,7 +187,8 @@ class Conversations(Struct, frozen=True):
 
     def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
         """Run one attempt; its record says `running` until it has the result."""
-        path, record = self.data.record(record.handle), record.updated(state=State.RUNNING)
+        path, version = self.data.record(record.handle), installed.version or UNSET
+        record = record.updated(state=State.RUNNING, engine_version=version)
         handle_record.write(path, record)
         # read as in mode auto: what the user sees doesn't depend on an envelope, and ids are compared below
         reader = TurnReader(

@@ -18,6 +18,7 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt, contract_for, find_engine
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.continuation import ObstacleError, engine_to_resume
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.recovery import noted_processes, settle_terminal_turn
@@ -60,7 +61,12 @@ class ServedRun(Struct, frozen=True):
         """
         if not message.strip():
             raise UsageError("the reply is empty", f"{self.run.handle} still waits for one")
-        engine = find_engine(self.run.engine, self.records.data, stop)
+        try:
+            engine = engine_to_resume(self.run, lambda name: find_engine(name, self.records.data, stop))
+        except ObstacleError as obstacle:
+            if obstacle.is_final:
+                raise self._lost(message, obstacle, stop) from obstacle
+            raise UsageError(obstacle.detail, f"{obstacle.hint}; {self._unsent}") from obstacle
         contract = safe(
             engine.contract, self.run.execution_mode, message, self.run.workspace, self.run.cwd, self.run.locations
         )
@@ -71,13 +77,8 @@ class ServedRun(Struct, frozen=True):
         try:
             built = turn.command(message)
         except TurnFailed as early:
-            hint = f"nothing was sent, and {self.run.handle} still waits for a reply"
-            raise UsageError(str(early), hint) from early
-        claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
-        if claimed is None:
-            raise UsageError(
-                f"the question of {self.run.handle} was already answered or closed", _see(self.records.data)
-            )
+            raise UsageError(str(early), self._unsent) from early
+        claimed = self._claimed(message)
         self.records.keep(claimed, State.RUNNING, claimed.session)
         add_event, done = text_events(outbox, claimed), None
 
@@ -90,6 +91,7 @@ class ServedRun(Struct, frozen=True):
             # a session has one process at a time
             end_orphans(noted_processes(self.run.process))
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
+            transitions.eventually(lambda: transitions.note_sending(self.store, claimed), stop.wait)
             with self._ended_from_elsewhere(stop):
                 done = claimed_turn.play(built, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
@@ -102,8 +104,35 @@ class ServedRun(Struct, frozen=True):
                 unsaved = "turngate serve took this terminal for dead and ended the run"
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
-            raise UsageError(_news(ended), _see(self.records.data))
+            raise UsageError(self._unsent_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
+
+    @property
+    def _unsent(self) -> str:
+        return f"nothing was sent, and {self.run.handle} still waits for a reply"
+
+    def _claimed(self, message: str) -> Run:
+        """Return the run with its next turn claimed; UsageError if somebody else was first."""
+        claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
+        if claimed is None:
+            what = f"the question of {self.run.handle} was already answered or closed"
+            raise UsageError(what, _see(self.records.data))
+        return claimed
+
+    def _lost(self, message: str, obstacle: ObstacleError, stop: Stop) -> UsageError:
+        """Take a reply that can't be sent any more, since the session is gone; the run fails and keeps it."""
+        claimed = self._claimed(message)
+
+        def fail() -> tuple[Decision, TurnResult]:
+            raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}")
+
+        complete(Outbox(self.store), self.records, claimed, fail, stop.wait)
+        return UsageError(_news(runs.find(self.store, claimed.run_id) or claimed), _see(self.records.data))
+
+    def _unsent_news(self, run: Run) -> str:
+        """Describe a run whose turn was not started."""
+        unsent = runs.unsent_reply(self.store, run.run_id)
+        return f"{unsent.detail}; {self._unsent}" if unsent and run.state is State.WAITING_USER else _news(run)
 
     @contextmanager
     def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:

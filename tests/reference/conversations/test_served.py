@@ -254,17 +254,32 @@ def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "
 
 
 def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_env: ServerEnv) -> None:
-    """An empty reply, a missing session or a missing engine leaves the run waiting."""
+    """An empty reply, a missing session store or a missing engine leaves the run waiting."""
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     refused_early(server_env, run_id, "the reply is empty", " ")
-    server_env.keep_session().unlink()
-    refused_early(server_env, run_id, "session store does not hold")
-    server_env.keep_session()
+    store = server_env.cli_env.root / "home" / ".codex"
+    aside = store.rename(store.with_name("aside"))
+    refused_early(server_env, run_id, "the session store of codex isn't there any more")
+    aside.rename(store)
     executable.write_text("#!/no/such/interpreter\n")
     refused_early(server_env, run_id, "could not be started")
     executable.unlink()
     refused_early(server_env, run_id, "Codex CLI is not installed")
+
+
+def test_a_session_that_is_gone_fails_the_run_which_keeps_the_reply(server_env: ServerEnv) -> None:
+    """As over HTTP: no engine runs, and the reply is in the run."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    server_env.keep_session().unlink()
+    said = resumed(server_env.cli_env, run_id)
+    assert (said.code, f"{run_id} has failed: SESSION_RESUME_FAILED" in said.err) == (2, True), said
+    unsent = runs.unsent_reply(server_env.server.store, run_id)
+    assert unsent is not None
+    assert unsent.response == "blue"
+    assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
+    assert len(server_env.cli_env.calls()) == 1
 
 
 def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,14 +468,17 @@ def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> Non
     assert server_env.cli_env.record(handle_of(run_id))["session"]["value"] == d.SESSION
 
 
-def test_a_turn_that_can_not_be_run_fails_the_run(server_env: ServerEnv) -> None:
-    """An error after the reply was taken fails the run with its code, and the command exits with 2."""
+def test_a_reply_that_no_process_got_is_returned(server_env: ServerEnv) -> None:
+    """An error after the reply was taken and before the engine runs leaves the run waiting; the exit code is 2."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     (server_env.run(run_id).run_directory / ".turngate" / "attempt-002").touch()
     said = resumed(server_env.cli_env, run_id)
-    assert (said.code, f"{run_id} has failed: ORCHESTRATOR_ERROR" in said.err) == (2, True)
-    assert server_env.failed(run_id).code == "ORCHESTRATOR_ERROR"
+    assert (said.code, "nothing was sent" in said.err, "can't be written" in said.err) == (2, True, True), said
+    assert server_env.run(run_id).state is State.WAITING_USER
+    unsent = runs.unsent_reply(server_env.server.store, run_id)
+    assert unsent is not None
+    assert unsent.code == "ORCHESTRATOR_ERROR"
 
 
 def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEnv) -> None:

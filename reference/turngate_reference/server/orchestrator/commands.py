@@ -19,20 +19,19 @@ from turngate.argv.build import AutoFlagRefusedError
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import allowed
 from turngate.argv.trust import NO_TRUST, Trust
-from turngate.contract.session_ids import unsafe
 from turngate.errors import did_you_mean
-from turngate.process.session_store import session_exists
 from turngate_reference import handle_record
 from turngate_reference.data_dir import locked
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
 from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, engine_to_resume
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process, no_warm_wait
-from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.requests import (
     ApiError,
@@ -109,7 +108,7 @@ class Admission(Struct, frozen=True):
     def check_reply(
         self, run: Run, question: StoredQuestion, reply: ReplyRequest, engine: InstalledEngine | None
     ) -> None:
-        """Reject a reply that the engine can't take; a missing engine (None) fails the turn later, not the reply."""
+        """Reject a reply that the engine can't take; None: the run doesn't resume one, or its session is gone."""
         response = reply.response
         if question.request_id is not None:
             if response not in question.question.options:
@@ -119,7 +118,7 @@ class Admission(Struct, frozen=True):
         self.check_message(run, response, engine, allow_file_marks=reply.allow_file_marks)
 
     def check_message(self, run: Run, message: str, engine: InstalledEngine | None, *, allow_file_marks: bool) -> None:
-        """Reject a text for the next turn of a run that the engine can't take; None: a missing engine."""
+        """Reject a text for the next turn of a run that the engine can't take; None: it resumes none."""
         # a sticky process has its contract even if its engine was uninstalled
         contract = engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
         try:
@@ -127,8 +126,12 @@ class Admission(Struct, frozen=True):
                 check_file_marks(contract, message, run.cwd)
             if engine is not None:
                 build.prompt_channel(contract, reply_prompt(message, run.launch, run.artifacts))
+                options, model = run.launch.engine_options, run.launch.model
+                build.turn_options(contract, run.execution_mode, options, model, run.cwd)
         except RefusedError as refused:
-            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+            if refused.subject is None:
+                raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+            raise ApiError("OPTION_REFUSED", refused.what, refused.hint, {"option": refused.subject}) from refused
         if engine is not None:
             with _unsafe_is_an_error():
                 self.trust.check(contract, run.execution_mode, run.workspace, run.locations)
@@ -271,9 +274,12 @@ class Commands(Struct, frozen=True):
         return answer
 
     def reply(self, run_id: str, reply: ReplyRequest, key: IdempotencyKey | None) -> Accepted:
-        """Take the user's reply, and queue the run for its next turn; ApiError: nothing has changed."""
+        """Take the user's reply, and queue the run for its next turn; ApiError: nothing has changed.
+
+        If the session is gone, the next turn fails the run, which keeps the reply.
+        """
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key)
-        engine = self._resumed_engine(run_id)
+        engine, obstacle = self._resumed_engine(run_id)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
@@ -286,6 +292,8 @@ class Commands(Struct, frozen=True):
                 hint = f"read {run.links['interaction']} and reply to the open question"
                 raise ApiError("INTERACTION_STALE", f"{reply.interaction_id[:100]!r} is not the open question", hint)
             question = runs.question_in(connection, reply.interaction_id)
+            if obstacle is not None and not obstacle.is_final:
+                raise ApiError(obstacle.code, obstacle.detail, obstacle.hint) from obstacle
             self.admission.check_reply(run, question, reply, engine)
             transitions.take_reply(connection, run, reply.response, permission=question.request_id is not None)
             run = runs.get(connection, run_id)
@@ -300,7 +308,7 @@ class Commands(Struct, frozen=True):
         return answer
 
     def continue_run(self, run_id: str, request: ContinueRequest, key: IdempotencyKey | None) -> Accepted:
-        """Queue a failed run for another turn in its session; ApiError: nothing has changed."""
+        """Queue a run that has ended for another turn in its session; ApiError: nothing has changed."""
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/continue", key)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
@@ -308,16 +316,19 @@ class Commands(Struct, frozen=True):
             run = _existing(connection, run_id)
         try:
             with locked(self.records.data.lock(run.handle), run.handle):
-                if why := self.no_continue(run):
-                    raise ApiError("NOT_CONTINUABLE", f"the run can't be continued: {why}", "start a new run")
-                engine = self._found(run)
+                if refused := self.no_continue(run):
+                    raise refused
+                try:
+                    engine = engine_to_resume(run, self.engines.find)
+                except ObstacleError as obstacle:
+                    raise _not_continuable(obstacle) from obstacle
                 self.admission.check_message(run, request.message, engine, allow_file_marks=request.allow_file_marks)
                 with self.store.writing() as connection:
                     if (before := once.answer(connection)) is not None:
                         return before
                     if runs.get(connection, run_id) != run:
                         raise ApiError("NOT_CONTINUABLE", "the run has changed meanwhile", "look at it again")
-                    transitions.continue_failed(connection, run, request.message)
+                    transitions.continue_ended(connection, run, request.message)
                     run = runs.get(connection, run_id)
                     answer = _accepted(run)
                     once.keep(connection, run_id, answer)
@@ -331,23 +342,19 @@ class Commands(Struct, frozen=True):
         self.dispatcher.kick()
         return answer
 
-    def no_continue(self, run: Run) -> str | None:
-        """Return why a run can't be continued in its session; None if it seems possible."""
-        if run.state is not State.FAILED:
-            return f"it is {run.state}"
+    def no_continue(self, run: Run) -> ApiError | None:
+        """Return why a run can't be continued in its session; None if it seems possible, whatever the engine is."""
+        if run.state not in ENDED:
+            return _never_continuable(f"it is {run.state}")
         if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
-            return "only interactive runs with the profile `resumable` can"
-        session = run.session.handle_value if run.session else ""
-        if not session or unsafe(session):
-            return "its session id isn't known"
+            return _never_continuable("only interactive runs with the profile `resumable` can")
         record = self.records.data.record(run.handle)
         if record.exists() and handle_record.read(record).turns > run.turn_index:
-            return "a terminal has continued it since"
-        if why := lost_workspace(run):
-            return why
-        store = contract_for(run.engine, run.engine_version).store
-        if session_exists(store, session, run.locations, run.cwd) is False:
-            return f"the engine's session store does not hold {session}"
+            return _never_continuable("a terminal has continued it since")
+        try:
+            check_session(run, contract_for(run.engine, run.engine_version))
+        except ObstacleError as obstacle:
+            return _not_continuable(obstacle)
         return None
 
     def cancel(self, run_id: str) -> Accepted:
@@ -382,18 +389,15 @@ class Commands(Struct, frozen=True):
                 return
             self.kept.finish_waiting(run_id, BETWEEN_TURNS_SECONDS)
 
-    def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
-        """Return the engine that a reply would resume; None if there is none or it is no longer known."""
+    def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:
+        """Return the engine that a reply would resume, if there is one, or why it can't."""
         run = runs.find(self.store, run_id)
         if run is None or run.state is not State.WAITING_USER or run.needs_process:
-            return None
-        return self._found(run)
-
-    def _found(self, run: Run) -> InstalledEngine | None:
+            return None, None
         try:
-            return self.engines.find(run.engine)
-        except MachineError:
-            return None
+            return engine_to_resume(run, self.engines.find), None
+        except ObstacleError as obstacle:
+            return None, obstacle
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
@@ -401,6 +405,16 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
         return runs.get(connection, run_id)
     except KeyError:
         raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "see GET /v1/runs") from None
+
+
+def _not_continuable(obstacle: ObstacleError) -> ApiError:
+    if obstacle.is_final:
+        return _never_continuable(obstacle.detail)
+    return ApiError(obstacle.code, obstacle.detail, obstacle.hint)
+
+
+def _never_continuable(why: str) -> ApiError:
+    return ApiError("NOT_CONTINUABLE", f"the run can't be continued: {why}", "start a new run")
 
 
 def _accepted(run: Run) -> Accepted:

@@ -28,21 +28,21 @@ from turngate import (
     mode_patch,
     resumed_turn,
 )
-from turngate.contract.session_ids import unsafe
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
 from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.server.orchestrator import transitions, workspace_files
+from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
-from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
 from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
-from turngate_reference.states import Delivery, RunErrorCode, State
+from turngate_reference.states import Delivery, RunErrorCode
 
 
 def first_prompt(launch: RunRequest, artifacts: Path) -> str:
@@ -117,9 +117,8 @@ class HeadlessTurn(Struct, frozen=True):
                     workspace=run.cwd,
                     allow_file_marks=True,
                 )
+            check_session(run, contract)
             session = run.session.handle_value if run.session else ""
-            if why := self._lost_session(session):
-                raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.launch, run.artifacts)
             return resumed_turn(
                 contract,
@@ -134,34 +133,24 @@ class HeadlessTurn(Struct, frozen=True):
         except RefusedError as refused:
             code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
             raise TurnFailed(code, str(refused)) from refused
-
-    def _lost_session(self, session: str) -> str | None:
-        """Return why the session can't be resumed; None if it seems possible before a process starts."""
-        run, contract = self.run, self.engine.contract
-        if why := lost_workspace(run):
-            return why
-        if not session:
-            return "no session id was saved"
-        if why := unsafe(session):
-            return f"the session id can't be passed on: {why}"
-        # if the session was not in this store right after it was created, the engine keeps it elsewhere
-        session_seen = run.recovery and run.recovery.session_seen
-        if session_seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
-            return f"the engine's session store does not hold {session}"
-        return None
+        except ObstacleError as obstacle:
+            raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}") from obstacle
 
     def play(self, built: Invocation, stop: Stop) -> Attempt:
         """Run the engine to its end and record its process in the store; TurnFailed if it could not be run."""
         run = self.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         needs_handle = run.execution_mode is Mode.INTERACTIVE and run.is_resumable
+        is_started, version = False, self.engine.version
         reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=self.on_text)
 
         def note_process(pid: int) -> None:
+            nonlocal is_started
+            is_started = True
             with suppress(psutil.NoSuchProcess):
-                noted = replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid))
+                noted = replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid), unsent=False)
                 self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
-            self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))
+            self.outbox.put(lambda connection: transitions.note_start(connection, run, built.own_arguments, version))
             self.outbox.put(lambda connection: transitions.note_delivery(connection, run, Delivery.NEW_PROCESS))
 
         options = RunOptions(
@@ -173,12 +162,21 @@ class HeadlessTurn(Struct, frozen=True):
             on_start=note_process,
         )
         try:
-            return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
+            done = attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
         except NoRoomError as ours:
+            self._note_unsent(is_started=is_started)
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except (MachineError, UsageError) as lacking:
-            code = RunErrorCode.SESSION_RESUME_FAILED if built.resumed else RunErrorCode.ENGINE_FAILED
+            self._note_unsent(is_started=is_started)
+            code = RunErrorCode.ENGINE_UNAVAILABLE if built.resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(code, str(lacking)) from lacking
+        self._note_unsent(is_started=is_started)
+        return done
+
+    def _note_unsent(self, *, is_started: bool) -> None:
+        """Take back the note that a process gets the reply, if none was started."""
+        if not is_started:
+            self.outbox.put(lambda connection: transitions.note_sent(connection, self.run.run_id, sent=False))
 
     def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:
         """Return the next state of the run, which is `interrupted` if the turn was stopped from outside."""
@@ -195,7 +193,7 @@ class HeadlessTurn(Struct, frozen=True):
         # keep the run's first session: a different one is an error, and is reported as such
         handle = done.reading.session if run.session is None else None
         session_seen = None
-        if handle and decision.state is State.WAITING_USER:
+        if handle and run.execution_mode is Mode.INTERACTIVE and run.is_resumable:
             session_seen = (
                 session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
             )

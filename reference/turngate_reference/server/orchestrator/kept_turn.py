@@ -118,6 +118,8 @@ class KeptTurn:
         with stop.telling(process.events) as already:  # type: ignore[arg-type]
             if already:
                 return self._end_early(INTERRUPTED)
+            if self.policy.resumes:
+                self._note_sent(sent=True)
             if delivery is Delivery.LIVING_PROCESS:
                 self.processes.host.prompt(process.run_id, self.text, checked=self.policy.resumes)
             self._limit()
@@ -166,7 +168,8 @@ class KeptTurn:
                 self.processes.host.prompt(run.run_id, self.text)
             case events.PromptSent():
                 argv = process.opened.argv if process.opened else ()
-                outbox.put(lambda connection: transitions.note_argv(connection, run, argv))
+                version = process.engine.version
+                outbox.put(lambda connection: transitions.note_start(connection, run, argv, version))
                 outbox.put(lambda connection: transitions.note_delivery(connection, run, self.delivery))
                 self.is_made = True
                 self._limit()
@@ -246,6 +249,7 @@ class KeptTurn:
                 logging.ERROR if lost.ours else logging.INFO, "%s lost its process: %s", process.run_id, lost.detail
             )
         if self.policy.resumes and not self.is_made:
+            self._note_sent(sent=False)
             raise NotDelivered
         has_asked = self.has_asked or self.turn.run.turn_index > 1
         return loss_in_turn(self.policy, lost, has_asked=has_asked), self._early_result()
@@ -263,7 +267,7 @@ class KeptTurn:
         else:
             decision, result = decide_kept(run, event.final_text, declined=event.declined, data_flaw=turn.data_flaw)
         session_seen, session = None, self._new_session(event.session_id)
-        if self.policy.resumes and session and decision.state is State.WAITING_USER:
+        if self.policy.resumes and session:
             store = turn.engine.contract.store
             session_seen = session_exists(store, session.handle_value, run.locations, run.cwd) is True
         return decision, replace(result, session=session, session_seen=session_seen)
@@ -297,6 +301,17 @@ class KeptTurn:
 
     def _early_result(self) -> TurnResult:
         return TurnResult(session=None if self.policy.resumes else self._new_session(self.process.session_id))
+
+    def _note_sent(self, *, sent: bool) -> None:
+        """Record whether the process may have got the reply."""
+        run_id, store = self.turn.run.run_id, self.turn.outbox.store
+
+        def note() -> None:
+            self.turn.outbox.flush()
+            with store.writing() as connection:
+                transitions.note_sent(connection, run_id, sent=sent)
+
+        self._eventually(note)
 
     def _eventually(self, action: Callable[[], T]) -> T:
         return transitions.eventually(action, self.wait)

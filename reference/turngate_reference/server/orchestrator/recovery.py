@@ -4,7 +4,6 @@ import logging
 import threading
 from contextlib import suppress
 from itertools import chain
-from typing import Any
 
 from turngate import MachineError, UsageError
 from turngate.contract.session_ids import unsafe
@@ -42,10 +41,10 @@ def recover(store: Store, records: Records) -> None:
         with store.writing() as connection:
             connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
     for run in running:
-        _end(store, records, run, INTERRUPTED)
+        _end(store, records, run, INTERRUPTED, run.process if left else None)
     for run_id, decision in lost:
         if (waits := runs.find(store, run_id)) is not None:
-            _end(store, records, waits, decision)
+            _end(store, records, waits, decision, waits.process)
 
 
 def settle_terminal_turns(store: Store, records: Records) -> None:
@@ -56,7 +55,7 @@ def settle_terminal_turns(store: Store, records: Records) -> None:
 
 
 def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
-    """End the processes left by a dead terminal's turn, and fail its run; the caller holds the handle's lock."""
+    """End the processes left by a dead terminal's turn, and end its turn; the caller holds the handle's lock."""
     run = runs.find(store, run_id)
     if run is None or run_id not in runs.at_terminals(store):
         return
@@ -64,7 +63,7 @@ def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
         # the note about them stays, so that the next server tries again
         log.error("could not stop these processes of a killed turngate resume: %s", ", ".join(map(str, left)))
     killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed during the turn")
-    _end(store, records, run, killed, process=run.process if left else None)
+    _end(store, records, run, killed, run.process if left else None)
 
 
 def watch_terminals(store: Store, records: Records, closing: threading.Event) -> None:
@@ -89,13 +88,20 @@ def _lost(run: Summary) -> Decision | None:
     return None
 
 
-def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:
-    """End a run, and its turn if that had not ended."""
+def _end(store: Store, records: Records, run: Run, decision: Decision, left: ProcessNote | None) -> None:
+    """End a run, and its turn if that had not ended; `left` is the note of a process that could not be ended.
+
+    If no process got the reply of the turn, the reply goes back to its user instead.
+    """
     if run.cancel_requested:
         decision = Decision(Cause.CANCELED)
+    if transitions.can_return(run, decision):
+        with store.writing() as connection:
+            transitions.return_reply(connection, records, run, decision.error, left)
+        return
     records.keep(run, decision.state, run.session)
     with store.writing() as connection:
-        transitions.end_run(connection, run, decision, **columns)
+        transitions.end_run(connection, run, decision, process=left)
 
 
 def noted_processes(note: ProcessNote | None) -> list[Noted]:

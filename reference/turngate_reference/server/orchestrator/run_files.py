@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from turngate import MachineError, UsageError
@@ -92,6 +92,7 @@ def record_of(run: Run, state: State, session: RunSession | None) -> HandleRecor
         state=state,
         turns=run.turn_index,
         created_at=run.created_at,
+        engine_version=run.engine_version or UNSET,
     )
 
 

@@ -25,19 +25,21 @@ from turngate_reference.server.store.events import (
     DeliveryEvent,
     QuestionEvent,
     ReplyEvent,
+    ReplyReturnEvent,
     TurnEndEvent,
     TurnStartEvent,
     add_event,
 )
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Recovery, Run
-from turngate_reference.states import ENDED, Cause, Delivery, RunError, State
+from turngate_reference.server.store.runs import IdempotentRequest, ProcessNote, Recovery, Run, UnsentReply
+from turngate_reference.states import ENDED, Cause, Delivery, RunError, RunErrorCode, State
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
+_RETURNED = "returned"  # the outcome of a turn for which no process was started
 
 
 class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
@@ -82,7 +84,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
             Cause.CLAIMED,
             State.QUEUED,
             row["turn_index"] + 1,
-            process=_note(tag, row["process_json"]),
+            process=_note(tag, row["process_json"], unsent=row["turn_index"] > 0),
             started_at=row["started_at"] or now(),
         )
 
@@ -104,7 +106,7 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
             State.WAITING_USER,
             run.turn_index + 1,
             pending_interaction_id=None,
-            process=ProcessNote(tag, terminal=True, kept=current.process),
+            process=ProcessNote(tag, terminal=True, kept=current.process, unsent=True),
         )
 
 
@@ -122,32 +124,104 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
     else:
         _begin_turn(connection, run.run_id, Cause.REPLIED_TO_PROCESS, run.state, run.turn_index + 1, **columns)
         connection.execute(
-            "UPDATE turns SET argv_json = (SELECT argv_json FROM turns WHERE run_id = ? AND turn_index = ?)"
+            "UPDATE turns SET (argv_json, engine_version) ="
+            " (SELECT argv_json, engine_version FROM turns WHERE run_id = ? AND turn_index = ?)"
             " WHERE run_id = ? AND turn_index = ?",
             (run.run_id, run.turn_index, run.run_id, run.turn_index + 1),
         )
 
 
-def continue_failed(connection: sqlite3.Connection, run: Run, message: str) -> None:
-    """Queue a failed run again, with a message as the answer to why it failed."""
-    error = run.error or RunError("", "")
-    prompt = f"The run failed: {error.detail} ({error.code}). How should it go on?"[:MAX_PROMPT]
-    pending = _ask(connection, run, Interaction("open_text", prompt))
+def continue_ended(connection: sqlite3.Connection, run: Run, message: str) -> None:
+    """Queue a run that has ended again, with a message as the answer to how it should go on.
+
+    The result that it had stays with its last turn.
+    """
+    ended = {State.SUCCEEDED: "The run has succeeded.", State.CANCELED: "The run was canceled."}
+    why = f"The run failed: {run.error.detail} ({run.error.code})." if run.error else ended[run.state]
+    pending = _ask(connection, run, Interaction("open_text", f"{why[: MAX_PROMPT - 100]} How should it go on?"))
+    connection.execute("UPDATE interactions SET unsent_json = NULL WHERE run_id = ?", (run.run_id,))
     _close_question(connection, replace(run, pending_interaction_id=pending), message)
-    columns = {"error": None, "ended_at": None, "pending_interaction_id": None}
-    runs.transition(connection, run.run_id, State.FAILED, Cause.CONTINUED, **columns)
-
-
-def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> None:
-    """Record how the turn's process was started."""
     connection.execute(
-        "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
-        (runs.as_json(argv), run.run_id, run.turn_index),
+        "UPDATE turns SET final_data_json = (SELECT final_data_json FROM runs WHERE runs.run_id = turns.run_id)"
+        " WHERE run_id = ? AND turn_index = ?",
+        (run.run_id, run.turn_index),
     )
+    columns = dict.fromkeys(("error", "final_data", "ended_at", "pending_interaction_id"))
+    runs.transition(connection, run.run_id, run.state, Cause.CONTINUED, cancel_requested=0, **columns)
+
+
+def note_sending(store: Store, run: Run) -> None:
+    """Record that a process gets the reply of a running turn from now on."""
+    with store.writing() as connection:
+        note_sent(connection, run.run_id, sent=True)
+
+
+def note_sent(connection: sqlite3.Connection, run_id: str, *, sent: bool) -> None:
+    """Record whether a process may have got the reply of a running turn; no reply belongs to turn 1."""
+    run = runs.get(connection, run_id)
+    if run.state is State.RUNNING and run.turn_index > 1 and run.process is not None:
+        runs.change(connection, run_id, process=replace(run.process, unsent=not sent))
+
+
+def can_return(run: Run, decision: Decision) -> bool:
+    """Whether the reply of a running turn, which ends with `decision`, goes back to its user: no process has it.
+
+    Not if the session is gone, since no later reply could reach it either.
+    """
+    is_unsent = run.state is State.RUNNING and run.process is not None and run.process.unsent
+    is_lost = decision.error is None or decision.error.code == RunErrorCode.SESSION_RESUME_FAILED
+    return is_unsent and not is_lost and not run.cancel_requested
+
+
+def return_reply(
+    connection: sqlite3.Connection, records: Records, run: Run, why: RunError | None, left: ProcessNote | None = None
+) -> None:
+    """Undo the claim of a turn for which no process was started, and open its question again.
+
+    `left` is the note of a process that the run still has.
+    """
+    question, before = runs.last_answered(connection, run.run_id, run.turn_index), run.turn_index - 1
+    connection.execute("DELETE FROM turns WHERE run_id = ? AND turn_index = ?", (run.run_id, run.turn_index))
+    add_event(connection, run.run_id, TurnEndEvent(run.turn_index, _RETURNED))
+    columns: dict[str, Any] = {"turn_index": before, "process": left}
+    runs.transition(connection, run.run_id, State.RUNNING, Cause.NOT_STARTED, **columns)
+    reason = why or RunError(RunErrorCode.ORCHESTRATOR_ERROR, "")
+    _keep_unsent(connection, question.interaction_id, question.response or "", reason)
+    sql = "UPDATE interactions SET response = NULL, answered_at = NULL WHERE interaction_id = ?"
+    connection.execute(sql, (question.interaction_id,))
+    IdempotentRequest.forget(connection, run.run_id, before)
+    add_event(connection, run.run_id, ReplyReturnEvent(question.interaction_id, reason.code, reason.detail))
+    pending = question.interaction_id
+    runs.transition(connection, run.run_id, State.QUEUED, Cause.REPLY_RETURNED, pending_interaction_id=pending)
+    # before the commit: whoever reads the new state finds the record
+    records.keep(runs.get(connection, run.run_id), State.WAITING_USER, run.session)
+
+
+def keep_unsent_of(connection: sqlite3.Connection, run: Run, decision: Decision) -> None:
+    """Keep the reply of a turn that fails its run without a process having got it."""
+    if decision.error is not None and run.process is not None and run.process.unsent:
+        question = runs.last_answered(connection, run.run_id, run.turn_index)
+        _keep_unsent(connection, question.interaction_id, question.response or "", decision.error)
+
+
+def _keep_unsent(connection: sqlite3.Connection, interaction_id: str, response: str, why: RunError) -> None:
+    unsent = runs.as_json(UnsentReply(response, why.code, why.detail))
+    connection.execute("UPDATE interactions SET unsent_json = ? WHERE interaction_id = ?", (unsent, interaction_id))
+
+
+def note_start(connection: sqlite3.Connection, run: Run, argv: Sequence[str], version: str | None) -> None:
+    """Record how the process was started that runs the turn, and which release it is."""
+    connection.execute(
+        "UPDATE turns SET argv_json = ?, engine_version = ? WHERE run_id = ? AND turn_index = ?",
+        (runs.as_json(argv), version, run.run_id, run.turn_index),
+    )
+    runs.change(connection, run.run_id, engine_version=version)
 
 
 def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult) -> State | None:
     """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
+
+    If the turn failed before a process got its reply, the reply goes back to its user, and the run waits again.
 
     None: nothing has changed, since a run is canceled only once the process that `result` names has ended. RunHasEnded:
     the run is not running any more.
@@ -163,6 +237,10 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
                 return None
             decision = Decision(Cause.CANCELED)
             records.keep(current, decision.state, result.session or current.session)
+        if can_return(current, decision):
+            return_reply(connection, records, current, decision.error, result.process)
+            return State.WAITING_USER
+        keep_unsent_of(connection, current, decision)
         if result.session_seen is not None:
             columns["recovery"] = replace(current.recovery or Recovery(), session_seen=result.session_seen)
         if decision.interaction is not None:
@@ -300,9 +378,9 @@ def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> Non
         runs.change(connection, run_id, process=None)
 
 
-def _note(tag: str, kept: str | None) -> ProcessNote:
+def _note(tag: str, kept: str | None, *, unsent: bool) -> ProcessNote:
     """Return the note of a turn's processes, with the stored one of the process that the run has kept."""
-    return ProcessNote(tag, kept=runs.process_note(kept) if kept else None)
+    return ProcessNote(tag, kept=runs.process_note(kept) if kept else None, unsent=unsent)
 
 
 def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int, ...]:
@@ -356,7 +434,6 @@ def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, req
 def _close_question(connection: sqlite3.Connection, run: Run, response: str, *, terminal: bool = False) -> None:
     """Store the reply to the open question of a run; `terminal` says that it came from `turngate resume`."""
     pending = run.pending_interaction_id or ""
-    connection.execute(
-        "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?", (response, now(), pending)
-    )
+    sql = "UPDATE interactions SET response = ?, answered_at = ?, unsent_json = NULL WHERE interaction_id = ?"
+    connection.execute(sql, (response, now(), pending))
     add_event(connection, run.run_id, ReplyEvent(pending, terminal=terminal))

@@ -78,10 +78,7 @@ class TurnRunner(Struct, frozen=True):
             # its engine may have been uninstalled meanwhile
             turn = HeadlessTurn(outbox, run, process.engine, {}, text_events(outbox, run), self.data_flaw)
             return self._kept_turn(turn, STICKY).play(self._reply(run), stop)
-        try:
-            engine = self.engines.find(run.engine)
-        except MachineError as lacking:
-            raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
+        engine = self._engine(run)
         engine = replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None
         if run.turn_index == 1:
@@ -108,7 +105,17 @@ class TurnRunner(Struct, frozen=True):
         elif run.warm_wait_sec:
             with suppress(NotDelivered):
                 return self._kept_turn(turn, WARM).play(reply, stop)
-        return turn.conclude(turn.play(turn.command(reply), stop), INTERRUPTED)
+        command = turn.command(reply)
+        if reply is not None:
+            self._eventually(lambda: transitions.note_sending(self.store, run))
+        return turn.conclude(turn.play(command, stop), INTERRUPTED)
+
+    def _engine(self, run: Run) -> InstalledEngine:
+        """Return the engine as it is now; TurnFailed if it is missing."""
+        try:
+            return self.engines.find(run.engine)
+        except MachineError as lacking:
+            raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
         """Decide on turn 1 what every later turn reuses: locations, version, profile."""

@@ -80,6 +80,15 @@ class ReplyEvent(Struct, frozen=True, omit_defaults=True):
     terminal: bool = False
 
 
+class ReplyReturnEvent(Struct, frozen=True):
+    """No process got a reply, and its question is open again; `code` and `detail` say why."""
+
+    type: ClassVar[str] = "reply.returned"
+    interaction_id: str
+    code: str
+    detail: str
+
+
 class CancelEvent(Struct, frozen=True):
     """A caller asked to cancel the run."""
 
@@ -87,7 +96,15 @@ class CancelEvent(Struct, frozen=True):
 
 
 EventData = (
-    StateEvent | TurnStartEvent | DeliveryEvent | TurnEndEvent | TextEvent | QuestionEvent | ReplyEvent | CancelEvent
+    StateEvent
+    | TurnStartEvent
+    | DeliveryEvent
+    | TurnEndEvent
+    | TextEvent
+    | QuestionEvent
+    | ReplyEvent
+    | ReplyReturnEvent
+    | CancelEvent
 )
 _TYPES: dict[str, type[EventData]] = {data.type: data for data in get_args(EventData)}
 

@@ -106,7 +106,7 @@ class ProcessNote(Struct, frozen=True, omit_defaults=True):
 
     `tag` marks its tree. `pid` and `started_at` (in seconds since the epoch) are None until it has started, and
     `transport_session_id` until a sticky process has told it. `terminal` says that `turngate resume` started it. `kept`
-    is an earlier process that the run may still have.
+    is an earlier process that the run may still have. `unsent` says that no process has the reply of the turn yet.
     """
 
     tag: str
@@ -115,6 +115,7 @@ class ProcessNote(Struct, frozen=True, omit_defaults=True):
     transport_session_id: str | None = None
     terminal: bool = False
     kept: "ProcessNote | None" = None
+    unsent: bool = False
 
 
 class Run(Summary, frozen=True, rename={"launch": "request"}):
@@ -171,8 +172,19 @@ class StoredQuestion(Struct, frozen=True):
         return self.question.options or _USUAL.get(self.question.kind, ())
 
 
+class UnsentReply(Struct, frozen=True):
+    """A reply that no process got, and why: a code of problems or of run errors."""
+
+    response: str
+    code: str
+    detail: str
+
+
 class StoredTurn(Struct, frozen=True):
-    """A turn as the API shows it; `argv` lacks the prompt."""
+    """A turn as the API shows it; `argv` lacks the prompt.
+
+    `final_data` is the result that the run had after this turn, if it was continued since.
+    """
 
     turn_index: int
     started_at: str
@@ -183,6 +195,8 @@ class StoredTurn(Struct, frozen=True):
     repair_level: str | None
     exit_code: int | None
     argv: list[str] | None
+    engine_version: str | None
+    final_data: Any
 
 
 def own_cwd(run_directory: Path) -> Path:
@@ -352,13 +366,20 @@ def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQu
 
 def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
     """Return the last reply to a question of a run's turn before `before_turn`, which is what that turn is about."""
-    rows = store.read(
-        "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL"
-        " AND response IS NOT NULL ORDER BY answered_at DESC LIMIT 1",
-        run_id,
-        before_turn - 1,
-    )
+    rows = store.read(_LAST_ANSWERED, run_id, before_turn - 1)
     return next((row["response"] for row in rows), None)
+
+
+def last_answered(connection: sqlite3.Connection, run_id: str, before_turn: int) -> StoredQuestion:
+    """Read the question that `last_answer` is about, inside a transaction; KeyError if there is none."""
+    return _only(connection.execute(_LAST_ANSWERED, (run_id, before_turn - 1)), StoredQuestion, run_id)
+
+
+def unsent_reply(store: Store, run_id: str) -> UnsentReply | None:
+    """Read the reply of a run that no process got; None if there is none."""
+    sql = "SELECT unsent_json FROM interactions WHERE run_id = ? AND unsent_json IS NOT NULL"
+    rows = store.read(sql, run_id)
+    return next((decode(row["unsent_json"], UnsentReply) for row in rows), None)
 
 
 def turns(store: Store, run_id: str) -> list[StoredTurn]:
@@ -439,12 +460,12 @@ _ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_i
 _MESSAGES = """
     SELECT * FROM events WHERE run_id = ? AND type IN ('text', 'interaction', 'reply')
         AND id > (
-            SELECT id FROM events
+            SELECT max(id) FROM events
             WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
         )
         AND id < coalesce(
             (
-                SELECT id FROM events
+                SELECT max(id) FROM events
                 WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
             ),
             id + 1
@@ -452,6 +473,10 @@ _MESSAGES = """
     ORDER BY id DESC LIMIT ?
 """
 _QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
+_LAST_ANSWERED = (
+    "SELECT * FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL AND response IS NOT NULL"
+    " ORDER BY answered_at DESC LIMIT 1"
+)
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:
@@ -512,6 +537,12 @@ class IdempotentRequest:
                 "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was already used with a different body", hint
             )
         return decode(row["answer_json"], Accepted)
+
+    @staticmethod
+    def forget(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
+        """Free the keys of requests that a run took after this turn."""
+        sql = "DELETE FROM idempotency WHERE run_id = ? AND json_extract(answer_json, '$.turn_index') = ?"
+        connection.execute(sql, (run_id, turn_index))
 
     def keep(self, connection: sqlite3.Connection, run_id: str, answer: Accepted) -> None:
         """Save the answer for repeated requests, with the run that it is about."""

@@ -58,7 +58,7 @@ class Views(Struct, frozen=True):
         return _document(self._run(run_id))
 
     def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
-        """Continue a failed run in its session."""
+        """Continue a run that has ended in its session."""
         key = IdempotencyKey.of(idempotency_key, body)
         return self.core.commands.continue_run(run_id, ContinueRequest.of(body), key)
 
@@ -97,7 +97,8 @@ class Views(Struct, frozen=True):
         if run.state is State.WAITING_USER and question is not None:
             asked = msgspec.to_builtins(question.question)
             pending = {"interaction_id": question.interaction_id, **asked, "asked_at": question.asked_at}
-        return {"state": run.state, "pending": pending}
+        unsent = runs.unsent_reply(self.core.store, run_id)
+        return {"state": run.state, "pending": pending, "unsent_reply": unsent}
 
     def reply_to_interaction(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Answer the open question."""

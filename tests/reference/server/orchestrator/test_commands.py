@@ -14,9 +14,8 @@ from tests.reference import cli_env as d
 from tests.reference.server.warm_env import HeldEnd, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final, replied
 from turngate_reference.data_dir import locked
-from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey
+from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.runs import Accepted
 from turngate_reference.states import State
 
 
@@ -131,28 +130,48 @@ def failed_run(server_env: ServerEnv, **more: Any) -> str:
     return run_id
 
 
-def go_on(server_env: ServerEnv, run_id: str, message: str = "use an envelope", key: str | None = None) -> Accepted:
-    """Continue a run."""
-    return server_env.server.commands.continue_run(
-        run_id, ContinueRequest(message), IdempotencyKey.of(key, {"message": message})
-    )
-
-
 def test_a_failed_run_is_continued_in_its_session(server_env: ServerEnv) -> None:
     """The next turn resumes the session with the message, only once, and the error is gone."""
     run_id = failed_run(server_env)
-    answer = go_on(server_env, run_id, key="once")
+    answer = server_env.go_on(run_id, key="once")
     assert answer.state is State.QUEUED
     run = server_env.wait(run_id, State.SUCCEEDED)
-    assert go_on(server_env, run_id, key="once") == answer
+    assert server_env.go_on(run_id, key="once") == answer
     assert (run.turn_index, run.error, run.final_data) == (2, None, {"colour": "red"})
     _, second = server_env.cli_env.calls()
     assert d.SESSION in second["argv"]
     assert "use an envelope" in second["stdin"]
     assert "paint it" not in second["stdin"]
     assert server_env.states(run_id) == ["queued", "running", "failed", "queued", "running", "succeeded"]
-    with pytest.raises(ApiError, match="NOT_CONTINUABLE: the run can't be continued: it is succeeded"):
-        go_on(server_env, run_id)
+
+
+@pytest.mark.parametrize("end", ["succeeded", "canceled"])
+def test_a_run_is_continued_whatever_its_end(server_env: ServerEnv, end: str) -> None:
+    """After a result or a cancel, too; the result stays with its turn, and the run has only a new one."""
+    server_env.cli_env.engine(
+        "codex", d.codex(ASK), *[d.codex(final(coats=1))] * (end == "succeeded"), d.codex(final(coats=2))
+    )
+    run_id, question = server_env.ask()
+    if end == "canceled":
+        server_env.server.commands.cancel(run_id)
+    else:
+        server_env.reply(run_id, question)
+    before = server_env.wait(run_id, State(end))
+    server_env.go_on(run_id, "once more")
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    assert (run.final_data, run.turn_index, run.cancel_requested) == ({"coats": 2}, before.turn_index + 1, False)
+    assert "once more" in server_env.cli_env.calls()[-1]["stdin"]
+    kept = [turn.final_data for turn in runs.turns(server_env.server.store, run_id)]
+    assert kept == [*[None] * (before.turn_index - 1), before.final_data, None]
+    assert server_env.states(run_id)[-4:] == [end, "queued", "running", "succeeded"]
+
+
+def test_a_run_that_has_not_ended_is_not_continued(server_env: ServerEnv) -> None:
+    """A waiting run takes a reply instead."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    with pytest.raises(ApiError, match="NOT_CONTINUABLE: the run can't be continued: it is waiting_user"):
+        server_env.go_on(run_id)
 
 
 def test_a_run_without_its_session_is_not_continued(server_env: ServerEnv) -> None:
@@ -161,19 +180,19 @@ def test_a_run_without_its_session_is_not_continued(server_env: ServerEnv) -> No
     run = server_env.run(run_id)
     data = server_env.settings.data
     with locked(data.lock(run.handle), run.handle), pytest.raises(ApiError, match=r"NOT_CONTINUABLE.*is in use"):
-        go_on(server_env, run_id)
+        server_env.go_on(run_id)
     server_env.cli_env.change(run.handle, {"turns": 2})
     with pytest.raises(ApiError, match="a terminal has continued it since"):
-        go_on(server_env, run_id)
+        server_env.go_on(run_id)
     server_env.cli_env.change(run.handle, {"turns": 1})
     server_env.keep_session().unlink()
     with pytest.raises(ApiError, match="session store does not hold"):
-        go_on(server_env, run_id)
+        server_env.go_on(run_id)
     server_env.cli_env.engine("codex", [["exit", 3]])
     auto = server_env.create()
     server_env.failed(auto)
     with pytest.raises(ApiError, match="only interactive runs"):
-        go_on(server_env, auto)
+        server_env.go_on(auto)
     assert server_env.states(run_id)[-1] == "failed"
 
 
@@ -185,7 +204,7 @@ def test_a_run_is_not_continued_in_a_workspace_in_use(closed_server_env: ServerE
         closed_server_env.cli_env.engine("codex", d.codex(ASK))
         closed_server_env.ask(workspace="door")
         with pytest.raises(ApiError, match="WORKSPACE_BUSY"):
-            go_on(closed_server_env, run_id)
+            closed_server_env.go_on(run_id)
         assert closed_server_env.run(run_id).state is State.FAILED
 
 
@@ -233,8 +252,9 @@ def test_a_workspace_that_was_swapped_is_noticed(closed_server_env: ServerEnv, t
         run_id, question = closed_server_env.ask(workspace="a")
         shutil.rmtree(root / "a")
         (root / "a").symlink_to("b")
-        closed_server_env.reply(run_id, question)
-        assert closed_server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
+        with pytest.raises(ApiError, match=r"WORKSPACE_UNAVAILABLE.*leads to a different directory"):
+            closed_server_env.reply(run_id, question)
+        assert closed_server_env.run(run_id).state is State.WAITING_USER
         assert len(closed_server_env.cli_env.calls()) == 1
 
 

@@ -120,6 +120,8 @@ def test_the_list_knows_every_code_of_a_turn() -> None:
     assert set(RunErrorCode) - listed == {
         "INTERACTION_WAIT_TIMEOUT",
         "ENGINE_UNAVAILABLE",
+        "WORKSPACE_UNAVAILABLE",
+        "SESSION_STORE_UNAVAILABLE",
         "ENGINE_UNSAFE",
         "PROMPT_REFUSED",
         "OPTION_REFUSED",

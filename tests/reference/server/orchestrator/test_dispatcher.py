@@ -15,6 +15,7 @@ from tests.reference.server.warm_env import is_running, warm_env
 from tests.reference.server_env import ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.orchestrator import dispatcher, transitions
+from turngate_reference.server.store import runs
 from turngate_reference.states import State
 
 
@@ -75,13 +76,16 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
 def test_a_turn_that_can_not_be_started_leaves_no_process(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that the run has kept ends with the run."""
+    """The process that the run has kept ends, and the reply is returned."""
     with warm_env(closed_server_env) as env:
         run_id, _ = env.ask()
         pid = env.pid(run_id)
         monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
         env.reply(run_id)
-        assert env.server_env.failed(run_id).code == "ORCHESTRATOR_ERROR"
+        env.server_env.wait_for_state(run_id, "waiting_user", times=2)
+        unsent = runs.unsent_reply(env.server_env.server.store, run_id)
+        assert unsent is not None
+        assert unsent.code == "ORCHESTRATOR_ERROR"
         env.until_cold(run_id)
         assert not is_running(pid)
 

@@ -157,15 +157,6 @@ def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
     assert (turn.outcome, turn.exit_code) == ("ask_user", None)
 
 
-def test_a_resume_that_can_not_be_started_is_one_that_failed(server_env: ServerEnv) -> None:
-    """If an installed engine can't be started any more, the error is the engine's, not the server's."""
-    executable = server_env.cli_env.engine("codex", d.codex(ASK))
-    run_id, question = server_env.ask()
-    executable.write_text("#!/no/such/interpreter\n")
-    server_env.reply(run_id, question)
-    assert server_env.failed(run_id).code == "SESSION_RESUME_FAILED"
-
-
 def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from turngate_reference.server.store.events import (
     EventData,
     QuestionEvent,
     ReplyEvent,
+    ReplyReturnEvent,
     StateEvent,
     TextEvent,
     TurnEndEvent,
@@ -40,6 +41,7 @@ EVENTS: list[EventData] = [
     ASKED,
     ReplyEvent("1"),
     ReplyEvent("1", terminal=True),
+    ReplyReturnEvent("1", "ENGINE_UNAVAILABLE", "codex is not installed"),
     CancelEvent(),
 ]
 

@@ -24,10 +24,13 @@ _MAX_OBJECTS = 100
 
 
 class Message(Struct, frozen=True):
-    """One message; `question` is what is asked or answered, and `text` the agent's text or the user's answer."""
+    """One message; `question` is what is asked or answered, and `text` the agent's text or the user's answer.
+
+    A `result` is the final data of its turn, after which the run was continued.
+    """
 
     id: str
-    kind: Literal["text", "json", "question", "answer"]
+    kind: Literal["text", "json", "question", "answer", "result"]
     at: str
     text: str
     question: StoredQuestion | None = None
@@ -65,19 +68,31 @@ def _messages(store: Store, run: Run, turn: StoredTurn) -> TurnMessages:
     limit = MAX_TEXTS if in_pieces else MAX_MESSAGES
     events = runs.messages(store, run.run_id, turn.turn_index, limit + 1)
     left_out = len(events) > limit
-    events = events[-limit:]
+    events = _without_returned(events[-limit:])
     if in_pieces:
         events = _joined(events)
         left_out, events = left_out or len(events) > MAX_MESSAGES, events[-MAX_MESSAGES:]
     questions = {asked.interaction_id: asked for asked in runs.questions(store, run.run_id, turn.turn_index)}
     found = (_message(run, event, questions) for event in events)
-    return TurnMessages(turn, [message for message in found if message], left_out)
+    messages = [message for message in found if message]
+    if turn.final_data is not None:
+        # the question how the run should go on came after the result
+        asked = (i for i, said in enumerate(messages) if said.question and said.question.request_id is None)
+        at = next(asked, len(messages))
+        messages.insert(at, Message(f"result-{turn.turn_index}", "result", turn.ended_at or "", ""))
+    return TurnMessages(turn, messages, left_out)
 
 
 def _says_in_pieces(run: Run) -> bool:
     """Whether the texts of a run may be pieces, which ACP doesn't always tell apart from messages."""
     keeps = run.is_sticky or run.warm_wait_sec > 0
     return keeps and contract_for(run.engine, run.engine_version).sticky.transport == "acp"
+
+
+def _without_returned(events: list[StoredEvent]) -> list[StoredEvent]:
+    """Leave out replies that were returned: only the last reply to a question was sent."""
+    sent = {event.data.interaction_id: event.id for event in events if isinstance(event.data, ReplyEvent)}
+    return [e for e in events if not isinstance(e.data, ReplyEvent) or sent[e.data.interaction_id] == e.id]
 
 
 def _joined(events: list[StoredEvent]) -> list[StoredEvent]:

@@ -170,8 +170,8 @@ class Pages(Struct, frozen=True):
         turn, before = event_id("query", "turn"), event_id("query", "before")
         view = content.run_view(self.core.store, run, turn, before)
         live = None if view.is_over else url_for(".live", after=after, run=run_id)
-        no_continue = self.core.commands.no_continue(run)
-        return self._render("run.html", view=view, can_continue=no_continue is None, live=live)
+        refused, unsent = self.core.commands.no_continue(run), runs.unsent_reply(self.core.store, run_id)
+        return self._render("run.html", view=view, refused=refused, unsent=unsent, live=live)
 
     def file(self, run_id: str) -> str:
         """Show a file that a run changed."""
@@ -200,7 +200,7 @@ class Pages(Struct, frozen=True):
         return redirect(url_for(".run", run_id=self.core.commands.create(wanted, key).run_id), 303)
 
     def go_on(self, run_id: str) -> AnyResponse:
-        """Continue a failed run in its session."""
+        """Continue a run that has ended in its session."""
         content.existing(self.core.store, run_id)
         body = {"message": dict(_texts(request.form)).get("text", "")}
         openapi.check("#/components/schemas/ContinueRun", body)

@@ -21,6 +21,7 @@ from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
 ASKS = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
+NAMES_A_FOLDER = {"engine_options": ["--add-dir", "a"]}
 BODIES = {
     "createRun": ASKS,
     "continueRun": {"message": "go on"},
@@ -48,8 +49,8 @@ def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monk
     ended = a_run_to_its_end(caller, open_house)
     what_a_run_changed(caller, ended, monkeypatch)
     waiting = what_a_create_refuses(caller, open_house)
-    what_a_reply_refuses(caller, ended, waiting)
-    what_a_continue_refuses(caller, open_house, ended)
+    what_a_reply_refuses(caller, open_house, ended, waiting)
+    what_a_continue_refuses(caller, open_house, waiting)
     caller.post(f"/v1/runs/{waiting}/cancel")
     caller.post(f"/v1/runs/{ended}/cancel")
     what_is_wrong_with_any_request(caller)
@@ -116,7 +117,7 @@ def what_a_run_changed(caller: Caller, ended: str, monkeypatch: pytest.MonkeyPat
 
 def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
     """Trigger every error of creating a run that an engine or the disk can cause; return a waiting run."""
-    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
+    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"} | NAMES_A_FOLDER).json["run_id"]
     server_env.question(run_id)
     server_env.cli_env.engine("grok", version="grok 1.0.41 (0)")
     refused: dict[str, dict[str, Any]] = {
@@ -141,25 +142,44 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
     return run_id
 
 
-def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
+def what_a_reply_refuses(caller: Caller, server_env: ServerEnv, ended: str, waiting: str) -> None:
     """Trigger every error of a reply that the state of the run can cause."""
     reply = {"interaction_id": "another", "response": "red"}
     assert caller.post(f"/v1/runs/{ended}/interaction/reply", reply).json["code"] == "NOT_WAITING"
     assert caller.post(f"/v1/runs/{waiting}/interaction/reply", reply).json["code"] == "INTERACTION_STALE"
     caller.post(f"/v1/runs/{waiting}/interaction/reply", {"interaction_id": "x"})
+    body = {"interaction_id": server_env.question(waiting).interaction_id, "response": "red"}
+    what_is_missing(caller, server_env, f"/v1/runs/{waiting}/interaction/reply", body, "door")
     caller.post(f"/v1/runs/{ended}/interaction/reply", reply, Idempotency_Key="reply")
 
 
-def what_a_continue_refuses(caller: Caller, server_env: ServerEnv, ended: str) -> None:
+def what_is_missing(caller: Caller, server_env: ServerEnv, path: str, body: dict[str, Any], workspace: str) -> None:
+    """Trigger every error of a reply or a message for which something is missing that the next turn needs."""
+    root = server_env.cli_env.root
+    for code, place in (
+        ("ENGINE_UNAVAILABLE", server_env.cli_env.path / "codex"),
+        ("WORKSPACE_UNAVAILABLE", root / "projects" / workspace),
+        ("SESSION_STORE_UNAVAILABLE", root / "home" / ".codex"),
+    ):
+        aside = place.rename(place.with_name("aside"))
+        assert caller.post(path, body).json["code"] == code
+        aside.rename(place)
+    (link := root / "projects" / workspace / "a").symlink_to("/")
+    assert caller.post(path, body).json["code"] == "OPTION_REFUSED"
+    link.unlink()
+
+
+def what_a_continue_refuses(caller: Caller, server_env: ServerEnv, waiting: str) -> None:
     """Continue a failed run, and trigger every error of that which the state of the run can cause."""
-    assert caller.post(f"/v1/runs/{ended}/continue", {"message": "x"}).json["code"] == "NOT_CONTINUABLE"
+    assert caller.post(f"/v1/runs/{waiting}/continue", {"message": "x"}).json["code"] == "NOT_CONTINUABLE"
     (server_env.cli_env.path / "codex.calls").unlink()
     server_env.cli_env.engine("codex", d.codex("no envelope"), d.codex("no envelope"), d.codex(ASK))
     (server_env.cli_env.root / "projects" / "house").mkdir()
-    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "house"}).json["run_id"]
+    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "house"} | NAMES_A_FOLDER).json["run_id"]
     server_env.failed(run_id)
     path = f"/v1/runs/{run_id}/continue"
     assert caller.post(path, {"message": " "}).json["code"] == "INVALID_REQUEST"
+    what_is_missing(caller, server_env, path, {"message": "go on"}, "house")
     taken = caller.post(path, {"message": "go on"}, Idempotency_Key="continue")
     assert caller.post(path, {"message": "go on"}, Idempotency_Key="continue").json == taken.json
     assert caller.post(path, {"message": "x"}, Idempotency_Key="continue").json["code"] == "IDEMPOTENCY_KEY_REUSED"
@@ -320,4 +340,8 @@ def test_a_question_is_shown_only_while_it_is_open(open_house: ServerEnv) -> Non
         "asked_at": question.asked_at,
     }
     caller.post(f"/v1/runs/{run_id}/cancel")
-    assert caller.get(f"/v1/runs/{run_id}/interaction").json == {"state": "canceled", "pending": None}
+    assert caller.get(f"/v1/runs/{run_id}/interaction").json == {
+        "state": "canceled",
+        "pending": None,
+        "unsent_reply": None,
+    }

@@ -247,6 +247,65 @@ def test_a_failed_run_is_continued_or_tried_again(env: ServerEnv, surfer: Surfer
     assert "Try again" not in shown
 
 
+@pytest.mark.parametrize("end", ["succeeded", "canceled"])
+def test_a_run_is_continued_on_its_page_whatever_its_end(env: ServerEnv, surfer: Surfer, end: str) -> None:
+    """The earlier result is in its conversation, and the result of the run is the new one."""
+    env.cli_env.engine(
+        "codex", d.codex(ASK), *[d.codex(final(coats=1))] * (end == "succeeded"), d.codex(final(coats=2))
+    )
+    run_id, question = env.ask()
+    if end == "canceled":
+        surfer.send(f"/runs/{run_id}/cancel")
+    else:
+        env.reply(run_id, question)
+    env.wait(run_id, State(end))
+    form = surfer.hidden(f"/runs/{run_id}")
+    assert surfer.send(f"/runs/{run_id}/continue", form=form, text="once more").status_code == 303
+    env.wait(run_id, State.SUCCEEDED)
+    shown = surfer.text(f"/runs/{run_id}").partition("Details")[0]
+    order = ["Which colour?", *["coats 1"] * (end == "succeeded"), "How should it go on?", "once more", "coats 2"]
+    places = [shown.index(said) for said in order]
+    assert places == sorted(places)
+
+
+def test_a_reply_that_was_not_sent_is_offered_again(env: ServerEnv, surfer: Surfer) -> None:
+    """The page says why, and the reply is in the field; once it is sent, it is shown once."""
+    run_id, question = env.ask()
+    executable = env.cli_env.path / "codex"
+    good = executable.read_text()
+    executable.write_text("#!/no/such/interpreter\n")
+    env.reply(run_id, question, "<sky>\nblue")
+    env.wait_for_state(run_id, "waiting_user", times=2)
+    page = surfer.open(f"/runs/{run_id}").text
+    assert "Your reply was not sent: " in words(page)
+    assert "could not be started" in words(page)
+    assert ">\n&lt;sky&gt;\nblue</textarea>" in page
+    executable.write_text(good)
+    env.reply(run_id, question, "<sky>\nblue")
+    env.wait(run_id, State.SUCCEEDED)
+    assert surfer.text(f"/runs/{run_id}").partition("Details")[0].count("<sky> blue") == 1
+
+
+def test_a_reply_whose_session_is_gone_is_offered_once_that_is_back(env: ServerEnv, surfer: Surfer) -> None:
+    """Until then, the page of the failed run shows it."""
+    run_id, question = env.ask()
+    session = env.keep_session()
+    aside = session.rename(session.with_suffix(".aside"))
+    env.reply(run_id, question, "sky blue")
+    env.failed(run_id)
+    shown = surfer.text(f"/runs/{run_id}")
+    assert "Your last reply was not sent: sky blue" in shown
+    assert "Continue in the same session" not in shown
+    aside.rename(session)
+    assert ">\nsky blue</textarea>" in surfer.open(f"/runs/{run_id}").text
+    store = session.parents[4]
+    aside = store.rename(store.with_name("aside"))
+    assert "can't be continued at the moment: the session store of codex isn't there any more" in surfer.text(
+        f"/runs/{run_id}"
+    )
+    aside.rename(store)
+
+
 def test_a_canceled_run_is_no_error(env: ServerEnv, surfer: Surfer) -> None:
     """Neither its turn nor its page speaks of an error or an exit code."""
     env.cli_env.engine("codex", [["hang"]])
