@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from turngate.argv.artifacts import check_artifacts
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import PlacedOption, check_interactive, read_options
@@ -31,7 +32,9 @@ def without_guards(contract: EngineContract) -> EngineContract:
             if token.startswith("-") and token not in declared:
                 more[token] = Option(token, "none" if following.startswith("-") else "many")
     launch = replace(contract.launch, auto=(), interactive=(), interactive_env={})
-    return replace(contract, options=(*contract.options, *more.values()), launch=launch, guards=Guards())
+    return replace(
+        contract, options=(*contract.options, *more.values()), launch=launch, guards=Guards(), artifacts=None
+    )
 
 
 class AutoFlagRefusedError(RefusedError):
@@ -43,7 +46,7 @@ class Invocation(Struct, frozen=True):
 
     `prompt_at` lists the indexes in `arguments` of the tokens that contain the prompt. `resumed` is the session id that
     the turn resumes (None: it is a first turn). `env` are variables that the turn needs, whatever else
-    is in its environment.
+    is in its environment. In mode interactive it may write below `artifacts` (None: nothing).
 
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
     >>> turn.stdin, turn.prompt_at, turn.resumed
@@ -57,6 +60,7 @@ class Invocation(Struct, frozen=True):
     prompt_at: tuple[int, ...]
     resumed: str | None
     env: Mapping[str, str] = field(default_factory=dict)
+    artifacts: Path | None = None
 
     @property
     def own_arguments(self) -> tuple[str, ...]:
@@ -64,7 +68,7 @@ class Invocation(Struct, frozen=True):
         return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
 
 
-def first_turn(
+def first_turn(  # noqa: PLR0913 - as it has options
     contract: EngineContract,
     prompt: str,
     mode: Mode | ModeName,
@@ -74,6 +78,7 @@ def first_turn(
     via: str | None = None,
     workspace: Path | None = None,
     allow_file_marks: bool = False,
+    artifacts: Path | None = None,
 ) -> Invocation:
     """Build a first turn, without running it.
 
@@ -81,8 +86,9 @@ def first_turn(
     knows. The prompt is passed through the first channel of the contract that can carry it, or only through `via`
     (`argument`, `stdin`). Mode interactive accepts only options that the contract allows, and only paths in
     `workspace`, after resolving symbolic links at the time of the call. There, a prompt in which a mark of the engine
-    names a file outside `workspace` is refused unless `allow_file_marks` is true. RefusedError: an option, its value or
-    the prompt can't be passed safely.
+    names a file outside `workspace` is refused unless `allow_file_marks` is true. There the engine may write below
+    `artifacts`, an existing directory in `workspace`, and nowhere else. RefusedError: an option, its value, the prompt
+    or the directory can't be passed safely, or the engine can't be held to the directory.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.first_turn(codex, "Paint the door", "auto", model="gpt-5").arguments
@@ -91,11 +97,11 @@ def first_turn(
     mode = Mode(mode)
     if mode is Mode.INTERACTIVE and not allow_file_marks:
         check_file_marks(contract, prompt, workspace)
-    placed = turn_options(contract, mode, options, model, workspace)
-    return _invocation(contract, prompt, mode, placed, via=via)
+    placed = turn_options(contract, mode, options, model, workspace, artifacts)
+    return _invocation(contract, prompt, mode, placed, via=via, artifacts=artifacts)
 
 
-def resumed_turn(
+def resumed_turn(  # noqa: PLR0913 - as it has options
     contract: EngineContract,
     prompt: str,
     mode: Mode | ModeName,
@@ -105,6 +111,7 @@ def resumed_turn(
     model: str | None = None,
     workspace: Path | None = None,
     allow_file_marks: bool = False,
+    artifacts: Path | None = None,
 ) -> Invocation:
     """Build a turn that resumes a session without running it.
 
@@ -126,7 +133,8 @@ def resumed_turn(
     mode = Mode(mode)
     if mode is Mode.INTERACTIVE and not allow_file_marks:
         check_file_marks(contract, prompt, workspace)
-    return _invocation(contract, prompt, mode, turn_options(contract, mode, options, model, workspace), handle=handle)
+    placed = turn_options(contract, mode, options, model, workspace, artifacts)
+    return _invocation(contract, prompt, mode, placed, handle=handle, artifacts=artifacts)
 
 
 def sticky(
@@ -186,10 +194,14 @@ def turn_options(
     options: Sequence[str] = (),
     model: str | None = None,
     workspace: Path | None = None,
+    artifacts: Path | None = None,
 ) -> tuple[PlacedOption, ...]:
     """Return the options that `first_turn` and `resumed_turn` place; RefusedError if a caller's option is rejected."""
     launch = contract.launch
     by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
+    if mode is Mode.INTERACTIVE and artifacts is not None:
+        check_artifacts(contract, artifacts, workspace, options)
+        by_mode = contract.artifacts.options if contract.artifacts else ()
     chosen, callers = _chosen(contract, mode, options, model, (*contract.guards.options, *by_mode), workspace)
     return (*chosen, *callers)
 
@@ -231,6 +243,7 @@ def _invocation(
     *,
     handle: str | None = None,
     via: str | None = None,
+    artifacts: Path | None = None,
 ) -> Invocation:
     """Fill the template of a first turn, or of a resumed one if a handle is given."""
     launch = contract.launch
@@ -254,7 +267,8 @@ def _invocation(
     if stdin is None and not prompt_at:
         raise ContractError(f"the template of {contract.engine} has no slot for the prompt", hint="add {prompt}")
     env = launch.interactive_env if mode is Mode.INTERACTIVE else {}
-    built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle, env)
+    artifacts = artifacts if mode is Mode.INTERACTIVE else None
+    built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle, env, artifacts)
     _assert_asks(contract, mode, built.own_arguments, f"the template of {contract.engine} passes")
     return built
 

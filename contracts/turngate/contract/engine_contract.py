@@ -12,6 +12,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Redirect, ToolUse, UnsafeSetting
 from turngate.contract.launch import (
     ApprovalSign,
+    Artifacts,
     AutoFlag,
     Environment,
     FileMark,
@@ -327,6 +328,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
+    artifacts: Artifacts | None = None
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
     approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()
     unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
@@ -375,11 +377,11 @@ class EngineContract(Struct, frozen=True, kw_only=True):
 
     @property
     def launch_options(self) -> tuple[str, ...]:
-        """The options of every argv that the contract's launch and guards describe, without values."""
-        launch = self.launch
+        """The options of every argv that launch, guards and artifacts of the contract describe, without values."""
+        launch, artifacts = self.launch, self.artifacts.options if self.artifacts else ()
         prompts = [token for channel in launch.prompt for token in channel.tokens]
         tokens = (*launch.start, *launch.resume, *launch.auto, *launch.interactive, *launch.model, *prompts)
-        flags = [token.partition("=")[0] for token in (*tokens, *self.guards.options)]
+        flags = [token.partition("=")[0] for token in (*tokens, *self.guards.options, *artifacts)]
         return tuple(dict.fromkeys(flag for flag in flags if flag.startswith("-") and flag.strip("-")))
 
     def call_of(self, tool: str) -> ToolUse | None:

@@ -217,6 +217,23 @@ class Guards(Struct, frozen=True):
     options: Annotated[Strings, NOT_EMPTY] = ()
 
 
+class Artifacts(Struct, frozen=True):
+    """What lets a headless turn in mode interactive write below one directory of the workspace, and nowhere else.
+
+    {artifacts} is the absolute path of that directory, {files} the folder of the files, {python} the interpreter that
+    runs turngate.
+
+    options: Options that take the place of `launch.interactive`.
+    files: Name -> content of files that the process gets, beside those of `guards`.
+    yields_to: A caller's options, and keys of `key=value` options, beside which the means can't work. A turn with one
+        of them writes no artifacts.
+    """
+
+    options: Annotated[Strings, NOT_EMPTY]
+    files: Annotated[Mapping[FileName, str], NOT_EMPTY] = field(default_factory=dict)
+    yields_to: Annotated[Texts, NOT_EMPTY] = ()
+
+
 class FileMark(Struct, frozen=True):
     """A mark in a prompt by which the engine itself reads a file and sends its content to the model.
 
@@ -274,6 +291,7 @@ class ApprovalSign(Struct, frozen=True):
     tools: Tools that an engine offers only if it acts without asking.
     pattern: Finds the approval in the body of a request: its group `value`.
     safe_values: Values of the group with which the engine asks or doesn't act.
+    unless: A request in which this is found shows nothing: it says that the engine writes only artifacts.
     """
 
     RULE: ClassVar[SchemaRule] = either(has("pattern"), ("pattern", "safe_values"), ("tools",))
@@ -281,6 +299,7 @@ class ApprovalSign(Struct, frozen=True):
     tools: Annotated[Texts, NOT_EMPTY] = ()
     pattern: Annotated[Regex, matching(r"\(\?P<value>")] | None = None
     safe_values: Annotated[Texts, NOT_EMPTY] = ()
+    unless: Regex | None = None
 
 
 class LostTools(Struct, frozen=True):

@@ -506,6 +506,16 @@ def _guard_errors(document: Document, guards: Claim) -> _Errors:
     yield from _auto_approving(document, guards.at("options"), guards.data.get("options", ()), convert(held, Flags))
 
 
+def _artifact_errors(document: Document, artifacts: Claim) -> _Errors:
+    """Find options that let the engine write anywhere, or that don't name the directory, and files that none uses."""
+    yield from _guard_errors(document, artifacts)
+    options, at = artifacts.data["options"], artifacts.at("options")
+    named = {"{artifacts}": "the directory", **({"{files}": "the files"} if "files" in artifacts.data else {})}
+    for slot, what in named.items():
+        if not any(slot in token for token in options):
+            yield document.error(at, f"no option names {what}", f"write {slot} where it belongs")
+
+
 def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: Mapping[str, int]) -> _Errors:
     for slot, count in wanted.items():
         places = [i for i, token in enumerate(tokens) if slot in token]
@@ -610,6 +620,8 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (_flag_errors, "launch", "options"),
     (_flag_errors, "guards", "options"),
     (_guard_errors, "guards", "auto_flags", "options"),
+    (_flag_errors, "artifacts", "options"),
+    (_artifact_errors, "artifacts", "auto_flags", "options"),
     (interactive_errors, "options", "auto_flags"),
     (_launch_errors, "launch", "options", "auto_flags"),
     (_handle_errors, "handle"),

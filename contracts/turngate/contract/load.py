@@ -83,8 +83,9 @@ ONE_OF = (
     "hermetic",
     "sticky",
     "guards",
+    "artifacts",
 )
-OPTIONAL = ("store", "guards")
+OPTIONAL = ("store", "guards", "artifacts")
 ALL_OF = (
     "options",
     "auto_flags",

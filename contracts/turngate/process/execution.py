@@ -9,6 +9,7 @@ engine that acts without asking runs as the user, and could have changed it.
 import os
 import queue
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -22,7 +23,7 @@ from msgspec import Struct
 
 from turngate.argv.build import Invocation
 from turngate.argv.environment import engine_environment
-from turngate.argv.file_slot import SLOT, digest
+from turngate.argv.file_slot import ARTIFACTS, PYTHON, SLOT, digest
 from turngate.contract.launch import Guards, Stream
 from turngate.errors import MachineError
 from turngate.files import default_cache, make_private, read_own, write_atomically
@@ -410,14 +411,26 @@ def process_request(
         env = engine_environment(turn.contract, os.environ)
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
     workspace = workspace.absolute()
-    arguments, env = turn.arguments, {**guarded(env, turn.contract.guards), **turn.env}
-    if files := turn.contract.guards.files:
-        folder = str(supplied_folder(files))
-        prompt = {*turn.prompt_at}
-        arguments = tuple(t if i in prompt else t.replace(SLOT, folder) for i, t in enumerate(arguments))
-        env = {name: value.replace(SLOT, folder) for name, value in env.items()}
+    env, prompt = {**guarded(env, turn.contract.guards), **turn.env}, {*turn.prompt_at}
+    slots = _slots(turn)
+    arguments = tuple(t if i in prompt else _filled(t, slots) for i, t in enumerate(turn.arguments))
+    env = {name: _filled(value, slots) for name, value in env.items()}
     argv = (str(executable.absolute()), *arguments)
     return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
+
+
+def _slots(turn: Invocation) -> dict[str, str]:
+    """Return the values of the slots of a turn; MachineError: its files can't be written."""
+    means = turn.contract.artifacts if turn.artifacts else None
+    slots = {ARTIFACTS: str(turn.artifacts), PYTHON: sys.executable} if means else {}
+    files = {**turn.contract.guards.files, **(means.files if means else {})}
+    return {**slots, **({SLOT: str(supplied_folder(files))} if files else {})}
+
+
+def _filled(text: str, slots: Mapping[str, str]) -> str:
+    for slot, value in slots.items():
+        text = text.replace(slot, value)
+    return text
 
 
 def run_turn(

@@ -48,6 +48,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.verdict import ClauseResult, Finding, clause_result, fallen
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
+    artifacts,
     canaries,
     gate,
     process,

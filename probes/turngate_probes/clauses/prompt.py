@@ -128,8 +128,11 @@ def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
 
 
 def _read(sign: ApprovalSign, request: Exchange) -> Iterator[str]:
+    body = request.body.decode("utf-8", "replace")
+    if sign.unless is not None and re.search(sign.unless, body):
+        return
     if sign.pattern is not None:
-        for match in re.finditer(sign.pattern, request.body.decode("utf-8", "replace")):
+        for match in re.finditer(sign.pattern, body):
             yield "" if match["value"] in sign.safe_values else match[0][:_MAX_SHOWN]
     elif request.tools:
         yield ", ".join(tool for tool in request.tools if tool in sign.tools)

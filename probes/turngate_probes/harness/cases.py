@@ -17,7 +17,7 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
-from turngate_probes.harness import settings_cases
+from turngate_probes.harness import artifacts_case, settings_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
@@ -270,6 +270,7 @@ CASES = (
     Case("canaries", _canaries, 3),
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),
+    Case("artifacts", artifacts_case.artifacts, artifacts_case.turns),
     Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
     Case("tool-call", _tool_call, 3),
 )
@@ -308,6 +309,6 @@ RECORDED_ONLY = (
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _called_once, 1)
 # streams do not show which programs were started
-_NOT_RECORDED = (_CALLED_ONCE.name, "canaries", "own-settings", "workspace", "file-marks")
+_NOT_RECORDED = (_CALLED_ONCE.name, "canaries", "own-settings", "workspace", "artifacts", "file-marks")
 RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

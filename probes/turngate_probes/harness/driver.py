@@ -7,7 +7,7 @@ the turns of a release take to their first request bounds what a slow machine ma
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -169,13 +169,22 @@ TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0
 
 
+class Write(Struct, frozen=True):
+    """A call of a tool that would make `file`, by the name of the place."""
+
+    place: str
+    call: ToolCall
+    file: Path
+
+
 class Ask(Struct, frozen=True):
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
     `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
     says that the contract declares that the turn misses it. The model asks for `tool` before it replies; `offline` says
     that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
-    request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn.
+    request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
+    engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
     """
 
     prompt: str
@@ -193,6 +202,8 @@ class Ask(Struct, frozen=True):
     vendor: frozenset[str] = frozenset()
     signal: Signals | None = None
     options: tuple[str, ...] = ()
+    artifacts: Path | None = None
+    writes: tuple[Write, ...] = ()
 
     @property
     def scripted(self) -> str:
@@ -202,7 +213,7 @@ class Ask(Struct, frozen=True):
     @property
     def mostly_waits(self) -> bool:
         """Whether the engine mostly waits after its first request: for the model, for a tool, or because it hangs."""
-        return self.hangs or self.tool is not None or not isinstance(self.reply, Text)
+        return self.hangs or self.tool is not None or bool(self.writes) or not isinstance(self.reply, Text)
 
 
 class EngineDriver(Struct, frozen=True):
@@ -234,6 +245,7 @@ class EngineDriver(Struct, frozen=True):
             via=ask.via,
             workspace=self.sandbox.root,
             allow_file_marks=True,
+            artifacts=ask.artifacts,
         )
         return self._turn(step, ask, built, None)
 
@@ -251,6 +263,7 @@ class EngineDriver(Struct, frozen=True):
             model=model,
             workspace=self.sandbox.root,
             allow_file_marks=True,
+            artifacts=ask.artifacts,
         )
         return self._turn(step, ask, built, session)
 
@@ -296,7 +309,8 @@ class EngineDriver(Struct, frozen=True):
         if ask.stdin_open and built.stdin is None:
             request = structs.replace(request, stdin=Stdin.OPEN)
         backend = self.sandbox.backend
-        called = (StubRule(self.call_of(ask.tool), after_tool_result=False),) if ask.tool else ()
+        called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
+        called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
         backend.script(*called, StubRule(ask.reply))
         before = len(backend.exchanges())
         check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
@@ -342,6 +356,7 @@ class EngineDriver(Struct, frozen=True):
             started=started,
             signal=ask.signal.name if ask.signal else None,
             acted=self.acted(ask, cwd),
+            written=_written(ask.writes),
             dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0,
             effects=effects,
@@ -432,6 +447,14 @@ class EngineDriver(Struct, frozen=True):
             raise InterruptedCaseError
         stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)
+
+
+def _written(writes: Iterable[Write]) -> tuple[str, ...]:
+    """Return the places whose file is there, and remove the files."""
+    found = [write for write in writes if write.file.is_file()]
+    for write in found:
+        write.file.unlink()
+    return tuple(write.place for write in found)
 
 
 QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \

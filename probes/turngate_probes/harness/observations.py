@@ -40,7 +40,8 @@ class Turn(_Step, frozen=True):
     the prompt; `scripted` is the model's scripted reply; `requests` None means that they were not observed.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
     the one that was sent during the turn; `acted` says whether the tool that the model asked for did its work
-    (None: it asked for none, or nobody checked); `dropped` counts the bytes of both streams beyond the limit;
+    (None: it asked for none, or nobody checked); `written` are the places in which it wrote what the model asked for;
+    `dropped` counts the bytes of both streams beyond the limit;
     `started` are the harmless programs that it started of those that it was offered (None: it was offered none);
     `effects` are the redirects of its workspace that had an effect (None: its workspace has none); `offline` says that
     it was stopped once it had left for the vendor's model, which it can't reach;
@@ -75,6 +76,7 @@ class Turn(_Step, frozen=True):
     started: tuple[str, ...] | None = None
     effects: tuple[str, ...] | None = None
     offline: bool = False
+    written: tuple[str, ...] = ()
 
     @property
     def hung(self) -> bool:

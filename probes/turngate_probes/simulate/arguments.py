@@ -108,6 +108,7 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
         launch.resume,
         launch.auto,
         launch.interactive,
+        contract.artifacts.options if contract.artifacts else (),
         launch.model,
         sticky.argv,
         *prompts,

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate import EngineContract, UsageError
+from turngate.argv.file_slot import artifacts_in
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, settings_effects
@@ -36,7 +37,8 @@ _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-hand
 class HeadlessCall:
     """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots.
 
-    `acts` says that a setting lets the engine act without asking, whatever the mode.
+    `acts` says that a setting lets the engine act without asking, whatever the mode. Else it may write below
+    `artifacts` (None: nothing).
     """
 
     def __init__(
@@ -47,9 +49,11 @@ class HeadlessCall:
         asked: Asked,
         *,
         acts: bool = False,
+        artifacts: str | None = None,
     ) -> None:
         self.contract, self.simulation, self.asked = contract, simulation, asked
         self.acts = acts or asked.auto
+        self.artifacts = artifacts
         self.syntax = simulation.arguments
         self.world = replace(world, cwd=self._directory(world.cwd))
         self.prompt = self._read_prompt()
@@ -268,8 +272,9 @@ class HeadlessCall:
     def _called(self, call: Called) -> Acted:
         """Write the file of the contract's tool where it may act; nothing else is ever done."""
         acts = self.acts or self.world.faults_in(self.slots["turn"], self.prompt).acts_unasked
-        known = self.contract.call_of(call.tool) if acts else None
-        failure = tool_calls.act(call, known, self.world.cwd) if known else TOOL_RESULT
+        within = self.world.cwd if acts else self.artifacts
+        known = self.contract.call_of(call.tool) if within else None
+        failure = tool_calls.act(call, known, self.world.cwd, within) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}
         self.slots |= {"call": number, "calls": str(int(number) + 1)}
@@ -328,7 +333,9 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
             return _serve(contract, simulation, start, world)
         asked = arguments.read(contract, argv)
         acts = settings_effects.lets_act(contract, argv, world.env, world.cwd)
-        return HeadlessCall(contract, simulation, settings_effects.visit(contract, argv, world), asked, acts=acts).run()
+        artifacts = artifacts_in(argv, contract)
+        world = settings_effects.visit(contract, argv, world)
+        return HeadlessCall(contract, simulation, world, asked, acts=acts, artifacts=artifacts).run()
     except UsageProblem as problem:
         ending = simulation.arguments.refusals.get(problem.kind, simulation.usage)
         slots = {"cwd": world.cwd, "handle": "", "error": str(problem), **problem.slots}

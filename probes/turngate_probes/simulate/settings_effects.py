@@ -82,7 +82,8 @@ def _asks(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str])
     launch = contract.launch
     passed = {*as_in_contract(tuple(argv), contract)}
     held = {name: as_in_contract((env.get(name, ""),), contract)[0] for name in launch.interactive_env}
-    asked = {*launch.interactive} <= passed and held == {**launch.interactive_env}
+    pinned = [launch.interactive, contract.artifacts.options if contract.artifacts else launch.interactive]
+    asked = any({*options} <= passed for options in pinned) and held == {**launch.interactive_env}
     return bool((launch.interactive or launch.interactive_env) and asked)
 
 

@@ -103,6 +103,7 @@ BREAKING = (
         "interactive.nothing-started",
         "interactive.tool-call",
         "interactive.settings-cannot-widen",
+        "interactive.writes-only-artifacts",
         "workspace.cannot-redirect",
         "resume.accepted",
         "resume.same-handle",

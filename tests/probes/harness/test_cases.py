@@ -18,7 +18,7 @@ from turngate_probes.harness.driver import ANSWER, QUESTION, Ask, EngineDriver
 from turngate_probes.harness.observations import Observations
 
 # they try what surrounds an engine, in both modes and without guards
-SURROUNDED = ("own-settings", "workspace", "file-marks")
+SURROUNDED = ("artifacts", "own-settings", "workspace", "file-marks")
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 

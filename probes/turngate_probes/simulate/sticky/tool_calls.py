@@ -32,12 +32,15 @@ def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
     }
 
 
-def act(call: Called, tool: ToolUse, cwd: str) -> str | None:
-    """Write the file that a call is about, and return the error if that fails. Nothing is ever run."""
+def act(call: Called, tool: ToolUse, cwd: str, within: str | None = None) -> str | None:
+    """Write the file that a call is about, and return the error if that fails. Nothing is ever run.
+
+    The file must be below the directory `within`, which is the working directory if it is None.
+    """
     path, content = _file(call, tool, cwd)
     try:
-        if path.is_symlink() or not real_path(path).is_relative_to(real_path(Path(cwd))):
-            return f"{path} is a link, or outside of the workspace"
+        if path.is_symlink() or not real_path(path).is_relative_to(real_path(Path(within or cwd))):
+            return f"{path} is a link, or outside of {within or 'the workspace'}"
         # refuses a link that was made since
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
