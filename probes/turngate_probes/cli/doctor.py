@@ -150,6 +150,6 @@ def _outcome(report: "DoctorReport") -> str:
         bad = [each for each in report.releases if each.verdict in ("broken", "degraded")]
         return ", ".join(f"{visible(each.name)} is {each.verdict}" for each in bad)
     if report.exit_code == 0:
-        return "each release that was found is compatible"
+        return "each release that was found is compatible by its clause set"
     none = ", ".join(visible(each.name) for each in report.releases if not each.verdict)
     return f"no verdict on {none}" if none else "nothing was found"
