@@ -35,11 +35,10 @@ def _judged(engine: str, version: str) -> KnownRelease:
     seen = replay.replay(load.contract(engine).at(version), FIXTURES)
     judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     able = capability(tuple(results.values()))
-    answered = (name for name, result in results.items() if result.result is not Result.NOT_RUN)
     return KnownRelease(
         version=version,
         verdict=verdict(tuple(results.values()), recordings_only=True),
-        clause_set=load.catalogue().set_of_recordings(answered),
+        clause_set=load.catalogue().set_of_recordings((name, result.result) for name, result in results.items()),
         profile=profile(able).kind if able else None,
         clauses={name: _known(result) for name, result in results.items()},
     )

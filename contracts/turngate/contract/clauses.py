@@ -88,6 +88,11 @@ class Catalogue(dict[str, Clause]):
         """Return the clauses of a set; of one that a newer turngate has added, all."""
         return Catalogue({clause.id: clause for clause in self.values() if clause.since <= name})
 
-    def set_of_recordings(self, answered: Iterable[str]) -> ClauseSet:
-        """Return the newest set of which recordings have answered a clause: about newer ones they say nothing."""
-        return max((self[name].since for name in answered if name in self), default=FIRST_SET)
+    def set_of_recordings(self, results: Iterable[tuple[str, Result]]) -> ClauseSet:
+        """Return the newest set of which recordings have answered a clause: about newer ones they say nothing.
+
+        That a contract leaves something out is no answer of its recordings.
+        """
+        silent = (Result.NOT_RUN, Result.UNSUPPORTED)
+        answered = (self[name] for name, result in results if name in self and result not in silent)
+        return max((clause.since for clause in answered), default=FIRST_SET)

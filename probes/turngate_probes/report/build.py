@@ -148,7 +148,7 @@ def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[C
     """Return the set of clauses that a verdict was given by: recordings say nothing about sets that are newer."""
     if plan.source != "recordings":
         return started.clause_set
-    return catalogue().set_of_recordings(result.id for result in results if result.result is not Result.NOT_RUN)
+    return catalogue().set_of_recordings((result.id, result.result) for result in results)
 
 
 def _in_order(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contracts.releases import RELEASES
 from turngate.contract import load
-from turngate.contract.clauses import CLAUSE_SETS, NEWEST_SET, Catalogue, Clause, Severity
+from turngate.contract.clauses import CLAUSE_SETS, NEWEST_SET, Catalogue, Clause, Result, Severity
 from turngate.contract.home_and_workspace import Redirect
 from turngate_probes.clauses import CHECKS, checks
 from turngate_probes.clauses.settings import effect_of
@@ -52,9 +52,11 @@ def test_recordings_are_judged_by_the_newest_set_that_they_answer() -> None:
     """A recording from before a clause existed says nothing about it."""
     newer = Clause("live.two", "It holds.", "It matters.", "Do it.", "live", Severity.DEGRADED, since="2026-12")
     catalogue = Catalogue({**CATALOGUE, newer.id: newer})
+    older = [("handle.present", Result.PASS), ("unknown.clause", Result.PASS)]
+    for result in (Result.NOT_RUN, Result.UNSUPPORTED):
+        assert catalogue.set_of_recordings([*older, ("live.two", result)]) == "2026-11"
+    assert catalogue.set_of_recordings([*older, ("live.two", Result.FAIL)]) == "2026-12"
     assert catalogue.set_of_recordings([]) == "2026-11"
-    assert catalogue.set_of_recordings(["handle.present", "unknown.clause"]) == "2026-11"
-    assert catalogue.set_of_recordings(["handle.present", "live.two"]) == "2026-12"
 
 
 BASELINES = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
@@ -22,7 +23,7 @@ MACHINE = {
 CLAUSE_SET = "2026-12"
 HERMETIC = catalogue().of_set(CLAUSE_SET).at_level("static", "hermetic")
 # of a verdict from recordings that answer all of them
-RECORDED_SET = catalogue().set_of_recordings(clause.id for clause in HERMETIC)
+RECORDED_SET = catalogue().set_of_recordings((clause.id, Result.PASS) for clause in HERMETIC)
 PROFILE = {"kind": "resumable", "reason": "resumed by handle", "session_timeout_sec": 1200}
 CAPABILITY = {"supported": True, "probe_method": "command", "detail": "resumed by handle"}
 HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": "0199-aa", "created_at_turn": 1}
