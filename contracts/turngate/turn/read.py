@@ -259,9 +259,8 @@ class TurnReader:
             self._watches[stream].see(self._framers[stream].finish())
         contract, unmatched = self._contract, self._rules.unmatched(self._watches)
         asked = self._question
-        handle = self._handle_reading(unmatched.get("handle"))
-        if asked and asked.handle.value is not None:
-            handle = asked.handle
+        found = self._handle_reading(unmatched.get("handle"))
+        handle = asked.handle if asked and asked.handle.value is not None else found
         final = asked.text if asked else self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
@@ -274,7 +273,7 @@ class TurnReader:
             if wrong
             else read_answer(final, self._mode, stderr, unmatched.get("final", "")),
             session=session,
-            handle=handle,
+            handle=found,
             final_text=final,
             ended=self._until_end is not None,
             failures=tuple(self._failures),

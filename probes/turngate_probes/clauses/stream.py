@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from turngate import Ended, EngineContract, TurnReader
+from turngate import Ended, EngineContract, Mode, TurnReader
 from turngate.contract import versions
 from turngate.contract.verdict import Finding
 from turngate.turn.session_id import HandleProblem
@@ -238,7 +238,8 @@ def _holds_more_text(turn: Turn, observed: Observations) -> bool:
 def _repeated(turn: Turn, contract: EngineContract) -> str:
     """Return a text of the agent that came twice, or else a line with its text or a tool call; empty: none did."""
     texts = list[str]()
-    reader = TurnReader(contract, turn.mode, on_text=texts.append)
+    # in mode interactive, no text counts after a question
+    reader = TurnReader(contract, Mode.AUTO, on_text=texts.append)
     reader.feed("stdout", turn.stdout)
     reader.feed("stderr", turn.stderr)
     reader.finish(turn.exit_code)

@@ -20,6 +20,7 @@ from turngate import (
     NoVersionError,
     Stop,
     UsageError,
+    engine_names,
     load_contract,
 )
 from turngate.contract import load
@@ -237,7 +238,7 @@ def nothing_installed() -> NotInstalledError:
 
 def with_recordings() -> list[str]:
     """Return the engines that were withdrawn, and can be judged by recordings."""
-    sealed = (name for name in load.engine_names() if load_contract(name).lifecycle.status == "sealed")
+    sealed = (name for name in engine_names() if load_contract(name).lifecycle.status == "sealed")
     return [name for name in sealed if recorded_releases.newest(name)]
 
 

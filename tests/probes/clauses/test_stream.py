@@ -127,7 +127,7 @@ def test_events_of_a_failing_turn_count() -> None:
         (t.turn("main/first", t.printed(text=None)), "no terminal event"),
         (t.turn("main/first", exit_code=1), "a turn with a terminal event ended with exit code 1"),
         (t.turn("main/first", ended=Ended.TIMEOUT), "still running after 21 s"),
-        (t.turn("main/first", t.printed() + t.printed(None, None, "late")), "late"),
+        (t.turn("main/first", t.printed() + t.printed(None, None, "late")), "went on after its terminal event"),
     ],
     ids=["cut short", "bad exit", "hang", "failure after the end"],
 )
