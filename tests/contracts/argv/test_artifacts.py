@@ -59,7 +59,7 @@ def test_the_options_for_artifacts_replace_those_of_the_mode(
 
 @able
 def test_only_these_exact_options_are_exempt(contract: EngineContract, directory: Path) -> None:
-    """The same options with another directory than one for artifacts, or with two of them, let an engine act unasked."""
+    """The same options with a directory that is not for artifacts, or with two, let an engine act unasked."""
     tokens = argv(contract, directory)
     for other in (directory.parent, directory.parents[1], Path("/"), directory / "..", directory.parents[1] / ".git"):
         changed = tuple(token.replace(str(directory), str(other)) for token in tokens)
