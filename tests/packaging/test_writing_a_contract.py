@@ -28,6 +28,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     CANARIES,
     SETTINGS,
     UNSAFE,
+    ARTIFACTS,
     REDIRECTS,
     MARKS,
 ) = BLOCKS_OF_YAML
@@ -104,6 +105,19 @@ def test_the_examples_of_surroundings_are_valid() -> None:
     assert contract.redirects[0].unset[0] in contract.guards.env
     with pytest.raises(RefusedError, match="by itself"):
         first_turn(contract, "Read @/etc/passwd", "interactive")
+
+
+def test_the_example_of_artifacts_is_valid() -> None:
+    """The example of artifacts is valid in the page's contract, once its options are declared."""
+    declared = "".join(
+        f"  - {{flag: {flag}, value: required, unverified: true}}\n"
+        for flag in ("--approval", "--policy", "--writable", "--sandbox")
+    )
+    document = load.parse(CONTRACT.replace("auto_flags:", f"{declared}auto_flags:") + ARTIFACTS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    artifacts = Contract(document).at("1.0.0").artifacts
+    assert artifacts
+    assert artifacts.yields_to == ("--sandbox",)
 
 
 def test_the_example_of_a_process_for_several_turns_is_valid() -> None:
