@@ -175,7 +175,7 @@ def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, mon
 
 
 def test_the_result_of_an_earlier_turngate_is_read(executable: Path, cache: Path) -> None:
-    """A file that version 0.1.0 wrote is a result; this text must never change."""
+    """A file that version 0.1.0 wrote is a result by the first set of clauses; this text must never change."""
     save_result(result(executable), cache)
     written = """{
         "engine": "codex", "executable": "EXECUTABLE", "identity": "IDENTITY", "version": "0.169.0",
@@ -184,7 +184,10 @@ def test_the_result_of_an_earlier_turngate_is_read(executable: Path, cache: Path
     }""".replace("EXECUTABLE", os.path.realpath(executable)).replace("IDENTITY", identity(executable))
     assert json.loads(only_file(cache).read_text()) == json.loads(written)
     only_file(cache).write_text(written)
-    assert last_result(ProbeResult, "codex", executable, cache) == result(executable)
+    read = last_result(ProbeResult, "codex", executable, cache)
+    assert read == result(executable)
+    assert isinstance(read, ProbeResult)
+    assert read.clause_set == "2026-11"
 
 
 def test_the_result_of_a_newer_turngate_is_left_alone(

@@ -100,6 +100,7 @@ def test_the_journal_of_an_earlier_turngate_is_read() -> None:
     assert [(release.release, release.turns, len(release.clauses)) for release in report.releases] == [
         ("codex@0.169.0", 7, 4)
     ]
+    assert report.releases[0].clause_set == "2026-11"
 
 
 def test_the_journal_of_a_newer_turngate_is_refused(path: Path) -> None:

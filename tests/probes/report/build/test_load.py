@@ -39,6 +39,14 @@ def test_a_report_is_rendered_again_without_running_anything(
     assert "the resume was refused" in xml.read_text()
 
 
+def test_a_report_without_a_clause_set_is_of_the_first_one(tmp_path: Path) -> None:
+    """An earlier turngate wrote it, whose verdicts are no claims about newer clauses."""
+    report = samples.plain(samples.of(samples.whole()))
+    del report["releases"][0]["clause_set"]
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert load_report(tmp_path / "report.json").releases[0].clause_set == "2026-11"
+
+
 def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A journal can be read as a report, even one that a crash cut off."""
     path = j.written(tmp_path / "journal.ndjson", j.started(), *samples.whole(), j.ended())

@@ -272,6 +272,15 @@ def test_in_auto_a_tool_call_writes_its_file(contract: EngineContract, tmp_path:
     assert written.read_text().strip() == "hi"
 
 
+def test_a_fault_lets_it_write_in_mode_interactive(tmp_path: Path) -> None:
+    """The call takes effect although no option of the turn allows it."""
+    contract = at_known_release("gemini")
+    (tmp_path / "work").mkdir()
+    machine = SimulatedMachine(tmp_path, answers=[_tool_call(contract), "ok"], faults=Faults(acts_unasked=True))
+    assert machine.start(contract).exit_code == 0
+    assert (tmp_path / "work/touched.txt").read_text().strip() == "hi"
+
+
 def test_a_tool_call_never_writes_outside_of_the_workspace(tmp_path: Path) -> None:
     """A path outside of the workspace, and a link, are refused; a command that is no `echo` runs nothing."""
     codex, work = at_known_release("codex"), tmp_path / "work"
