@@ -8,6 +8,7 @@ of steps:
 - `["meet"]`: write the pid to the fifo `meeting`, then wait for input on the fifo `go`
 - `["env", name]`: print that environment variable's value on stderr
 - `["write", path, text]`, `["remove", path]`, `["link", target, path]`: change a file
+- `["hop", fifo]`: leave a process that goes on in a new one every 10 ms, see `hopper`
 - `["hang"]`: wait for a signal
 - `["signal", number]`, `["exit", code]`: end this way (without either: exit code 0)
 
@@ -62,6 +63,10 @@ def play(steps: "list[Any]", folder: str) -> int:
                     go.read()
             case "write" | "remove" | "link":
                 change_file(step, *what)
+            case "hop":
+                from tests.fakes import hopper
+
+                hopper.leave(what[0])
             case "hang":
                 import signal
 

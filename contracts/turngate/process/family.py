@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from turngate.process.launch import refuse_in_critical
 from turngate.process.marks import LIVE, mark_of
-from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, Leftover, Process, is_adopted, younger
+from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, Leftover, Process, is_adopted, pids, younger
 
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
 _CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
+_INCONCLUSIVE = 20  # searches in a row that miss something until one that finds nothing counts all the same
 
 
 def leftover(process: psutil.Process, *, survived: bool) -> Leftover:
@@ -71,22 +72,98 @@ def wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
         time.sleep(POLL)
 
 
-def end_all(
-    living: Callable[[], list[psutil.Process]], send: Callable[[list[psutil.Process], signal.Signals], None]
-) -> list[psutil.Process]:
-    """Send SIGTERM, then SIGKILL, to the processes that `living` returns until none is left; return the survivors."""
-    alive: list[psutil.Process] = []
+class Found(Struct, frozen=True):
+    """The processes that a search has found alive.
+
+    `missed`: a process ended during the search, so that it may have left another one that the search has not seen.
+    """
+
+    processes: list[psutil.Process]
+    missed: bool
+
+
+class Search:
+    """Searches for processes and signals them, also those that go on in a new process every few milliseconds."""
+
+    def __init__(self) -> None:
+        """Start without a memory: of what has ended, and of what was found, since a process may lose its parent."""
+        self._ended: set[psutil.Process] = set()
+        self._known: set[psutil.Process] = set()
+        self._others: dict[int, tuple[psutil.Process, int]] = {}
+        self._hurries = False
+
+    def once(
+        self,
+        candidates: Iterable[int],
+        belongs: Callable[[psutil.Process], bool],
+        tell: Callable[[psutil.Process], None] = lambda _: None,
+    ) -> Found:
+        """Find what `belongs` among the process ids, and what descends from it; `tell` each process once it is found.
+
+        Children mostly come before their parents, as they lose them when these are told to end. A search after one
+        that missed something looks only at new processes, since the rest takes longer than such a process lives. A
+        thorough one must follow, so it counts as one that misses something.
+        """
+        hurried, earlier = self._hurries, self._others
+        members, others, missed = list[psutil.Process](), dict[int, tuple[psutil.Process, int]](), False
+        for pid in sorted(candidates, reverse=True):
+            if hurried and pid in earlier:
+                others[pid] = earlier[pid]
+                continue
+            try:
+                process = psutil.Process(pid)
+                if process in self._ended:
+                    continue
+                parent, is_member = process.ppid(), process in self._known or belongs(process)
+                if not is_alive(process):
+                    self._ended.add(process)  # a zombie, which the next search need not look at
+                    missed = True
+                elif is_member:
+                    members.append(process)
+                    tell(process)
+                else:
+                    others[pid] = (process, parent)
+            except psutil.NoSuchProcess:
+                missed = True
+        for process in _descendants(members, others.values()):
+            members.append(process)
+            del others[process.pid]
+            tell(process)
+        self._known.update(members)
+        self._others, self._hurries = others, missed or not all(map(is_alive, members))
+        return Found(members, hurried or self._hurries)
+
+    def thoroughly(self, once: Callable[[], Found]) -> list[psutil.Process]:
+        """Search until nothing is missed; return what was found then, or else last."""
+        found = list[psutil.Process]()
+        for _ in range(_INCONCLUSIVE):
+            result = once()
+            if not result.missed:
+                return result.processes
+            found = result.processes or found
+        return found
+
+
+def end_all(sweep: Callable[[signal.Signals], Found]) -> list[psutil.Process]:
+    """Sweep with SIGTERM, then with SIGKILL, until nothing is left; return what was found last if something may be.
+
+    `sweep` sends the signal to everything that it finds.
+    """
+    left = list[psutil.Process]()
     for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
-        deadline = time.monotonic() + grace
-        # a signalled process may have forked meanwhile, so repeat until nothing is left
-        while alive := living():
-            send(alive, number)
-            wait_gone(alive, deadline)
+        deadline, inconclusive = time.monotonic() + grace, 0
+        while inconclusive < _INCONCLUSIVE:
+            found = sweep(number)
+            if not (found.processes or found.missed):
+                return []
+            inconclusive = 0 if found.processes else inconclusive + 1
+            left = found.processes or left
+            wait_gone(found.processes, deadline)
             if time.monotonic() >= deadline:
                 break
         else:
             return []
-    return alive
+    return left
 
 
 class Noted(Struct, frozen=True):
@@ -108,21 +185,21 @@ def end_orphans(noted: Iterable[Noted]) -> tuple[int, ...]:
     """
     refuse_in_critical("processes are ended")
     wanted = list(noted)
-    seen: dict[psutil.Process, None] = {}
+    tags, search = {row.tag for row in wanted}, Search()
 
-    def living() -> list[psutil.Process]:
-        for root in [*tagged({row.tag for row in wanted}), *(main for row in wanted for main in _main(row))]:
-            seen[root] = None
-            with suppress(psutil.Error):
-                seen.update(dict.fromkeys(root.children(recursive=True)))
-        return [process for process in seen if is_alive(process)]
+    def sweep(number: signal.Signals) -> Found:
+        mains = {main for row in wanted for main in _main(row)}
 
-    def send(processes: list[psutil.Process], number: signal.Signals) -> None:
-        for process in processes:
+        def send(process: psutil.Process) -> None:
             with suppress(psutil.Error):
                 process.send_signal(number)
 
-    return tuple(process.pid for process in end_all(living, send)) if wanted else ()
+        def belongs(process: psutil.Process) -> bool:
+            return process in mains or not tags.isdisjoint(tags_of(process))
+
+        return search.once(set(pids()) - {os.getpid()}, belongs, send)
+
+    return tuple(process.pid for process in end_all(sweep)) if wanted else ()
 
 
 def _main(noted: Noted) -> Iterator[psutil.Process]:
@@ -144,6 +221,7 @@ class Family:
         self._mark = mark
         self._tag = tag
         self._before = before
+        self._search = Search()
 
     def settle(self, grace: float) -> tuple[tuple[Leftover, ...], float]:
         """End what outlived the exited main process, after a grace period in seconds; return it and its CPU seconds."""
@@ -161,45 +239,44 @@ class Family:
         return self._end(), cpu
 
     def _end(self) -> tuple[Leftover, ...]:
-        return tuple(leftover(process, survived=True) for process in end_all(self._alive, self._signal))
+        return tuple(leftover(process, survived=True) for process in end_all(self._sweep))
 
-    def _signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
-        """Signal the group of the main process at once, and each of `processes` outside of it."""
-        with suppress(OSError):
-            os.killpg(self._pid, number)
-        for process in processes:
+    def _alive(self) -> list[psutil.Process]:
+        """Return the living processes of the tree, the main process included."""
+        return self._search.thoroughly(self._found)
+
+    def _sweep(self, number: signal.Signals) -> Found:
+        """Signal each process outside of the group of the main process when it is found, then that group at once."""
+
+        def send(process: psutil.Process) -> None:
             with suppress(psutil.Error, OSError):
                 if os.getpgid(process.pid) != self._pid:
                     process.send_signal(number)
 
-    def _alive(self) -> list[psutil.Process]:
-        """Return the living processes of the tree, the main process included."""
-        members: list[psutil.Process] = []
-        for _ in range(5):
-            members, missed = self._scan()
-            if not missed:
-                break
-        return [process for process in members if is_alive(process)]
+        found = self._found(send)
+        with suppress(OSError):
+            os.killpg(self._pid, number)
+        return found
 
-    def _scan(self) -> tuple[list[psutil.Process], bool]:
-        """Scan every process younger than the run; the flag: one is gone and may have left an unseen child."""
-        members: list[psutil.Process] = []
-        others: list[psutil.Process] = []
-        missed = False
-        for pid, session in younger(self._before):
-            if session != self._pid and session in LEADERS:
-                continue  # of another tree; reading every environment would dominate the cost of many parallel runs
-            try:
-                process = psutil.Process(pid)
-                tags = {self._tag} if session == self._pid else tags_of(process)
-                known = self._tag in tags or (not tags and self._left(process, session))
-                (members if known else others).append(process)
-            except psutil.NoSuchProcess:
-                missed = True
-        return members + _descendants(members, others), missed
+    def _found(self, tell: Callable[[psutil.Process], None] = lambda _: None) -> Found:
+        """Search every process younger than the run."""
+        # what is in the session of another tree belongs to that: reading every environment would dominate the cost of
+        # many parallel runs
+        session_of = {
+            pid: session for pid, session in younger(self._before) if session == self._pid or session not in LEADERS
+        }
+
+        def belongs(process: psutil.Process) -> bool:
+            session = session_of[process.pid]
+            if session == self._pid or (self._mark is not None and mark_of(process.pid) == self._mark):
+                return True
+            tags = tags_of(process)
+            return self._tag in tags or (not tags and self._left(process, session))
+
+        return self._search.once(session_of, belongs, tell)
 
     def _left(self, process: psutil.Process, session: int) -> bool:
-        """Return whether this tree left an adopted process.
+        """Return whether this tree left an adopted process without its mark.
 
         A foreign mark is that of another turngate, which this tree may have started: it counts unless an older tree is
         still running. A process whose limit is our own was never started by a tree, such as another child of the
@@ -209,19 +286,17 @@ class Family:
             return False
         with STARTING:
             others, known = LEADERS - {self._pid}, {*LIVE, mark_of(0), None}
-        mark = mark_of(process.pid)
-        if mark == self._mark or mark in known or session in others:
-            return mark == self._mark
+        if mark_of(process.pid) in known or session in others:
+            return False
         born = process.create_time()
         return not any(is_alive(leader) and start_time(leader) <= born for leader in others)
 
 
-def _descendants(members: list[psutil.Process], others: list[psutil.Process]) -> list[psutil.Process]:
-    """Return those of `others` that descend from `members`."""
+def _descendants(members: list[psutil.Process], others: Iterable[tuple[psutil.Process, int]]) -> list[psutil.Process]:
+    """Return those of `others`, each with the id of its parent, that descend from `members`."""
     children: dict[int, list[psutil.Process]] = {}
-    for process in others if members else ():
-        with suppress(psutil.NoSuchProcess):
-            children.setdefault(process.ppid(), []).append(process)
+    for process, parent in others if members else ():
+        children.setdefault(parent, []).append(process)
     family = list(members)
     for process in family:  # the list grows during the loop
         family += children.pop(process.pid, [])

@@ -29,14 +29,17 @@ LEADERS: set[int] = set()
 STARTING = threading.Lock()  # prevents treating a main process that is not yet a session leader as an orphan
 
 Process = tuple[int, int]  # its id and the id of its session
+GONE = -1  # in place of a session's id: the process has ended meanwhile, and may have left another one
 
 
 def sessions() -> set[Process]:
     """Return every process. This takes two system calls per process; reading start times would take a file access."""
     processes = set()
     for pid in pids():
-        with suppress(OSError):
+        try:
             processes.add((pid, os.getsid(pid)))
+        except OSError:
+            processes.add((pid, GONE))
     return processes
 
 
@@ -46,7 +49,7 @@ def younger(before: AbstractSet[Process]) -> set[Process]:
     They have started since (or have changed their session, or reuse a process id), and are in a session that is as
     young, since no process can join an older one.
     """
-    older = {session for _, session in before}
+    older = {session for _, session in before} - {GONE}
     return {(pid, session) for pid, session in sessions() - before if session not in older}
 
 

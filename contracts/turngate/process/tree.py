@@ -27,6 +27,10 @@ the exit. One for each pipe writes or reads it, so that neither side blocks the 
 `on_output`, one call at a time. They are daemons and may be left behind, since a process that can't be ended may keep a
 pipe open for ever. `Stop.set` takes no lock: a signal handler that calls it may have interrupted whoever holds one.
 
+*What moves on.* A process may fork and end every few milliseconds, each time in a new session, so that any list of
+processes is old when it is read. A search that sees a process end is therefore repeated, and signals each process as soon
+as it finds it; see `family.Search`.
+
 *What can go wrong.* `settle` and `end` need file descriptors, and wait if none is free; a start fails then. A start
 takes time, and so does `end_orphans`: a `critical` section, such as a write transaction, refuses both. If this program
 dies, nobody ends the tree. Whoever wants it ended all the same saves its tag before the start, and the id and the start

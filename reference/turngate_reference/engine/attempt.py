@@ -27,7 +27,7 @@ from turngate import (
 from turngate.contract.cached import cached_contract
 from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
-from turngate.process import EXIT_LIMIT
+from turngate.process import EXIT_LIMIT, Leftover
 from turngate.process.executable import identity, remember_version, remembered_version
 from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
@@ -166,12 +166,23 @@ def attempt(
                 append_trace(opened[stream], chunk, MAX_TRACE)
 
         done = run_turn(request, reader, stop=options.stop, on_output=on_output, on_start=options.on_start)
-    if lingered := done.process.ended is Ended.LINGERED:
-        import logging  # noqa: PLC0415 - slow to import, and seldom needed
-
-        log = logging.getLogger(__name__)
-        log.warning("%s was stopped: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
+    lingered = done.process.ended is Ended.LINGERED
+    _tell(engine.executable, done.process.leftovers, lingered=lingered)
     return Attempt(None if lingered else done.process.exit_code, done.process.ended, done.reading)
+
+
+def _tell(executable: Path, leftovers: tuple[Leftover, ...], *, lingered: bool) -> None:
+    """Log that an engine didn't exit, and what could not be ended."""
+    left = ", ".join(str(process.pid) for process in leftovers if process.survived)
+    if not (lingered or left):
+        return
+    import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+    log = logging.getLogger(__name__)
+    if lingered:
+        log.warning("%s was stopped: it was still running %.0f s after its turn", executable, EXIT_LIMIT)
+    if left:
+        log.error("could not stop these processes of %s: %s", executable, left)
 
 
 def traces(run_directory: Path, number: int) -> Path:

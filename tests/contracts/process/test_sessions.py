@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turngate.process import sessions
-from turngate.process.sessions import is_child, is_unrelated, pids, younger
+from turngate.process.sessions import GONE, is_child, is_unrelated, pids, younger
 
 TELLS = sys.platform == "linux"  # elsewhere every process may be of the tree
 
@@ -31,6 +31,17 @@ def test_only_processes_of_new_sessions_may_descend() -> None:
     leader, other = (process.pid for process in started)
     assert (leader, leader) in new
     assert other not in {pid for pid, _ in new}
+
+
+def test_a_process_that_has_just_ended_may_have_left_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends while all are listed stays in the list, as one of which nothing is known."""
+    with subprocess.Popen(("/bin/true",)) as gone:
+        pass
+    before = sessions.sessions()
+    monkeypatch.setattr(sessions, "pids", lambda: [os.getpid(), gone.pid])
+    assert younger(before) == {(gone.pid, GONE)}
+    assert younger(before | {(1, GONE)}) == {(gone.pid, GONE)}
+    assert not is_unrelated((gone.pid, GONE), leader=-1, tag="")
 
 
 def test_processes_of_other_programs_are_unrelated() -> None:

@@ -5,7 +5,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,13 +16,16 @@ import psutil
 import pytest
 
 from tests.contracts.process.unruly import unruly
+from tests.fakes.hopper import Hopper, hopper
 from turngate.errors import MachineError
 from turngate.process import (
     Ended,
+    Noted,
     ProcessOutcome,
     ProcessRequest,
     ProcessTree,
     Stop,
+    end_orphans,
     execution,
     family,
     is_alive,
@@ -29,6 +34,7 @@ from turngate.process import (
     tree,
 )
 from turngate.process.family import Family
+from turngate.process.sessions import adopting_orphans
 
 FOUND_AFTERWARDS = ["child", "deaf-child", "setsid-child", "bare-child", "double-fork"]
 
@@ -91,6 +97,54 @@ def test_what_outlives_the_process_is_ended_and_told(kind: str) -> None:
     assert (leftover.pid, leftover.survived) == (pid, False)
     assert leftover.argv[-1] in {"idle", "deaf"}
     assert not is_alive(pid)
+
+
+HOPS = "import sys; sys.path.insert(0, {root!r}); from tests.fakes import hopper; hopper.leave(*{arguments!r}); {then}"
+HANGS = "print(1, flush=True); import signal; signal.pause()"
+
+
+def hopping(hops: Hopper, *kinds: str, then: str = "", tag: str = "") -> ProcessRequest:
+    """Return the request of a process that leaves a hopper."""
+    code = HOPS.format(root=str(Path(__file__).parents[3]), arguments=(str(hops.fifo), *kinds), then=then)
+    return ProcessRequest((sys.executable, "-ISc", code), cwd=Path("/"), env={"PATH": os.defpath}, tag=tag)
+
+
+@pytest.mark.parametrize("adopts, kinds", [*product([False, True], [(), ("deaf",)]), (True, ("bare",))])
+def test_what_goes_on_in_new_processes_and_sessions_is_ended(
+    tmp_path: Path, *, adopts: bool, kinds: tuple[str, ...]
+) -> None:
+    """A process that forks and changes its session every 10 ms is found, reported and ended."""
+    if adopts and sys.platform != "linux":
+        pytest.skip("only Linux can adopt processes")
+    with hopper(tmp_path) as hops, adopting_orphans() if adopts else nullcontext():
+        outcome = run(hopping(hops, *kinds))
+        assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0), outcome.stderr
+        assert hops.is_gone()
+    assert outcome.leftovers
+    assert not any(leftover.survived for leftover in outcome.leftovers)
+
+
+def test_a_stop_ends_what_goes_on_in_new_processes(tmp_path: Path) -> None:
+    """The end of a tree from outside ends such a process, too."""
+    stop = Stop()
+    with hopper(tmp_path) as hops:
+        outcome = run(hopping(hops, then=HANGS), stop=stop, on_output=lambda *_: stop.set())
+        assert (outcome.ended, outcome.leftovers) == (Ended.STOPPED, ()), outcome.stderr
+        assert hops.is_gone()
+
+
+def test_a_process_that_goes_on_is_told_if_it_can_not_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within bounded time the run returns, and says what is left."""
+    with hopper(tmp_path) as hops:
+        with monkeypatch.context() as powerless:
+            powerless.setattr(family, "TERM_GRACE", 0.02)
+            powerless.setattr(family, "KILL_GRACE", 0.02)
+            powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
+            outcome = run(hopping(hops, tag=hops.tag))
+        assert any(leftover.survived for leftover in outcome.leftovers)
+        assert not hops.is_gone(0)
+        assert end_orphans([Noted(hops.tag)]) == ()
+        assert hops.is_gone()
 
 
 def test_child_that_is_about_to_end_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:

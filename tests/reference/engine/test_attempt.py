@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.fakes.hopper import hopper
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
-from turngate.process import execution
+from turngate.process import Noted, end_orphans, execution, family
 from turngate_reference.engine import attempt
 
 
@@ -32,6 +34,31 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
     assert (said.code, said.out) == (code, "hi\n")
     assert "codex was stopped: it was still running" in said.err
     assert cli_env.only_record()["session"]["value"] == d.SESSION
+
+
+def test_what_goes_on_in_new_processes_is_ended(cli_env: CliEnv, tmp_path: Path) -> None:
+    """A process that forks and changes its session every 10 ms doesn't survive the turn that started it."""
+    with hopper(tmp_path) as hops:
+        cli_env.engine("codex", d.codex("hi", more=[["hop", str(hops.fifo)]]))
+        said = cli_env.type("start", "codex", "hello")
+        assert hops.is_gone()
+    assert (said.code, "could not stop" in said.err) == (0, False)
+
+
+def test_what_can_not_be_ended_is_told(
+    cli_env: CliEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Processes that survive the end of the turn are named."""
+    with hopper(tmp_path) as hops:
+        cli_env.engine("codex", d.codex("hi", more=[["hop", str(hops.fifo)]]))
+        with monkeypatch.context() as powerless:
+            for grace in ("TERM_GRACE", "KILL_GRACE"):
+                powerless.setattr(family, grace, 0.02)
+            powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
+            assert cli_env.type("start", "codex", "hello").code == 0
+        assert f"could not stop these processes of {cli_env.path}/codex: " in caplog.text
+        assert end_orphans([Noted(cli_env.only_record()["runId"])]) == ()
+        assert hops.is_gone()
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,9 @@ class EngineProcess:
 
     def end(self) -> int | None:
         """End the whole tree and return the exit code of the process."""
-        self._tree.end()
+        if left := self._tree.end():
+            pids = ", ".join(str(process.pid) for process in left)
+            _logger.error("could not stop these processes of %s: %s", self.request.executable, pids)
         return self._tree.reap()[0]
 
     def _read(self, chunk: bytes) -> None:

@@ -1,12 +1,14 @@
 """Tests of how a restart handles the runs of a killed server."""
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.hopper import hopper
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
@@ -57,6 +59,21 @@ def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> Non
         assert turn.ended_at
         assert runs.events(server_env.server.store, run.run_id)[-2].type == "turn.ended"
         assert server_env.cli_env.record(run.handle)["state"] == "failed"
+
+
+def test_what_goes_on_in_new_processes_is_ended(closed_server_env: ServerEnv, tmp_path: Path) -> None:
+    """A process that forks and changes its session every 10 ms is ended with its turn, and by the next server."""
+    server_env = closed_server_env
+    with hopper(tmp_path) as hops:
+        hop = ["hop", str(hops.fifo)]
+        server_env.cli_env.engine("codex", d.codex("a", more=[hop]), d.codex("b", more=[hop, ["meet"]]))
+        with server_env.opened():
+            server_env.wait(server_env.create(), State.SUCCEEDED)
+            assert hops.is_gone()
+        kill_server(server_env, "run_id = create('b')\nmet()\ndie()")
+        assert not hops.is_gone(0)
+        with server_env.opened():
+            assert hops.is_gone()
 
 
 @pytest.mark.long
