@@ -119,6 +119,45 @@ class LoginCodes:
         return True
 
 
+_LONGEST_LOGOUTS = 2**20
+
+
+class Logouts:
+    """The sessions of browsers that were ended before they expired; safe for threads.
+
+    They are kept in a file (None: nowhere), so that a restart revives none. MachineError if it can't be used.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self._expires = _logouts(file) if file else {}
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._expires
+
+    def add(self, session: str, expires: int) -> None:
+        """End a session that expires at this time, in seconds since the epoch; OSError: a restart would revive it."""
+        with self._lock:
+            ended = {**self._expires, session: expires}
+            # what has expired needs no entry
+            self._expires = {each: until for each, until in ended.items() if until > time.time()}
+            if self._file:
+                text = "".join(f"{until} {each}\n" for each, until in self._expires.items())
+                files.write_atomically(self._file, text, durable=True, private=True)
+
+
+def _logouts(file: Path) -> dict[str, int]:
+    try:
+        lines = files.read_own(file, _LONGEST_LOGOUTS, secret=True).decode("ascii").splitlines()
+        parts = [line.split(" ") for line in lines]
+        return {session: int(expires) for expires, session in parts}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        hint = "restore it; or delete it together with the token, so that no browser stays logged in"
+        raise MachineError(f"the list of ended browser sessions {file} can't be used: {error}", hint) from error
+
+
 def _now() -> int:
     return int(time.time() * _MILLISECOND)
 

@@ -21,7 +21,9 @@ _MARK = ".turngate-data"
 _LAYOUT = "turngate.data-dir/1"
 BACKUPS = "backups"
 _FOLDERS = frozenset(("runs", "handles", BACKUPS))
-_FILES = frozenset(("turngate.db", "turngate.db-wal", "turngate.db-shm", "server.lock", "versions.json", _MARK))
+_FILES = frozenset(
+    ("turngate.db", "turngate.db-wal", "turngate.db-shm", "server.lock", "versions.json", "logouts", _MARK)
+)
 _SECRET = "token"  # never tightened: once others could read it, it is no secret
 _LONGEST_LOCK = 2**16
 _TELLING = frozenset(("turngate.db", "server.lock", "versions.json", "handles"))
@@ -67,6 +69,11 @@ class DataDir(Struct, frozen=True):
     def token(self) -> Path:
         """The token that the server made, which its callers must send."""
         return self.root / _SECRET
+
+    @property
+    def logouts(self) -> Path:
+        """The sessions of browsers that were ended."""
+        return self.root / "logouts"
 
     @property
     def versions(self) -> Path:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.reference.caller import TOKEN
+from turngate import files
 from turngate.errors import MachineError, NotFoundError, TurngateError, UsageError
 from turngate_reference import access
 from turngate_reference.access import (
     CODE_MINUTES,
     LoginCodes,
+    Logouts,
     is_exposed,
     kept_token,
     make_token,
@@ -145,3 +147,21 @@ def test_nobody_makes_a_code_without_the_token() -> None:
     assert TOKEN not in code
     assert codes.redeem(code)
     assert len(f"{access.login_address('http://127.0.0.1:65535', TOKEN)}") < 80
+
+
+def test_sessions_that_were_ended_are_kept_until_they_expire(data: DataDir) -> None:
+    """Another server knows them too, and those that have expired are forgotten."""
+    ended, now = Logouts(data.logouts), int(time.time())
+    ended.add("over", now - 1)
+    ended.add("open", now + 60)
+    again = Logouts(data.logouts)
+    assert ("open" in again, "over" in again, "other" in again) == (True, False, False)
+    assert data.logouts.read_text() == f"{now + 60} open\n"
+
+
+@pytest.mark.parametrize("content", ["damaged\n", "1 a b\n", "\xff", "9" * 2**20 + " a\n"])
+def test_a_damaged_list_of_ended_sessions_revives_none(data: DataDir, content: str) -> None:
+    """A server doesn't start with a list that it can't read."""
+    files.write_atomically(data.logouts, content, private=True)
+    with pytest.raises(MachineError, match="the list of ended browser sessions"):
+        Logouts(data.logouts)

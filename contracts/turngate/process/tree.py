@@ -28,8 +28,8 @@ the exit. One for each pipe writes or reads it, so that neither side blocks the 
 pipe open for ever. `Stop.set` takes no lock: a signal handler that calls it may have interrupted whoever holds one.
 
 *What moves on.* A process may fork and end every few milliseconds, each time in a new session, so that any list of
-processes is old when it is read. A search that sees a process end is therefore repeated, and signals each process as soon
-as it finds it; see `family.Search`.
+processes is old when it is read. A search that sees a process end is therefore repeated, and signals each process as
+soon as it finds it; see `family.Search`.
 
 *What can go wrong.* `settle` and `end` need file descriptors, and wait if none is free; a start fails then. A start
 takes time, and so does `end_orphans`: a `critical` section, such as a write transaction, refuses both. If this program

@@ -18,7 +18,7 @@ from turngate import engine_names, load_contract
 from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
 from turngate.sanitize import visible, visible_lines
-from turngate_reference.access import CODE_MINUTES, is_exposed, login_address, make_token, read_token
+from turngate_reference.access import CODE_MINUTES, Logouts, is_exposed, login_address, make_token, read_token
 from turngate_reference.data_dir import RunningServer, data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.orchestrator.verification import Verify
@@ -193,9 +193,8 @@ def serve(  # noqa: PLR0913 - as it has options
     ):
         if token is None and not no_token:
             token = make_token(data)
-        listener = WebListener(
-            create_app(core, RequestCheck(token, hosts), open_streams, metrics), listening, open_streams, limits
-        )
+        guard = RequestCheck(token, hosts, Logouts(data.logouts))
+        listener = WebListener(create_app(core, guard, open_streams, metrics), listening, open_streams, limits)
 
         def end(*_: object) -> None:
             listener.stop()

@@ -7,23 +7,25 @@ import hashlib
 import hmac
 import ipaddress
 import re
+import secrets
 import time
 
 from flask import Request
-from msgspec import Struct
+from msgspec import Struct, field
 from werkzeug.wrappers import Response
 
 from turngate import UsageError
+from turngate_reference.access import Logouts
 from turngate_reference.server.requests import ApiError
 
 LIFETIME = 30 * 24 * 3600  # seconds
 
 
 class BrowserSessions:
-    """Issues and checks the cookies of a server with this token; another token makes them void."""
+    """Issues and checks the cookies of a server with this token; another token or a logout makes them void."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, token: str, logouts: Logouts | None = None) -> None:
+        self._token, self._logouts = token, logouts or Logouts()
         # cookies are shared by all ports of a host, and so by all servers on it
         self._name = f"turngate-{self._signature('name')[:12]}"
 
@@ -32,21 +34,29 @@ class BrowserSessions:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
 
     def is_open(self, request: Request) -> bool:
-        """Whether a request carries a cookie that this token has signed and that has not expired."""
-        expires, _, signature = request.cookies.get(self._name, "").partition(".")
-        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(expires).encode()):
-            return False
-        return int(expires) > time.time()
+        """Whether a request carries a cookie that this token has signed, that has not expired, and was not ended."""
+        return self._session(request) is not None
+
+    def _session(self, request: Request) -> tuple[str, int] | None:
+        """Return the session of a request, and when it expires; None if it carries none that is open."""
+        signed, _, signature = request.cookies.get(self._name, "").rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(signed).encode()):
+            return None
+        expires, _, session = signed.partition(".")
+        is_open = int(expires) > time.time() and session and session not in self._logouts
+        return (session, int(expires)) if is_open else None
 
     def begin(self, response: Response, request: Request) -> None:
         """Set the cookie; over HTTPS it is kept off plain connections."""
-        expires = str(int(time.time()) + LIFETIME)
+        signed = f"{int(time.time()) + LIFETIME}.{secrets.token_urlsafe(16)}"
         secure = request.headers.get("Origin", "").startswith("https://")
-        value = f"{expires}.{self._signature(expires)}"
+        value = f"{signed}.{self._signature(signed)}"
         response.set_cookie(self._name, value, max_age=LIFETIME, httponly=True, samesite="Strict", secure=secure)
 
-    def end(self, response: Response) -> None:
-        """Remove the cookie."""
+    def end(self, response: Response, request: Request) -> None:
+        """Make the cookie void wherever it is, and remove it; OSError if a restart would make it valid again."""
+        if session := self._session(request):
+            self._logouts.add(*session)
         response.delete_cookie(self._name, httponly=True, samesite="Strict")
 
     def _signature(self, text: str) -> str:
@@ -65,12 +75,15 @@ _OWN_PAGE = frozenset({"same-origin", "none"})
 class RequestCheck(Struct, frozen=True):
     """Lets requests pass that are sent to a name in `hosts`, or to any name without it, and that carry the `token`.
 
+    `logouts` are the sessions of browsers that were ended.
+
     A web page can point its own name at this machine, but can't make the browser send another Host. So it reads no
     answers of a server without a token.
     """
 
     token: str | None = None
     hosts: frozenset[str] | None = LOCAL_NAMES
+    logouts: Logouts = field(default_factory=Logouts)
 
     def check(self, request: Request) -> None:
         """Let the request pass, or raise ApiError."""
@@ -95,7 +108,7 @@ class RequestCheck(Struct, frozen=True):
     @property
     def sessions(self) -> BrowserSessions | None:
         """The sessions of browsers that have sent the token; None if the server has no token."""
-        return None if self.token is None else BrowserSessions(self.token)
+        return None if self.token is None else BrowserSessions(self.token, self.logouts)
 
     def _may_pass(self, request: Request) -> bool:
         """Whether a request carries the token or, for a page or a path that doesn't exist, the session of a browser."""

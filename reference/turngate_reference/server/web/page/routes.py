@@ -252,10 +252,10 @@ class Pages(Struct, frozen=True):
         return response
 
     def logout(self) -> AnyResponse:
-        """End the session of this browser."""
+        """End the session of this browser, wherever its cookie is."""
         response = redirect(url_for(".login"), 303)
         if self.guard.sessions:
-            self.guard.sessions.end(response)
+            self.guard.sessions.end(response, request)
         return response
 
     def problem(self, error: Exception) -> AnyResponse:

@@ -11,7 +11,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate_reference.access import new_code
+from turngate_reference.access import Logouts, new_code
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.security import RequestCheck
@@ -436,6 +436,28 @@ def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
     assert surfer.open("/v1/runs").status_code == 401  # the API accepts only the token
     surfer.send("/logout")
     assert surfer.open("/").status_code == 401
+
+
+def test_a_logout_makes_the_cookie_void_everywhere(env: ServerEnv, tmp_path: Path) -> None:
+    """A copy of the cookie is refused after the logout, also by the next server; another login of the user stays."""
+    file = tmp_path / "logouts"
+
+    def caller() -> Caller:
+        return Caller(env.server, RequestCheck(TOKEN, logouts=Logouts(file)))
+
+    server = caller()
+    mine, other = Surfer(server), Surfer(server)
+    cookies = [surfer.send("/login", token=TOKEN).headers["Set-Cookie"].partition(";")[0] for surfer in (mine, other)]
+
+    def statuses(asked: Caller) -> list[int]:
+        client = asked.app.test_client(use_cookies=False)
+        return [client.get("/", headers={"Cookie": cookie}).status_code for cookie in cookies]
+
+    assert statuses(server) == [200, 200]
+    mine.send("/logout")
+    assert statuses(server) == [401, 200]
+    assert statuses(caller()) == [401, 200]
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_nothing_else_is_open(env: ServerEnv) -> None:

@@ -56,10 +56,14 @@ def test_over_https_the_cookie_stays_there() -> None:
 
 
 def test_a_session_can_be_ended() -> None:
-    """Ending a session deletes the cookie by its name."""
-    response = Response()
-    BrowserSessions(TOKEN).end(response)
-    assert response.headers["Set-Cookie"].startswith(begun(BrowserSessions(TOKEN)).partition("=")[0] + "=;")
+    """Ending a session deletes the cookie by its name, and makes it void; a request without one ends nothing."""
+    ours, response = BrowserSessions(TOKEN), Response()
+    cookie, other = (begun(ours).partition(";")[0] for _ in range(2))
+    ours.end(Response(), request())
+    assert ours.is_open(request(cookie))
+    ours.end(response, request(cookie))
+    assert response.headers["Set-Cookie"].startswith(cookie.partition("=")[0] + "=;")
+    assert (ours.is_open(request(cookie)), ours.is_open(request(other))) == (False, True)
 
 
 def test_only_the_token_is_the_token() -> None:
