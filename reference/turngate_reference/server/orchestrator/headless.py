@@ -1,6 +1,7 @@
 """Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run.
 
-Adds two texts to every prompt: where artifacts go, then how to end a turn and whether the agent may ask.
+Adds two texts to every prompt: where artifacts go, unless the turn can't write any, then how to end a turn and whether
+the agent may ask.
 """
 
 import logging
@@ -28,6 +29,8 @@ from turngate import (
     mode_patch,
     resumed_turn,
 )
+from turngate.argv import artifacts
+from turngate.files import real_path
 from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
@@ -35,7 +38,7 @@ from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomEr
 from turngate_reference.server.orchestrator import transitions, workspace_files
 from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session
 from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
-from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.orchestrator.run_files import Records, artifacts_directory
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox
@@ -45,29 +48,42 @@ from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
 from turngate_reference.states import Delivery, RunErrorCode
 
 
-def first_prompt(launch: RunRequest, artifacts: Path) -> str:
-    """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch."""
-    return "\n\n".join(filter(None, [launch.skill, launch.prompt, *_patches(launch, artifacts)]))
+def first_prompt(launch: RunRequest, directory: Path | None) -> str:
+    """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch.
+
+    `directory` is that for artifacts (None: the turn writes none, and there is no artifact patch).
+    """
+    return "\n\n".join(filter(None, [launch.skill, launch.prompt, *_patches(launch, directory)]))
 
 
-def reply_prompt(reply: str, launch: RunRequest, artifacts: Path) -> str:
-    """Return what an engine gets when the user has answered: reply, artifact patch, mode patch.
+def reply_prompt(reply: str, launch: RunRequest, directory: Path | None) -> str:
+    """Return what an engine gets when the user has answered: reply, artifact patch if there is one, mode patch.
 
     The text before the reply keeps engines from treating a leading `/`, `@` or `-` as a command or option.
     """
-    return "\n\n".join(["The user's reply:", reply, *_patches(launch, artifacts)])
+    return "\n\n".join(["The user's reply:", reply, *_patches(launch, directory)])
 
 
-def _patches(launch: RunRequest, artifacts: Path) -> tuple[str, str]:
-    return artifact_patch(artifacts), mode_patch(launch.execution_mode, launch.output_schema)
+def _patches(launch: RunRequest, directory: Path | None) -> tuple[str, ...]:
+    patch = mode_patch(launch.execution_mode, launch.output_schema)
+    return (patch,) if directory is None else (artifact_patch(directory), patch)
 
 
-def artifact_patch(artifacts: Path) -> str:
+def artifact_patch(directory: Path) -> str:
     """Return where artifacts go; the same in both modes."""
     return (
-        f"Write every file that is a result of your work below the directory {artifacts}. "
+        f"Write every file that is a result of your work below the directory {directory}. "
         "This overrides any other path for results that is named above."
     )
+
+
+def no_artifacts(run: Run, contract: EngineContract) -> str:
+    """Return why the turns of a run write no artifacts; empty if they do, as in mode auto."""
+    if run.execution_mode is Mode.AUTO:
+        return ""
+    if not run.is_resumable or run.warm_wait_sec:
+        return "nothing limits a process that is kept between turns to their directory"
+    return artifacts.no_artifacts(contract, run.launch.engine_options) or artifacts.ambiguous(real_path(run.cwd))
 
 
 log = logging.getLogger(__name__)
@@ -107,7 +123,8 @@ class HeadlessTurn(Struct, frozen=True):
         options, model = run.launch.engine_options, run.launch.model
         try:
             if reply is None:
-                prompt = first_prompt(run.launch, run.artifacts)
+                directory = self._artifacts()
+                prompt = first_prompt(run.launch, directory)
                 return first_turn(
                     contract,
                     prompt,
@@ -116,10 +133,12 @@ class HeadlessTurn(Struct, frozen=True):
                     model=model,
                     workspace=run.cwd,
                     allow_file_marks=True,
+                    artifacts=directory,
                 )
             check_session(run, contract)
             session = run.session.handle_value if run.session else ""
-            prompt = reply_prompt(reply, run.launch, run.artifacts)
+            directory = self._artifacts()
+            prompt = reply_prompt(reply, run.launch, directory)
             return resumed_turn(
                 contract,
                 prompt,
@@ -129,12 +148,24 @@ class HeadlessTurn(Struct, frozen=True):
                 model=model,
                 workspace=run.cwd,
                 allow_file_marks=True,
+                artifacts=directory,
             )
         except RefusedError as refused:
             code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
             raise TurnFailed(code, str(refused)) from refused
         except ObstacleError as obstacle:
             raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}") from obstacle
+
+    def _artifacts(self) -> Path | None:
+        """Return the directory below which the turn writes artifacts; None: it writes none."""
+        if no_artifacts(self.run, self.engine.contract):
+            return None
+        try:
+            return artifacts_directory(self.run)
+        except OSError as error:
+            what = f"the workspace can't be used: {self.run.artifacts}: {error.strerror}"
+            code = RunErrorCode.ENGINE_UNAVAILABLE if self.run.turn_index == 1 else RunErrorCode.WORKSPACE_UNAVAILABLE
+            raise TurnFailed(code, what) from error
 
     def play(self, built: Invocation, stop: Stop) -> Attempt:
         """Run the engine to its end and record its process in the store; TurnFailed if it could not be run."""

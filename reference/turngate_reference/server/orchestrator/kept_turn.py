@@ -24,6 +24,7 @@ from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision,
 from turngate_reference.server.orchestrator.headless import (
     HeadlessTurn,
     first_prompt,
+    no_artifacts,
     reply_prompt,
     stored_session,
 )
@@ -81,10 +82,11 @@ class KeptTurn:
         self.began = self.processes.clock()
         if self.policy.resumes:
             self.turn.command(reply)
+        directory = None if no_artifacts(run, self.turn.engine.contract) else run.artifacts
         if reply is None:
-            self.text = first_prompt(run.launch, run.artifacts)
+            self.text = first_prompt(run.launch, directory)
         else:
-            self.text = reply_prompt(reply, run.launch, run.artifacts)
+            self.text = reply_prompt(reply, run.launch, directory)
         if kept := self.processes.take(run.run_id):
             with suppress(NotDelivered):
                 return self._follow(kept, Delivery.LIVING_PROCESS, stop)

@@ -3,17 +3,19 @@
 An engine works in the run's own directory, or in the workspace that the caller named below the configured root.
 """
 
+import errno
 import logging
 import shutil
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from turngate import MachineError, UsageError
-from turngate.files import make_private, real_path
+from turngate.files import make_new_private, make_private, real_path
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import contract_for
@@ -118,7 +120,16 @@ def lost_workspace(run: Run) -> str | None:
             return f"{run.cwd} now leads to a different directory"
     except (OSError, RuntimeError):
         return f"directory {run.cwd} doesn't exist any more"
-    return None if run.cwd.is_dir() else f"directory {run.cwd} doesn't exist any more"
+    return _taken(run) if run.cwd.is_dir() else f"directory {run.cwd} doesn't exist any more"
+
+
+def _taken(run: Run) -> str | None:
+    """Return what is in the place of the directory for artifacts; None if that is there or can be made."""
+    for folder in (run.artifacts.parent, run.artifacts):
+        with suppress(FileNotFoundError):
+            if not S_ISDIR(folder.lstat().st_mode):
+                return f"{folder} is not a directory but {'a link' if folder.is_symlink() else 'a file'}"
+    return None
 
 
 def prepare_workspace(run: Run) -> str | None:
@@ -127,14 +138,28 @@ def prepare_workspace(run: Run) -> str | None:
     In the run's own directory an OSError is raised unchanged.
     """
     if run.workspace is None:
-        make_private(run.artifacts)
-        return None
-    if why := lost_workspace(run):
+        make_private(run.cwd)
+    elif why := lost_workspace(run):
         return why
     try:
-        if not real_path(run.artifacts).is_relative_to(run.cwd):
-            return f"{run.artifacts} leads outside the workspace"
-        make_private(run.artifacts)
+        artifacts_directory(run)
     except OSError as error:
+        if run.workspace is None:
+            raise
         return f"{run.artifacts} can't be created: {error.strerror}"
     return None
+
+
+def artifacts_directory(run: Run) -> Path:
+    """Make the directory for artifacts where it is missing, and return its path without links.
+
+    OSError: a link or a file is in its place, or it can't be made. No link is followed below the working directory.
+    """
+    folder = real_path(run.cwd)
+    for name in run.artifacts.relative_to(run.cwd).parts:
+        folder /= name
+        with suppress(FileExistsError):
+            make_new_private(folder)
+        if not S_ISDIR(folder.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "it is a link or a file", str(folder))
+    return folder

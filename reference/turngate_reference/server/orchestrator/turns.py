@@ -16,7 +16,13 @@ from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
+from turngate_reference.server.orchestrator.headless import (
+    HeadlessTurn,
+    TurnFailed,
+    complete,
+    no_artifacts,
+    text_events,
+)
 from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn, NotDelivered
@@ -130,7 +136,9 @@ class TurnRunner(Struct, frozen=True):
                 asked=run.launch.interactive_profile,
                 session_timeout_sec=run.session_timeout_sec,
             )
-            settled |= {"profile": self._run_profile(run, engine, profile), "capability": capability}
+            kept = self._run_profile(run, engine, profile)
+            why = no_artifacts(replace(run, profile=kept), engine.contract)
+            settled |= {"profile": replace(kept, no_artifacts=why or UNSET), "capability": capability}
 
         def settle() -> Run:
             with self.store.writing() as connection:

@@ -25,11 +25,12 @@ from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
 class RunProfile(EngineInteractiveProfile, frozen=True, forbid_unknown_fields=False):
     """How a run waits for its user, and for how many seconds it keeps its process after asking (`resumable` only).
 
-    `warm_wait_reason` says why that is not as long as it could be.
+    `warm_wait_reason` says why that is not as long as it could be, and `no_artifacts` why it writes no artifacts.
     """
 
     warm_wait_sec: int | UnsetType = UNSET
     warm_wait_reason: str | UnsetType = UNSET
+    no_artifacts: str | UnsetType = UNSET
 
 
 class RunSession(EngineSessionHandle, frozen=True, forbid_unknown_fields=False):

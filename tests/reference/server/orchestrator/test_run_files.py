@@ -1,6 +1,7 @@
 """Tests of where engines run: the operator's links are followed, other people's links are not."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from turngate.contract import load
 from turngate.errors import UsageError
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import read
+from turngate_reference.server.requests import ApiError
 from turngate_reference.states import State
 
 
@@ -33,6 +35,15 @@ def _busy_house(closed_server_env: ServerEnv, root: Path) -> Iterator[ServerEnv]
     with closed_server_env.opened(workspace_root=root, slots=1):
         closed_server_env.create()
         closed_server_env.cli_env.meet()
+        yield closed_server_env
+
+
+@pytest.fixture(name="waiting")
+def _waiting(closed_server_env: ServerEnv, root: Path) -> Iterator[ServerEnv]:
+    """Provide a server with workspaces, whose engine asks once."""
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    with closed_server_env.opened(workspace_root=root):
         yield closed_server_env
 
 
@@ -80,28 +91,19 @@ def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_hou
     assert not list(outside.iterdir())
 
 
-@pytest.mark.parametrize("there_already", [False, True])
-def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path, *, there_already: bool) -> None:
-    """A link `artifacts` that leads out of the workspace is rejected, whether or not its target exists."""
-    outside = root.parent / "outside"
-    (root / "a" / "artifacts").symlink_to(outside if there_already else outside / "new")
+@pytest.mark.parametrize("target", ["../outside", "../outside/new", "results", "."])
+def test_artifacts_do_not_follow_a_link(busy_house: ServerEnv, root: Path, target: str) -> None:
+    """A link `artifacts` is rejected, whether it leaves the workspace or not, and whether or not its target exists."""
+    (root / "a" / "results").mkdir()
+    (root / "a" / "artifacts").symlink_to(target)
     run_id = busy_house.create(workspace="a")
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert error.code == "ENGINE_UNAVAILABLE"
-    assert "leads outside the workspace" in error.detail
-    assert not list(outside.iterdir())
+    assert "artifacts is not a directory but a link" in error.detail
+    assert not list((root.parent / "outside").iterdir())
+    assert not list((root / "a" / "results").iterdir())
     assert len(busy_house.cli_env.calls()) == 1
-
-
-def test_artifacts_may_lie_elsewhere_in_the_workspace(busy_house: ServerEnv, root: Path) -> None:
-    """A link that stays inside the workspace is allowed."""
-    (root / "a" / "results").mkdir()
-    (root / "a" / "artifacts").symlink_to("results")
-    run_id = busy_house.create(workspace="a")
-    busy_house.cli_env.release()
-    busy_house.wait(run_id, State.SUCCEEDED)
-    assert len(list((root / "a" / "results").iterdir())) == 1
 
 
 def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEnv, root: Path) -> None:
@@ -112,7 +114,35 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEn
     error = busy_house.failed(run_id)
     assert error.code == "ENGINE_UNAVAILABLE"
     assert error.detail.startswith("the workspace can't be used: ")
-    assert "Not a directory" in error.detail
+    assert "not a directory but a file" in error.detail
+
+
+@pytest.mark.parametrize("place", ["artifacts", "artifacts/HANDLE"])
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_a_link_or_a_file_in_the_place_of_the_artifacts_stops_a_later_turn(
+    waiting: ServerEnv, root: Path, place: str, what: str
+) -> None:
+    """A reply is refused, and the run waits until the place is free."""
+    run_id, question = waiting.ask(workspace="a")
+    folder = root / "a" / place.replace("HANDLE", waiting.run(run_id).handle)
+    shutil.rmtree(folder)
+    folder.touch() if what == "file" else folder.symlink_to("/")
+    with pytest.raises(ApiError, match=f"WORKSPACE_UNAVAILABLE: .* not a directory but a {what}"):
+        waiting.reply(run_id, question)
+    assert waiting.run(run_id).state is State.WAITING_USER
+    folder.unlink()
+    waiting.reply(run_id, question)
+    waiting.wait(run_id, State.SUCCEEDED)
+    assert (folder.is_dir(), len(waiting.cli_env.calls())) == (True, 2)
+
+
+def test_artifacts_that_were_deleted_get_a_new_directory(waiting: ServerEnv, root: Path) -> None:
+    """The user may tidy up while the run waits."""
+    run_id, question = waiting.ask(workspace="a")
+    shutil.rmtree(root / "a" / "artifacts")
+    waiting.reply(run_id, question)
+    run = waiting.wait(run_id, State.SUCCEEDED)
+    assert run.artifacts.is_dir()
 
 
 def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:

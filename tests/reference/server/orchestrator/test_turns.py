@@ -3,10 +3,12 @@
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from msgspec import UNSET
 
 from tests.fakes.executables import headless
 from tests.patience import PATIENCE
@@ -15,6 +17,7 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.file_slot import artifacts_in, as_in_contract
 from turngate.decoding import convert
 from turngate.model import Mode
 from turngate.turn.read import NO_ANSWER
@@ -56,8 +59,48 @@ def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> 
     assert second["argv"] == [*first["argv"][:-1], "resume", d.SESSION, "-"]
     assert first["cwd"] == second["cwd"] == second["pwd"] == str(run.cwd)
     assert "--yolo red" in second["stdin"]
-    assert not auto_flags_in(second["argv"], server_env.server.engines.find("codex").contract)
+    contract = server_env.server.engines.find("codex").contract
+    assert not auto_flags_in(as_in_contract(tuple(second["argv"]), contract), contract)
     assert server_env.states(run_id) == ["queued", "running", "waiting_user", "queued", "running", "succeeded"]
+
+
+def test_an_interactive_turn_may_write_its_artifacts_alone(server_env: ServerEnv) -> None:
+    """First turn and resume get the contract's options with the run's directory, and the prompt names it."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    contract = server_env.server.engines.find("codex").contract
+    assert [artifacts_in(call["argv"], contract) for call in server_env.cli_env.calls()] == [str(run.artifacts)] * 2
+    assert all(artifact_patch(run.artifacts) in call["stdin"] for call in server_env.cli_env.calls())
+    assert run.artifacts.is_dir()
+    assert run.profile
+    assert run.profile.no_artifacts is UNSET
+
+
+@pytest.mark.parametrize(
+    "more, why",
+    [
+        ({"engine_options": ["--sandbox", "read-only"]}, "the option --sandbox rules it out"),
+        ({"engine_options": ["--config", "sandbox_mode=read-only"]}, "the option sandbox_mode rules it out"),
+        ({"workspace": "it's"}, "has characters that an engine may read"),
+    ],
+)
+def test_a_run_that_can_write_no_artifacts_says_so(
+    closed_server_env: ServerEnv, tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    """Its prompts don't ask for any, and its engine is passed what mode interactive always passes."""
+    (tmp_path / "root" / "it's").mkdir(parents=True)
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    with closed_server_env.opened(workspace_root=tmp_path / "root"):
+        run_id, _ = closed_server_env.ask(**more)
+        (call,) = closed_server_env.cli_env.calls()
+        profile = closed_server_env.run(run_id).profile
+    assert profile
+    assert why in str(profile.no_artifacts)
+    assert "is a result of your work" not in call["stdin"]
+    assert "--sandbox" in call["argv"]
 
 
 def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from tests.longer import first_quick
@@ -60,7 +61,8 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
         server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
-    assert run.profile == RunProfile("sticky_process", "the run requested it", 1200)
+    assert run.profile
+    assert replace(run.profile, no_artifacts=UNSET) == RunProfile("sticky_process", "the run requested it", 1200)
     assert len(pids) == 1
     assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [SERVING] * 10
     assert slots_are_free(server_env)
@@ -74,9 +76,13 @@ def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: Serve
     run = server_env.wait(run_id, State.SUCCEEDED)
     first, second = map(json.loads, (server_env.cli_env.path / "prompts").read_text().splitlines())
     assert first.startswith("Never ask the user a question.\n\ndo: say")
-    added = f"\n\n{artifact_patch(run.artifacts)}\n\n{mode_patch(Mode.INTERACTIVE, None)}"
+    added = f"\n\n{mode_patch(Mode.INTERACTIVE, None)}"
     assert first.endswith(added)
     assert second.endswith(added)
+    # nothing limits the process to their directory
+    assert artifact_patch(run.artifacts) not in first + second
+    assert run.profile
+    assert "kept between turns" in str(run.profile.no_artifacts)
 
 
 @pytest.mark.parametrize("mode", Mode)
