@@ -55,6 +55,18 @@ def turns(contract: EngineContract) -> int:
     return 2 * len(played(contract)) if contract.artifacts and contract.hermetic.tool_call else 0
 
 
+def writing(tool: ToolUse, path: str) -> ToolUse:
+    """Return the use of a tool that writes another file than the contract's, by its path."""
+    spellings = (f"{{work}}/{tool.creates_file}", tool.creates_file)
+
+    def moved(text: str) -> str:
+        spelled = next((spelling for spelling in spellings if spelling in text), "")
+        return text.replace(spelled, path) if spelled else text
+
+    arguments = {key: moved(value) if isinstance(value, str) else value for key, value in tool.arguments.items()}
+    return ToolUse(tool.name, arguments)
+
+
 def _furnished(box: Sandbox) -> Path:
     """Make the directory for artifacts of a sandbox, with links that lead out of it, and return its path."""
     directory = box.work.resolve() / "artifacts" / "t3st4rt5"
@@ -65,14 +77,6 @@ def _furnished(box: Sandbox) -> Path:
 
 
 def _write(driver: EngineDriver, tool: ToolUse, place: str, directory: Path) -> Write:
-    """Return the call of the contract's tool that writes into a place instead of the working directory."""
-    fill = driver.sandbox.fill
-    path, file = (fill(text, artifacts=str(directory)) for text in PLACES[place])
-    spellings = (f"{{work}}/{tool.creates_file}", tool.creates_file)
-
-    def moved(text: str) -> str:
-        spelled = next((spelling for spelling in spellings if spelling in text), "")
-        return text.replace(spelled, path) if spelled else text
-
-    arguments = {key: moved(value) if isinstance(value, str) else value for key, value in tool.arguments.items()}
-    return Write(place, driver.call_of(ToolUse(tool.name, arguments)), Path(file))
+    """Return the call of the contract's tool that writes into a place."""
+    path, file = (driver.sandbox.fill(text, artifacts=str(directory)) for text in PLACES[place])
+    return Write(place, driver.call_of(writing(tool, path)), Path(file))
