@@ -1,7 +1,8 @@
 from msgspec.structs import replace
 
 from turngate import load_contract
-from turngate_probes.harness.artifacts_case import played, turns
+from turngate.contract.home_and_workspace import ToolUse
+from turngate_probes.harness.artifacts_case import played, turns, writing
 
 CODEX = load_contract("codex", "0.169.0")
 
@@ -24,3 +25,14 @@ def test_a_contract_without_means_plans_no_turn() -> None:
     """Nothing is played if interactive turns write no artifacts, or if no tool is known that the model could call."""
     assert turns(replace(CODEX, artifacts=None)) == 0
     assert turns(replace(CODEX, hermetic=replace(CODEX.hermetic, tool_call=None))) == 0
+
+
+def test_a_call_is_moved_however_the_contract_spells_its_file() -> None:
+    """The file may be relative, below the working directory, or part of a command; other arguments stay."""
+    for spelled in ("touched.txt", "{work}/touched.txt"):
+        use = ToolUse("write", {"path": spelled, "text": "hi", "mode": 6})
+        assert writing(use, "/a/b.txt") == ToolUse(
+            "write", {"path": "/a/b.txt", "text": "hi", "mode": 6}
+        )
+    command = ToolUse("run", {"cmd": "echo hi > touched.txt"})
+    assert writing(command, "/a/b.txt").arguments == {"cmd": "echo hi > /a/b.txt"}
