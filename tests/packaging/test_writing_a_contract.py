@@ -99,15 +99,9 @@ def test_the_example_of_a_canary_is_valid() -> None:
 
 def test_the_examples_of_surroundings_are_valid() -> None:
     """The examples of settings, redirects, guards and marks are valid in the page's contract."""
-    declared = "".join(
-        f"  - {{flag: {flag}, value: required, evidence: [{{clause: help.surface}}]}}\n"
-        for flag in ("--approval", "--policy", "--writable")
-    )
-    text = CONTRACT.replace("auto_flags:\n", f"{declared}auto_flags:\n")
-    document = load.parse(text + SETTINGS + UNSAFE + ARTIFACTS + REDIRECTS + MARKS, "acme.yaml")
+    document = load.parse(CONTRACT + SETTINGS + UNSAFE + REDIRECTS + MARKS, "acme.yaml")
     assert list(lint.problems(document)) == []
     contract = Contract(document).at("1.0.0")
-    assert contract.artifacts
     assert contract.redirects[0].unset[0] in contract.guards.env
     with pytest.raises(RefusedError, match="by itself"):
         first_turn(contract, "Read @/etc/passwd", "interactive")

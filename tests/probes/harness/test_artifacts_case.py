@@ -31,8 +31,6 @@ def test_a_call_is_moved_however_the_contract_spells_its_file() -> None:
     """The file may be relative, below the working directory, or part of a command; other arguments stay."""
     for spelled in ("touched.txt", "{work}/touched.txt"):
         use = ToolUse("write", {"path": spelled, "text": "hi", "mode": 6})
-        assert writing(use, "/a/b.txt") == ToolUse(
-            "write", {"path": "/a/b.txt", "text": "hi", "mode": 6}
-        )
+        assert writing(use, "/a/b.txt") == ToolUse("write", {"path": "/a/b.txt", "text": "hi", "mode": 6})
     command = ToolUse("run", {"cmd": "echo hi > touched.txt"})
     assert writing(command, "/a/b.txt").arguments == {"cmd": "echo hi > /a/b.txt"}

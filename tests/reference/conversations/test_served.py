@@ -14,6 +14,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
 from tests.reference.server.warm_env import ENDS, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
 from turngate.process import is_alive
 from turngate_reference.conversations import served
@@ -84,8 +85,11 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
         ("state", "succeeded"),
     ]
     first, second = server_env.cli_env.calls()
-    own = [*d.PINNED["codex"], "--add-dir", "a"]
-    assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", *own, "resume", d.SESSION, "-"]
+    contract = server_env.server.engines.find("codex").contract
+    assert contract.artifacts
+    own = (*contract.artifacts.options, "--add-dir", "a")
+    passed = as_in_contract(tuple(second["argv"]), contract)
+    assert passed == ("exec", "--json", "--skip-git-repo-check", *own, "resume", d.SESSION, "-")
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
     assert server_env.cli_env.record(handle_of(run_id))["state"] == "succeeded"
