@@ -46,21 +46,22 @@ class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
     """Somebody else has ended the run of a turn, and its turn with it."""
 
 
-_MAY_BEGIN = """
-    SELECT run_id, turn_index, started_at, process_json FROM runs
-    WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
-    ORDER BY queue_place LIMIT ?
+# a run that asks for a sticky process needs no engine that resumes
+_NEEDS_RESUME = """
+    execution_mode = ? AND turn_index = 0
+    AND coalesce(json_extract(request_json, '$.interactive_profile'), '') <> 'sticky_process'
 """
+_MAY_BEGIN = f"""
+    SELECT run_id, turn_index, started_at, process_json FROM runs
+    WHERE state = ? AND NOT (engine IN (SELECT value FROM json_each(?)) AND {_NEEDS_RESUME})
+    ORDER BY queue_place LIMIT ?
+"""  # noqa: S608 - our own words
 
 
 def first_turns(store: Store) -> list[str]:
-    """Return the engines with an interactive run in the queue that has not started."""
-    rows = store.read(
-        "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
-        State.QUEUED,
-        Mode.INTERACTIVE,
-    )
-    return [row["engine"] for row in rows]
+    """Return the engines with an interactive run in the queue that has not started, and may have to resume."""
+    sql = f"SELECT DISTINCT engine FROM runs WHERE state = ? AND {_NEEDS_RESUME}"  # noqa: S608 - our own words
+    return [row["engine"] for row in store.read(sql, State.QUEUED, Mode.INTERACTIVE)]
 
 
 def queued(store: Store, held_back: Collection[str] = (), limit: int = 1) -> list[str]:
@@ -72,7 +73,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
     """Claim the first run in the queue that may start, and start its next turn; None if there is none, or not `only`.
 
     The tag for its processes is stored with it, so that they can be found even if the server dies. Interactive runs of
-    held-back engines do not start, but those that have started continue.
+    held-back engines do not start unless they ask for a sticky process, but those that have started continue.
     """
     with store.writing() as connection:
         row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back, 1)).fetchone()
@@ -384,7 +385,7 @@ def _note(tag: str, kept: str | None, *, unsent: bool) -> ProcessNote:
 
 
 def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int, ...]:
-    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back]), limit
+    return State.QUEUED, json.dumps([*held_back]), Mode.INTERACTIVE, limit
 
 
 def _begin_turn(

@@ -250,6 +250,15 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     assert reported["profile"]["kind"] == "sticky_process"
 
 
+def test_a_run_that_asks_for_a_sticky_process_waits_for_no_proof(verifying_env: ServerEnv, stand: Stand) -> None:
+    """It starts at once, although a run before it in the queue has to wait for the same engine."""
+    assert stand.asked()
+    waits = verifying_env.create(execution_mode="interactive")
+    starts = verifying_env.create(execution_mode="interactive", interactive_profile="sticky_process")
+    verifying_env.wait_for_event(starts, "turn.started", 1)
+    assert verifying_env.run(waits).state is State.QUEUED
+
+
 def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None:
     """The run starts once the result is known, and its second turn doesn't wait."""
     server_env = verifying_env
