@@ -52,7 +52,7 @@ returns the reply.
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class State(StrEnum):
@@ -169,10 +169,16 @@ class RunErrorCode(StrEnum):
 
 
 class RunError(Struct, frozen=True):
-    """Why a run or a turn failed; `code` is a `RunErrorCode`."""
+    """Why a run or a turn failed; `code` is a `RunErrorCode`.
+
+    `session_intact` says whether the engine still has the session (None: nobody knows), and `can_continue` whether the
+    run can go on in it. Both are unset if the run has no session that a new process resumes.
+    """
 
     code: str
     detail: str
+    session_intact: bool | UnsetType | None = UNSET
+    can_continue: bool | UnsetType = UNSET
 
 
 _CAUSES = {

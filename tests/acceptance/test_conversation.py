@@ -20,7 +20,7 @@ from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import StubRule, Text, new_nonce
+from turngate_probes.stub_model import Refuse, StubRule, Text, new_nonce
 
 pytestmark = pytest.mark.engines
 
@@ -149,6 +149,29 @@ def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) ->
         assert table.type("resume", handle, "--", "--dry?", marks[2]).stdout == "It dries.\n"
         assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
         assert call(url + path) == run
+
+
+@pytest.mark.parametrize("status", [401, 429])
+def test_a_turn_that_the_model_refused_leaves_a_session_in_which_the_run_goes_on(table: Table, status: int) -> None:
+    """The run fails, its error says that the session is intact, and its next turn has the whole conversation."""
+    marks = [new_nonce() for _ in range(3)]
+    backend = table.box.backend
+    backend.script(StubRule(Text(QUESTION)))
+    with table.served() as url:
+        path = table.ask(url, f"Ask me {marks[0]}")
+        pending = call(f"{url}{path}/interaction")["pending"]["interaction_id"]
+        backend.script(StubRule(Refuse(status)))
+        call(f"{url}{path}/interaction/reply", {"interaction_id": pending, "response": f"blue {marks[1]}"})
+        with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
+            assert any(b'"state": "failed"' in line for line in events)
+        error = call(url + path)["error"]
+        assert (error["code"], error["session_intact"], error["can_continue"]) == ("SESSION_RESUME_FAILED", True, True)
+        backend.script(final(colour="blue"))
+        before = len(backend.exchanges())
+        assert "code" not in call(f"{url}{path}/continue", {"message": f"try again {marks[2]}"})
+        with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
+            assert any(b'"state": "succeeded"' in line for line in events)
+    assert any({marks[0], marks[2]} <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
 
 
 def _waits(reported: threading.Event) -> None:

@@ -77,6 +77,14 @@ class CliEnv:
         pipe = subprocess.PIPE
         return subprocess.Popen([TURNGATE, *words], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
+    def keep_session(self, session: str = SESSION) -> Path:
+        """Create a session file in Codex's store."""
+        folder = self.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"rollout-2026-01-01T00-00-00-{session}.jsonl"
+        file.touch()
+        return file
+
     def meet(self) -> int:
         """Wait until an engine reaches its step `meet`; return its pid."""
         return int((self.path / "meeting").read_text())

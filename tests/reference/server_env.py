@@ -154,11 +154,7 @@ class ServerEnv:
 
     def keep_session(self, session: str = d.SESSION) -> Path:
         """Create a session file in Codex's store."""
-        folder = self.cli_env.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"rollout-2026-01-01T00-00-00-{session}.jsonl"
-        file.touch()
-        return file
+        return self.cli_env.keep_session(session)
 
 
 def server_env(cli_env: CliEnv) -> ServerEnv:

@@ -327,6 +327,7 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
 def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv, number: signal.Signals) -> None:
     """An interrupted start exits with 130 and leaves no process; the record holds the new session."""
     cli_env.fifos()
+    cli_env.keep_session()
     cli_env.engine("codex", d.codex("hi", more=[["meet"]]))
     # under nohup, the tests and the command would inherit that SIGHUP is ignored
     before = signal.signal(number, signal.SIG_DFL)

@@ -201,4 +201,7 @@ def _news(run: Run) -> str:
         return f"run {run.run_id} is waiting for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}
     why = f": {run.error.code}: {run.error.detail}" if run.error else ""
+    if run.error and run.error.can_continue is True:
+        why += "; the session is intact" if run.error.session_intact else ""
+        why += f"; the run can go on: POST {run.links['self']}/continue"
     return f"run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"

@@ -346,6 +346,7 @@ def test_a_result_that_can_not_be_saved_is_told_after_the_answer(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the disk is full by then, the answer is still printed, and a resume finds the session in the output."""
+    cli_env.keep_session()
     cli_env.engine("codex", d.codex("hi"), d.codex("again"))
     calls = list[str]()
 

@@ -472,6 +472,14 @@ def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> Non
     assert server_env.cli_env.record(handle_of(run_id))["session"]["value"] == d.SESSION
 
 
+def test_a_turn_that_failed_in_an_intact_session_is_told(server_env: ServerEnv) -> None:
+    """The terminal says that the run can go on, and how."""
+    server_env.cli_env.engine("codex", d.codex(ASK), [["stderr", "429 Too Many Requests\n"], ["exit", 1]])
+    run_id, _ = server_env.ask()
+    said = resumed(server_env.cli_env, run_id)
+    assert f"the session is intact; the run can go on: POST /v1/runs/{run_id}/continue" in said.err
+
+
 def test_a_reply_that_no_process_got_is_returned(server_env: ServerEnv) -> None:
     """An error after the reply was taken and before the engine runs leaves the run waiting; the exit code is 2."""
     server_env.cli_env.engine("codex", d.codex(ASK))

@@ -10,10 +10,11 @@ import click
 
 from turngate import Interaction, Repair, Stop
 from turngate.process import EXIT_LIMIT
+from turngate.process.session_store import session_exists
 from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted
-from turngate_reference.engine.attempt import traces
+from turngate_reference.engine.attempt import contract_for, traces
 from turngate_reference.handle_record import HandleRecord
 
 # newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
@@ -151,15 +152,24 @@ def _ended(done: Attempted) -> str:
 
 
 def continuation(record: HandleRecord, command: str) -> None:
-    """Print on stderr what the operator allowed, the handle, and how to continue."""
+    """Print on stderr what the operator allowed, the handle, and how to continue if that is possible."""
     if record.launch.trusted_workspace:
         _note(f"files in {record.launch.cwd} could configure {record.engine}, because you trust that directory")
     if record.launch.unsafe_allowed:
         _note(f"{record.engine} was allowed whatever its contract says about its safety")
     if record.session.value is None:
         _note(f"handle {record.handle} (it can't be resumed)")
+    elif _is_missing(record, record.session.value):
+        lost = f"{record.engine} can resume it only if it keeps sessions in another place"
+        _note(f"handle {record.handle} (its session is not in the session store of {record.engine}: {lost})")
     else:
         _note(f"handle {record.handle}; to continue: {command} {record.handle} MESSAGE")
+
+
+def _is_missing(record: HandleRecord, session: str) -> bool:
+    """Whether the engine's session store doesn't hold a session: it was never stored, or is lost."""
+    store = contract_for(record.engine, record.engine_version or None).store
+    return session_exists(store, session, record.launch.locations, record.launch.cwd) is False
 
 
 def row(record: HandleRecord) -> str:

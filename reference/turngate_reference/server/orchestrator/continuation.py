@@ -5,13 +5,15 @@ HTTP and terminal ask here, so that they decide alike.
 
 from collections.abc import Callable
 
-from turngate import EngineContract, MachineError
+from msgspec.structs import replace
+
+from turngate import EngineContract, MachineError, Mode
 from turngate.contract.session_ids import unsafe
 from turngate.process.session_store import session_exists, store_is_there
-from turngate_reference.engine.attempt import InstalledEngine
+from turngate_reference.engine.attempt import InstalledEngine, contract_for
 from turngate_reference.server.orchestrator.run_files import lost_workspace
 from turngate_reference.server.store.runs import Run
-from turngate_reference.states import RunErrorCode
+from turngate_reference.states import RunError, RunErrorCode
 
 
 class ObstacleError(Exception):
@@ -43,8 +45,22 @@ def engine_to_resume(run: Run, find: Callable[[str], InstalledEngine]) -> Instal
     return engine
 
 
-def check_session(run: Run, contract: EngineContract) -> None:
-    """Raise ObstacleError if the session of a run can't be resumed now, whatever the engine is."""
+def with_session(run: Run, error: RunError) -> RunError:
+    """Return why a run failed, with whether its session is intact and the run can go on in it."""
+    if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
+        return error
+    try:
+        is_there = check_session(run, contract_for(run.engine, run.engine_version))
+    except ObstacleError as obstacle:
+        return replace(error, session_intact=False if obstacle.is_final else None, can_continue=False)
+    return replace(error, session_intact=is_there or None, can_continue=True)
+
+
+def check_session(run: Run, contract: EngineContract) -> bool | None:
+    """Raise ObstacleError if the session of a run can't be resumed now, whatever the engine is.
+
+    Return whether the engine's store holds it; None: the contract names no store, or nobody knows.
+    """
     if why := lost_workspace(run):
         raise ObstacleError(RunErrorCode.WORKSPACE_UNAVAILABLE, why, "restore it, then try again")
     session = run.session.handle_value if run.session else ""
@@ -55,7 +71,7 @@ def check_session(run: Run, contract: EngineContract) -> None:
     store, seen = contract.store, run.recovery.session_seen if run.recovery else None
     # if the session was not in this store right after it was created, the engine keeps it elsewhere
     if store is None or seen is False:
-        return
+        return None
     exists = session_exists(store, session, run.locations, run.cwd)
     was_there = seen is True
     if was_there and (exists is None or (not exists and not store_is_there(store, run.locations))):
@@ -65,3 +81,4 @@ def check_session(run: Run, contract: EngineContract) -> None:
     if exists is False:
         detail = f"the engine's session store does not hold {session}"
         raise ObstacleError(RunErrorCode.SESSION_RESUME_FAILED, detail)
+    return exists

@@ -45,7 +45,7 @@ from turngate_reference.server.store.database import Outbox
 from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
-from turngate_reference.states import Delivery, RunErrorCode
+from turngate_reference.states import Delivery, RunErrorCode, State
 
 
 def first_prompt(launch: RunRequest, directory: Path | None) -> str:
@@ -225,9 +225,9 @@ class HeadlessTurn(Struct, frozen=True):
         handle = done.reading.session if run.session is None else None
         session_seen = None
         if handle and run.execution_mode is Mode.INTERACTIVE and run.is_resumable:
-            session_seen = (
-                session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
-            )
+            is_there = session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
+            # an engine that failed may have stored none, which says nothing about where it would
+            session_seen = is_there or (None if decision.state is State.FAILED else False)
         session = stored_session(self.engine.contract, handle.handle_value, run.turn_index) if handle else None
         return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, session_seen)
 

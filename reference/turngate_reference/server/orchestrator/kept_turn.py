@@ -271,7 +271,8 @@ class KeptTurn:
         session_seen, session = None, self._new_session(event.session_id)
         if self.policy.resumes and session:
             store = turn.engine.contract.store
-            session_seen = session_exists(store, session.handle_value, run.locations, run.cwd) is True
+            is_there = session_exists(store, session.handle_value, run.locations, run.cwd) is True
+            session_seen = is_there or (None if decision.state is State.FAILED else False)
         return decision, replace(result, session=session, session_seen=session_seen)
 
     def _drop_question(self) -> None:

@@ -5,11 +5,14 @@ import threading
 from contextlib import suppress
 from itertools import chain
 
+from msgspec.structs import replace
+
 from turngate import MachineError, UsageError
 from turngate.contract.session_ids import unsafe
 from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.continuation import with_session
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
@@ -99,6 +102,8 @@ def _end(store: Store, records: Records, run: Run, decision: Decision, left: Pro
         with store.writing() as connection:
             transitions.return_reply(connection, records, run, decision.error, left)
         return
+    if decision.error is not None:
+        decision = replace(decision, error=with_session(run, decision.error))
     records.keep(run, decision.state, run.session)
     with store.writing() as connection:
         transitions.end_run(connection, run, decision, process=left)

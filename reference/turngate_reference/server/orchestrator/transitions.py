@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from turngate import Interaction, Mode
 from turngate.model import MAX_PROMPT
 from turngate_reference.handle_record import after, now
+from turngate_reference.server.orchestrator.continuation import with_session
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import files, runs
@@ -230,6 +231,10 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
     columns: dict[str, Any] = {}
     # write the record first: whoever reads the new state finds the record, and no next turn has started
     current = runs.find(store, run.run_id) or run
+    if decision.error is not None:
+        # before the transaction, since a store of an engine may be locked
+        known = replace(current, session=result.session or current.session)
+        decision = replace(decision, error=with_session(known, decision.error))
     records.keep(current, decision.state, result.session or current.session)
     with store.writing() as connection:
         current = runs.get(connection, run.run_id)

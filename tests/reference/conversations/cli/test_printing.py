@@ -28,6 +28,7 @@ FINAL = {"outcome": "final", "final_data": {"colour": "blue"}}
 
 def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(cli_env: CliEnv) -> None:
     """Texts are printed in order on stdout; stderr ends with the exact command to continue."""
+    cli_env.keep_session()
     cli_env.engine("codex", d.codex("First.", "Second."))
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (0, "First.\nSecond.\n")
@@ -37,12 +38,27 @@ def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(cli_env: CliEn
 
 def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_for(cli_env: CliEnv) -> None:
     """With --data-dir, the printed command works from any directory, and the path is quoted if needed."""
+    cli_env.keep_session()
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "--data-dir", "my data", "hello")
     assert f"turngate resume --data-dir '{cli_env.root}/my data' " in said.err
     assert not cli_env.data.exists()
     said = cli_env.type("resume", "--data-dir", "my data", "zzzzzzzz", "go on")
     assert f"list them: turngate handles --data-dir '{cli_env.root}/my data'" in said.err
+
+
+def test_what_can_not_be_continued_is_not_offered(cli_env: CliEnv) -> None:
+    """If the engine has stored no session, or has lost it, no command to continue is printed."""
+    cli_env.engine("codex", [*d.codex()[:1], ["exit", 1]], d.codex("hi"), [["exit", 1]])
+    said = cli_env.type("start", "codex", "hello")
+    told = "(its session is not in the session store of codex: codex can resume it only if it keeps sessions in another"
+    assert (told in said.err, "to continue" in said.err) == (True, False), said
+    session = cli_env.keep_session()
+    said = cli_env.type("start", "codex", "hello")
+    assert "to continue" in said.err
+    session.unlink()
+    said = cli_env.type("resume", d.handle_in(said.err), "again")
+    assert (told in said.err, "to continue" in said.err) == (True, False), said
 
 
 def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:

@@ -55,6 +55,40 @@ def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play:
     assert session.handle_value == d.SESSION
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_failed_turn_says_whether_its_session_is_intact(server_env: ServerEnv, *, is_kept: bool) -> None:
+    """A turn that the model refused leaves the session, and the run goes on in it, unless the session is gone."""
+    refused: d.Play = [["stderr", "401 Unauthorized\n"], ["meet"], ["exit", 1]]
+    server_env.cli_env.engine("codex", d.codex(ASK), refused, d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    server_env.cli_env.meet()
+    if not is_kept:
+        server_env.keep_session().unlink()
+    server_env.cli_env.release()
+    error = server_env.failed(run_id)
+    assert (error.code, error.session_intact, error.can_continue) == ("SESSION_RESUME_FAILED", is_kept, is_kept)
+    assert "401 Unauthorized" in error.detail
+    if is_kept:
+        server_env.go_on(run_id, "try again")
+        server_env.wait(run_id, State.SUCCEEDED)
+
+
+def test_a_turn_that_takes_too_long_leaves_its_session(server_env: ServerEnv) -> None:
+    """The run goes on in it, also if that was its first turn."""
+    server_env.cli_env.engine("codex", d.codex(more=[["hang"]]))
+    error = server_env.failed(server_env.create(execution_mode="interactive", session_timeout_sec=1))
+    assert (error.code, error.session_intact, error.can_continue) == ("TURN_TIMEOUT", True, True)
+
+
+def test_a_first_turn_that_stored_no_session_is_over(server_env: ServerEnv) -> None:
+    """The engine printed an id, and failed before it had stored anything."""
+    server_env.keep_session().unlink()
+    server_env.cli_env.engine("codex", [*d.codex()[:1], ["exit", 1]])
+    error = server_env.failed(server_env.create(execution_mode="interactive"))
+    assert (error.code, error.session_intact, error.can_continue) == ("ENGINE_FAILED", False, False)
+
+
 @pytest.mark.parametrize("session", first_quick(["a/b c", "*" * 512, "ses_1", d.SESSION.upper()], 2))
 def test_a_session_id_of_an_unfamiliar_shape_is_resumed_and_noted(closed_server_env: ServerEnv, session: str) -> None:
     """Ids are opaque, also after a restart; the run says how the id differs from those that the contract knows."""

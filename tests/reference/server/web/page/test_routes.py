@@ -231,7 +231,7 @@ def test_a_failed_run_is_continued_or_tried_again(env: ServerEnv, surfer: Surfer
     env.cli_env.engine("codex", d.codex("no envelope"), d.codex(ASK))
     run_id = env.create(execution_mode="interactive", model="o9")
     env.failed(run_id)
-    form = surfer.hidden(f"/runs/{run_id}")
+    before, form = surfer.text(f"/runs/{run_id}"), surfer.hidden(f"/runs/{run_id}")
     again = [surfer.send(f"/runs/{run_id}/again", form=form).headers["Location"] for _ in range(2)]
     assert again[0] == again[1] != f"/runs/{run_id}"
     env.question(again[0].removeprefix("/runs/"))
@@ -240,6 +240,7 @@ def test_a_failed_run_is_continued_or_tried_again(env: ServerEnv, surfer: Surfer
     assert answer.status_code == 422
     assert surfer.send(f"/runs/{run_id}/continue", form=form, text="ask me").status_code == 303
     env.question(run_id)
+    assert "The session is intact, and the run can go on." in before
     shown = surfer.text(f"/runs/{run_id}").partition("Details")[0]
     order = ["no envelope", "The run failed:", "ENVELOPE_INVALID", "ask me", "Which colour?"]
     places = [shown.index(said) for said in order]
