@@ -235,6 +235,13 @@ def _chosen(
     return tuple(placed for placed in ours if placed.option.value == "many" or placed.option.flag not in given), callers
 
 
+def check_kept_prompt(contract: EngineContract, prompt: str) -> None:
+    """Raise RefusedError if a prompt is longer than a sticky process takes."""
+    if contract.sticky.max_chars is not None and len(prompt) > contract.sticky.max_chars:
+        what = f"{len(prompt)} characters exceed the limit of {contract.sticky.max_chars} of a sticky {contract.engine}"
+        raise RefusedError(what, "shorten the prompt")
+
+
 def _invocation(
     contract: EngineContract,
     prompt: str,
@@ -292,6 +299,8 @@ def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None
         refusals = [r.why for r in channel.refuses if re.search(r.pattern, prompt)]
         if channel.max_bytes is not None and size > channel.max_bytes:
             refusals.append(f"{size} bytes exceed the limit of {channel.max_bytes} for {channel.via}")
+        if channel.max_chars is not None and len(prompt) > channel.max_chars:
+            refusals.append(f"{len(prompt)} characters exceed the limit of {channel.max_chars} for {channel.via}")
         if channel.via == "argument" and "\0" in prompt:
             refusals.append("arguments can't contain NUL characters")
         if not refusals:

@@ -151,12 +151,14 @@ class PromptChannel(Struct, frozen=True):
 
     tokens: What replaces {prompt} in the template; {text} is the prompt itself.
     max_bytes: The longest prompt in bytes of UTF-8.
+    max_chars: The longest prompt in characters.
     refuses: Prompts that this channel can't carry unaltered.
     """
 
     via: Literal["argument", "stdin"]
     tokens: Strings
     max_bytes: Annotated[int, Meta(ge=1)] | None = None
+    max_chars: Annotated[int, Meta(ge=1)] | None = None
     refuses: tuple[UsageRefusal, ...] = ()
 
 
@@ -188,8 +190,9 @@ class Launch(Struct, frozen=True):
     output: Name | Literal[""] = ""
 
     def accepts(self, size: int) -> bool:
-        """Whether a prompt of `size` bytes can be passed in one of the ways."""
-        return any(channel.max_bytes is None or size <= channel.max_bytes for channel in self.prompt)
+        """Whether a prompt of `size` ASCII characters can be passed in one of the ways."""
+        limits = ((channel.max_bytes, channel.max_chars) for channel in self.prompt)
+        return any(all(most is None or size <= most for most in both) for both in limits)
 
     def resume_names(self, page: HelpPage) -> frozenset[str]:
         """Return the names on a page that only a resume needs.
@@ -410,6 +413,7 @@ class Sticky(Struct, frozen=True):
         requests are declined. Absent: a resumable run can't keep a process between its turns.
     loads_headless_sessions: Whether the transport continues a session of a headless turn.
     commands: The protocol, if the transport is json_commands.
+    max_chars: The longest prompt in characters.
     """
 
     RULE: ClassVar[SchemaRule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS, _SAME_ID]}
@@ -427,3 +431,4 @@ class Sticky(Struct, frozen=True):
     warm: PermissionMode | None = None
     loads_headless_sessions: bool = False
     commands: JsonCommands | None = None
+    max_chars: Annotated[int, Meta(ge=1)] | None = None

@@ -17,7 +17,7 @@ from tests.contracts.invocations import (
     every_engine,
 )
 from tests.contracts.releases import IDS, name_of, session_of
-from turngate.argv.build import first_turn, resumed_turn, sticky
+from turngate.argv.build import check_kept_prompt, first_turn, resumed_turn, sticky
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Sticky
@@ -81,6 +81,21 @@ def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> Non
     for built in both(contract, "x" * 2**20, INTERACTIVE):
         assert built.stdin == b"x" * 2**20
         assert max(map(len, built.arguments)) < 100
+
+
+def test_prompt_longer_than_an_engine_takes_is_refused() -> None:
+    """Characters count, not bytes: on the first turn, on a resume, and in a sticky process."""
+    most = CODEX.launch.prompt[0].max_chars
+    assert most == CODEX.sticky.max_chars == 2**20
+    assert carried(first_turn(CODEX, "é" * most, INTERACTIVE)) == "é" * most
+    check_kept_prompt(CODEX, "é" * most)
+    said, too_long = "1048577 characters exceed the limit of 1048576", "é" * (most + 1)
+    with pytest.raises(RefusedError, match=said):
+        first_turn(CODEX, too_long, INTERACTIVE)
+    with pytest.raises(RefusedError, match=said):
+        resumed_turn(CODEX, too_long, INTERACTIVE, CODEX.handle.nonexistent_id)
+    with pytest.raises(RefusedError, match=said):
+        check_kept_prompt(CODEX, too_long)
 
 
 def test_prompt_too_long_for_an_argument_is_refused() -> None:

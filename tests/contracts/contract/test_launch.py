@@ -27,4 +27,5 @@ def test_a_prompt_is_accepted_if_one_way_can_carry_it() -> None:
     limits = (PromptChannel("argument", ("{text}",), max_bytes=size) for size in (10, 20))
     launch = Launch(("{prompt}",), ("{handle}", "{prompt}"), tuple(limits), ("--yes",), ("--model", "{model}"))
     assert [launch.accepts(size) for size in (10, 20, 21)] == [True, True, False]
-    assert load.load_contract("codex").launch.accepts(10**9)
+    assert [load.load_contract("codex").launch.accepts(size) for size in (2**20, 2**20 + 1)] == [True, False]
+    assert load.load_contract("opencode").launch.accepts(10**9)

@@ -262,6 +262,10 @@ def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_e
     executable = server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     refused_early(server_env, run_id, "the reply is empty", " ")
+    message = server_env.cli_env.root / "message"
+    message.write_text("x" * 2**20)
+    said = server_env.cli_env.type("resume", "--message-file", str(message), handle_of(run_id))
+    assert (said.code, "characters exceed the limit of 1048576" in said.err) == (2, True)
     store = server_env.cli_env.root / "home" / ".codex"
     aside = store.rename(store.with_name("aside"))
     refused_early(server_env, run_id, "the session store of codex isn't there any more")

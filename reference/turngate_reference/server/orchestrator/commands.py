@@ -21,7 +21,7 @@ from turngate.argv.interactive import allowed
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate.errors import did_you_mean
 from turngate_reference import handle_record
-from turngate_reference.data_dir import locked
+from turngate_reference.data_dir import HANDLE_LENGTH, locked
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, engine_to_resume
@@ -81,8 +81,8 @@ class Admission(Struct, frozen=True):
         options, model = request.engine_options, request.model
         sticky = request.interactive_profile == STICKY and contract.sticky.transport != "none"
         listed = {"allowed": allowed(contract, mode, contract.sticky.options if sticky else None)}
-        # the run's own directory doesn't exist yet
-        place = workspace or own_cwd(self.runs / "new")
+        # the run's own directory doesn't exist yet, but its path has this length
+        place = workspace or own_cwd(self.runs / f"00000000T000000Z-{request.engine}-{_HANDLE}")
         refused = _refused_option(contract, request, place)
         if isinstance(refused, AutoFlagRefusedError):
             raise ApiError("AUTO_FLAG_REFUSED", refused.what, refused.hint, {"flag": refused.subject} | listed)
@@ -97,8 +97,10 @@ class Admission(Struct, frozen=True):
                 check_file_marks(contract, request.prompt, place)
             if refused is not None:
                 raise refused
-            build.prompt_channel(contract, first_prompt(request, self.runs))
+            prompt = first_prompt(request, _artifacts_like(place))
+            build.prompt_channel(contract, prompt)
             if sticky:
+                build.check_kept_prompt(contract, prompt)
                 build.sticky_options(contract, mode, options, model, place)
         except RefusedError as error:
             if error.subject is None:
@@ -124,8 +126,11 @@ class Admission(Struct, frozen=True):
         try:
             if not allow_file_marks:
                 check_file_marks(contract, message, run.cwd)
+            prompt = reply_prompt(message, run.launch, run.artifacts)
+            if run.is_sticky:
+                build.check_kept_prompt(contract, prompt)
             if engine is not None:
-                build.prompt_channel(contract, reply_prompt(message, run.launch, run.artifacts))
+                build.prompt_channel(contract, prompt)
                 options, model = run.launch.engine_options, run.launch.model
                 build.turn_options(contract, run.execution_mode, options, model, run.cwd)
         except RefusedError as refused:
@@ -177,6 +182,14 @@ class Admission(Struct, frozen=True):
             raise ApiError(
                 "ENGINE_NOT_INSTALLED", str(uncovered), "install a release that the contract covers"
             ) from uncovered
+
+
+_HANDLE = "0" * HANDLE_LENGTH
+
+
+def _artifacts_like(place: Path) -> Path:
+    """Return a path as long as that of the artifacts of a run that will work in `place`."""
+    return place / "artifacts" / _HANDLE
 
 
 @contextmanager

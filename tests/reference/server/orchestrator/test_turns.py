@@ -226,7 +226,7 @@ def test_final_data_is_checked(server_env: ServerEnv) -> None:
 def test_a_megabyte_of_prompt_arrives(server_env: ServerEnv) -> None:
     """A long prompt is passed on standard input."""
     server_env.cli_env.engine("codex", d.codex("ok"))
-    prompt = "x" * 2**20
+    prompt = "x" * 10**6
     server_env.wait(server_env.create(prompt), State.SUCCEEDED)
     assert server_env.cli_env.calls()[0]["stdin"].startswith(prompt)
 

@@ -48,7 +48,7 @@ def test_a_full_disk_leaves_nothing_half_written(server_env: ServerEnv) -> None:
     (pages,) = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        server_env.reply(run_id, question, "x" * 2**20)
+        server_env.reply(run_id, question, "x" * 10**6)
     assert server_env.run(run_id).state is State.WAITING_USER
     assert [e.type for e in runs.events(server_env.server.store, run_id)][-1] == "state"
     writer.execute("PRAGMA max_page_count = 1000000")

@@ -1,5 +1,6 @@
 """Tests that a reply is taken only if it can be sent, and that one that no process got is not lost."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,6 +92,36 @@ def test_a_session_that_is_gone_fails_the_run_which_keeps_the_reply(
     unsent = runs.unsent_reply(server_env.server.store, run_id)
     assert unsent == UnsentReply("sky blue", error.code, error.detail)
     assert server_env.server.commands.no_continue(server_env.run(run_id)) is None
+
+
+def test_a_reply_longer_than_the_engine_takes_is_refused(asked: tuple[ServerEnv, str, StoredQuestion]) -> None:
+    """With the texts that turngate adds, it has more characters than Codex takes; nothing is sent."""
+    server_env, run_id, question = asked
+    with pytest.raises(ApiError, match=r"PROMPT_REFUSED.*characters exceed the limit of 1048576 for stdin"):
+        server_env.reply(run_id, question, "x" * 2**20)
+    assert server_env.run(run_id).state is State.WAITING_USER
+    server_env.reply(run_id, question, "é" * 10**6)
+    server_env.wait(run_id, State.SUCCEEDED)
+
+
+@pytest.mark.parametrize("workspace", [None, "shed"])
+def test_a_prompt_longer_than_the_engine_takes_is_refused(
+    asked: tuple[ServerEnv, str, StoredQuestion], workspace: str | None
+) -> None:
+    """The limit holds for the prompt with all that turngate adds: what is taken is never refused later."""
+    server_env, _, _ = asked
+    (server_env.cli_env.root / "projects" / "shed").mkdir()
+    more = {"workspace": workspace} if workspace else {}
+    with pytest.raises(ApiError, match="PROMPT_REFUSED") as refused:
+        server_env.create("x" * 2**20, **more)
+    length = re.search(r"(\d+) characters", refused.value.detail)
+    assert length
+    most = 2**21 - int(length[1])
+    run_id = server_env.create("x" * most, **more)
+    server_env.wait(run_id, State.SUCCEEDED)
+    assert len(server_env.cli_env.calls()[-1]["stdin"]) == 2**20
+    with pytest.raises(ApiError, match="PROMPT_REFUSED"):
+        server_env.create("x" * (most + 1), **more)
 
 
 @contextmanager

@@ -115,6 +115,18 @@ def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypa
     server_env.wait(run_id, State.SUCCEEDED)
 
 
+def test_a_text_longer_than_the_process_takes_is_refused(server_env: ServerEnv) -> None:
+    """Neither a prompt nor a reply is taken, and the run keeps waiting."""
+    with pytest.raises(ApiError, match="PROMPT_REFUSED"):
+        create(server_env, "x" * 2**20)
+    run_id = create(server_env, f"say {ASK}")
+    question = server_env.question(run_id)
+    with pytest.raises(ApiError, match=r"PROMPT_REFUSED: .* of a sticky codex"):
+        server_env.reply(run_id, question, "x" * 2**20)
+    server_env.reply(run_id, question, f"do: say {final(x=1)}")
+    server_env.wait(run_id, State.SUCCEEDED)
+
+
 def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     """At the deadline, the process is ended and the run fails; a later reply is rejected."""
     run_id = create(server_env, f"say {ASK}", session_timeout_sec=1000)
