@@ -1,8 +1,13 @@
 """The subcommand `engines`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from turngate_probes.cli.shared_options import as_json_option, say, targets
+
+if TYPE_CHECKING:
+    from turngate import Stop
 
 
 @click.group()
@@ -22,6 +27,8 @@ def list_engines(newest: bool, as_json: bool) -> None:
     import shutil
 
     from turngate import engine_names, load_contract
+    from turngate.process.sessions import adopting_orphans
+    from turngate_probes.harness.interrupt import interruptible
     from turngate_probes.releases.pins import pinned_version
 
     rows = list[dict[str, str | bool | None]]()
@@ -35,7 +42,12 @@ def list_engines(newest: bool, as_json: bool) -> None:
             "on_path": shutil.which(contract.executable),
             "additional": contract.additional,
         }
-        rows.append(row | _newest(name) if newest else row)
+        rows.append(row)
+    if newest:
+        with adopting_orphans(), interruptible() as interrupt, interrupt.scope() as stop:
+            rows = [row | _newest(str(row["engine"]), stop) for row in rows]
+            if interrupt.is_set():
+                raise KeyboardInterrupt
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -47,7 +59,7 @@ def list_engines(newest: bool, as_json: bool) -> None:
         say(f"{', '.join(str(row['engine']) for row in rows if row['problem'] == problem)}: {problem}")
 
 
-def _newest(engine: str) -> dict[str, str | bool | None]:
+def _newest(engine: str, stop: "Stop") -> dict[str, str | bool | None]:
     from turngate import TurngateError
     from turngate_probes.releases.registry import LATEST
     from turngate_probes.releases.source import default_registry
@@ -56,7 +68,7 @@ def _newest(engine: str) -> dict[str, str | bool | None]:
     if registry is None:
         return {"newest": None, "problem": "not published"}
     try:
-        return {"newest": registry.exact(LATEST, None), "problem": None}
+        return {"newest": registry.exact(LATEST, stop), "problem": None}
     except TurngateError as failed:
         return {"newest": None, "problem": failed.what}
 
@@ -66,18 +78,21 @@ def _newest(engine: str) -> dict[str, str | bool | None]:
 def install_engines(names: tuple[str, ...]) -> int:
     """Install pinned releases (or the named ones) into the cache, without running install scripts.
 
-    Without names, additional engines are left out.
+    Without names, additional engines are left out. An interrupted installation leaves nothing.
     """
     from turngate import engine_names
+    from turngate.process.sessions import adopting_orphans
+    from turngate_probes.harness.interrupt import interruptible
     from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.source import ReleaseSource, default_registry, not_pinned
     from turngate_probes.releases.target import Target, parse_target
 
     pinned = [name for name in engine_names() if not not_pinned(name)]
-    for target in map(parse_target, names or pinned):
-        version = target.version or pinned_version(target.engine)
-        if default_registry(target.engine) is None or version is None:
-            raise click.UsageError(f"turngate has no release of {target.engine} to install")
-        with ReleaseSource().held(Target(target.engine, version), say) as release:
-            click.echo(f"{release.name} {release.executable}")
+    with adopting_orphans(), interruptible() as interrupt, interrupt.scope() as stop:
+        for target in map(parse_target, names or pinned):
+            version = target.version or pinned_version(target.engine)
+            if default_registry(target.engine) is None or version is None:
+                raise click.UsageError(f"turngate has no release of {target.engine} to install")
+            with ReleaseSource().held(Target(target.engine, version), say, stop) as release:
+                click.echo(f"{release.name} {release.executable}")
     return 0

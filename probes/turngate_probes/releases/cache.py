@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from turngate import MachineError, UsageError
+from turngate import MachineError, Stop, UsageError
 from turngate.files import locked
 
 MARKER = "turngate-installed"
@@ -42,15 +42,22 @@ def in_use(root: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone(lock: Path, tell_waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the file lock `lock` while the block runs."""
+def alone(lock: Path, tell_waiting: Callable[[], None], stop: Stop | None = None) -> Iterator[None]:
+    """Hold the file lock `lock` while the block runs; MachineError if `stop` comes before it is free."""
     with ExitStack() as holding:
-        try:
-            holding.enter_context(locked(lock, wait=False))
-        except BlockingIOError:
+        if not _entered(holding, lock):
             tell_waiting()
-            holding.enter_context(locked(lock))
+            while not _entered(holding, lock):
+                if (stop or Stop()).wait(PATIENCE):
+                    raise MachineError("the installation was interrupted", "run it again")
         yield
+
+
+def _entered(holding: ExitStack, lock: Path) -> bool:
+    with suppress(BlockingIOError):
+        holding.enter_context(locked(lock, wait=False))
+        return True
+    return False
 
 
 def evict(root: Path) -> bool:

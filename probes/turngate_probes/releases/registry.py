@@ -126,7 +126,7 @@ class Registry(Struct, frozen=True):
         """
         root, named = self.root(version), f"{self.engine} {version}"
         root.parent.mkdir(parents=True, exist_ok=True)
-        with alone(root.parent / f".{root.name}.lock", lambda: say(f"{named}: another process is installing it")):
+        with alone(root.parent / f".{root.name}.lock", lambda: say(f"{named}: another process is installing it"), stop):
             if installed := self._finished(version, root):
                 return installed
             say(f"{named}: installing from {self.title}")

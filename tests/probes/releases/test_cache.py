@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from turngate.errors import MachineError, UsageError
+from turngate.process import Stop
 from turngate_probes.releases import cache
 from turngate_probes.releases.cache import MARKER, CacheLimit, alone, bytes_below, evict, home_of, in_use, parse_size
 
@@ -146,3 +147,10 @@ def test_what_lies_beyond_the_limit_is_let_go(tmp_path: Path) -> None:
     with in_use(used):
         CacheLimit(tmp_path, 2 * SIZE, fail).trim()
     assert [root.exists() for root in (used, old, new)] == [True, False, True]
+
+
+def test_a_stop_ends_the_wait_for_another_installation(tmp_path: Path) -> None:
+    """While another process installs the release, an interrupt is heard."""
+    stop, lock = Stop(), tmp_path / "lock"
+    with alone(lock, stop.set), pytest.raises(MachineError, match="interrupted"), alone(lock, stop.set, stop):
+        pass
