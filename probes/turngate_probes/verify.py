@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from turngate import EngineContract
 from turngate.contract.clauses import Result
+from turngate.contract.home_and_workspace import SetupFile
 from turngate.contract.verdict import ClauseResult, capability
 from turngate.files import default_cache
+from turngate.process.copied_values import CopiedValues, copied_values
 from turngate.process.executable import identity
 from turngate.process.probe_results import Verification, save_result
 from turngate.sanitize import bounded
@@ -23,6 +27,7 @@ from turngate_probes.harness.driver import ASK, FINAL, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
+from turngate_probes.harness.sandbox import merged
 from turngate_probes.probe_settings import sandboxes_path
 from turngate_probes.releases.source import Release
 
@@ -50,14 +55,19 @@ class VerificationOutcome(Struct, frozen=True):
 
 
 def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
-    """Run both turns of a release, and save the result for this executable. CaseStoppedError if interrupted."""
+    """Run both turns of a release, and save the result for this executable. CaseStoppedError if interrupted.
+
+    They run with those settings and variables of the user that the contract names.
+    """
     executable = release.executable
     if executable is None:
         return VerificationOutcome("unproven", "no executable to run")
-    before = _identity(executable)
-    outcome = _observed(release, executable, interrupt)
+    before, copied = _identity(executable), copied_values(release.contract, os.environ)
+    outcome = _observed(_with_values(release.contract, copied), executable, interrupt)
     if _identity(executable) != before or before is None:
         return VerificationOutcome("unproven", "the executable was replaced during the verification")
+    if copied_values(release.contract, os.environ) != copied:
+        return VerificationOutcome("unproven", "settings of the user changed during the verification")
     if outcome.status != "unproven":
         save_result(
             Verification(
@@ -66,6 +76,7 @@ def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
                 identity=before,
                 version=release.version,
                 contract_version=release.contract.contract_version,
+                settings=copied.digest,
                 status=outcome.status,
                 detail=outcome.detail,
                 at=datetime.now(UTC),
@@ -82,9 +93,25 @@ def _identity(executable: Path) -> str | None:
     return None
 
 
-def _observed(release: Release, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
+def _with_values(contract: EngineContract, copied: CopiedValues) -> EngineContract:
+    """Return the contract with values of the user in its sandbox; what keeps a sandbox closed outranks them."""
+    hermetic = contract.hermetic
+    files = {file.path: file for file in hermetic.files}
+    for file in copied.files:
+        parts = [file.content, files[file.path].content] if file.path in files else [file.content]
+        suffix = Path(file.path).suffix
+        # of two texts, the later counts in JSON, while TOML must begin with what is in no table
+        if suffix == ".toml":
+            parts.reverse()
+        content = merged(suffix, *parts) if parts[1:] else file.content
+        files[file.path] = SetupFile(file.path, content)
+    env = {**copied.env, **hermetic.env}
+    return replace(contract, hermetic=replace(hermetic, files=tuple(files.values()), env=env))
+
+
+def _observed(contract: EngineContract, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
     """Run the turns, until the deadline at most."""
-    observed = Observations(release.contract)
+    observed = Observations(contract)
     late = threading.Event()
 
     def give_up() -> None:
@@ -95,7 +122,7 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Verif
     timer.start()
     try:
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
-        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2, opens=True)], observed)
+        runner.play(contract, executable, [Case(_CASE, _two_turns, 2, opens=True)], observed)
     finally:
         timer.cancel()
     if late.is_set():
@@ -121,6 +148,10 @@ def _decision(observed: Observations) -> VerificationOutcome:
     # an engine that doesn't work in a sandbox says nothing about resuming
     if first is None or not went_well(first) or not first.sent():
         return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
+    # other records beside that with the id are explained by the user's settings, and a turn is read in spite of them
+    for name, turn in observed.turns.items():
+        handle = replace(turn.reading.handle, displaced="")
+        observed.turns[name] = replace(turn, reading=replace(turn.reading, handle=handle))
     results: dict[str, ClauseResult] = {}
     judge_all(observed, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())

@@ -1,5 +1,7 @@
 """A server verifies real engines that nobody has probed, and doesn't resume one that fails."""
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +107,42 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
         world.client.post(f"{path}/interaction/reply", {"interaction_id": question, "response": "blue"}, "reply")
         world.until(path, "succeeded")
         assert any(mark in exchange.nonces for exchange in world.box.backend.exchanges()[before:])
+
+
+@pytest.mark.parametrize(
+    "engine, name, text, verified, code",
+    [
+        ("claude", ".claude/settings.json", '{"verbose": true}', "proven", 0),
+        ("claude", ".claude/settings.json", '{"viewMode": "verbose"}', "proven", 0),
+        ("qwen", ".qwen/settings.json", '{"general": {"chatRecording": false}}', "refuted", 1),
+    ],
+)
+def test_the_proof_agrees_with_the_turns_of_the_same_home(
+    engine: str, name: str, text: str, verified: str, code: int, tmp_path: Path
+) -> None:
+    """What `turngate verify` says of a user's settings is what `turngate start` and `resume` do with them."""
+    contract, real = engines.pinned_release(engine)
+    with sandbox(contract.hermetic, default_cache() / "sandboxes", f"settings-{engine}", keep=False) as box:
+        settings = box.home / name
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text(text)
+        path = box.root / "path"
+        path.mkdir()
+        (path / contract.executable).symlink_to(real)
+        env = box.env(contract.hermetic, box.work)
+        env |= {"PATH": f"{path}:{env['PATH']}", "TURNGATE_CACHE_DIR": str(tmp_path / "cache")}
+
+        def turngate(*words: str) -> subprocess.CompletedProcess[str]:
+            box.backend.script(StubRule(FINAL))
+            command = (str(Path(sys.executable).with_name("turngate")), *words)
+            return subprocess.run(command, env=env, cwd=box.work, capture_output=True, text=True, check=False)
+
+        assert json.loads(turngate("verify", "--json", engine).stdout)["status"] == verified
+        data = ("--data-dir", str(tmp_path / "data"))
+        started = turngate("start", engine, "--model", contract.hermetic.model, "--json", *data, "Paint it")
+        assert started.returncode == 0, started.stderr
+        resumed = turngate("resume", *data, json.loads(started.stdout)["handle"], "blue")
+        assert resumed.returncode == code, resumed.stderr
 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode"])

@@ -28,6 +28,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     CANARIES,
     SETTINGS,
     UNSAFE,
+    COPIED,
     ARTIFACTS,
     REDIRECTS,
     MARKS,
@@ -99,7 +100,7 @@ def test_the_example_of_a_canary_is_valid() -> None:
 
 def test_the_examples_of_surroundings_are_valid() -> None:
     """The examples of settings, redirects, guards and marks are valid in the page's contract."""
-    document = load.parse(CONTRACT + SETTINGS + UNSAFE + REDIRECTS + MARKS, "acme.yaml")
+    document = load.parse(CONTRACT + SETTINGS + UNSAFE + COPIED + REDIRECTS + MARKS, "acme.yaml")
     assert list(lint.problems(document)) == []
     contract = Contract(document).at("1.0.0")
     assert contract.redirects[0].unset[0] in contract.guards.env

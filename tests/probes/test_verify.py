@@ -1,15 +1,20 @@
 """Two turns show whether an engine resumes; the result is saved for that executable."""
 
+import json
 import os
 import sys
 import threading
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.probes import engines
 from turngate.contract import load
+from turngate.contract.engine_contract import EngineContract
 from turngate.files import default_cache
+from turngate.process.copied_values import copied_values
 from turngate.process.executable import identity
 from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate_probes import verify
@@ -43,6 +48,54 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
     assert (saved.version, saved.contract_version) == ("0.169.0", load.contract("codex").at().contract_version)
     assert last_result(ProbeResult, "codex", executable, default_cache()) is None
     assert not any((default_cache() / "sandboxes").iterdir())
+
+
+def test_a_proof_runs_with_settings_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the sandbox beside what keeps it closed, and the result is about them."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text('model = "mine"\n[history]\npersistence = "none"\n')
+    played = list[EngineContract]()
+    observe = verify._observed
+
+    def observing(contract: EngineContract, *rest: Any) -> verify.VerificationOutcome:
+        played.append(contract)
+        return observe(contract, *rest)
+
+    monkeypatch.setattr(verify, "_observed", observing)
+    executable = engines.install(tmp_path / "bin")
+    assert ruled(executable).status == "proven"
+    (config,) = (tomllib.loads(file.content) for file in played[0].hermetic.files)
+    assert (config["history"], config["model"]) == ({"persistence": "none"}, "stub")
+    saved = last_result(Verification, "codex", executable, default_cache())
+    assert saved
+    assert saved.settings == copied_values(played[0], os.environ).digest
+
+
+def test_what_keeps_a_sandbox_closed_outranks_settings_of_the_user(tmp_path: Path) -> None:
+    """JSON is merged, and the value of the contract counts."""
+    (tmp_path / ".gemini").mkdir()
+    mine = {"general": {"sessionRetention": {"maxCount": 1}, "enableAutoUpdate": True}}
+    (tmp_path / ".gemini/settings.json").write_text(json.dumps(mine))
+    contract = load.contract("gemini").at()
+    both = verify._with_values(contract, copied_values(contract, {"HOME": str(tmp_path)}))
+    (own,), (file,) = contract.hermetic.files, both.hermetic.files
+    general = json.loads(file.content).pop("general")
+    assert general == json.loads(own.content)["general"] | {"sessionRetention": {"maxCount": 1}}
+
+
+def test_settings_that_change_meanwhile_show_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If settings of the user change between the turns, the result is open."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    executable = engines.install(tmp_path / "bin")
+    observe = verify._observed
+
+    def changing(*given: Any) -> verify.VerificationOutcome:
+        (tmp_path / "config.toml").write_text("hide_agent_reasoning = true\n")
+        return observe(*given)
+
+    monkeypatch.setattr(verify, "_observed", changing)
+    assert ruled(executable).detail == "settings of the user changed during the verification"
+    assert last_result(Verification, "codex", executable, default_cache()) is None
 
 
 @pytest.mark.long

@@ -9,7 +9,14 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
 from turngate.contract.hermetic import Hermetic
-from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Redirect, ToolUse, UnsafeSetting
+from turngate.contract.home_and_workspace import (
+    ApprovalSetting,
+    Canary,
+    CopiedSettings,
+    Redirect,
+    ToolUse,
+    UnsafeSetting,
+)
 from turngate.contract.launch import (
     ApprovalSign,
     Artifacts,
@@ -328,6 +335,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
+    copied_settings: CopiedSettings = CopiedSettings()
     artifacts: Artifacts | None = None
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
     approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()

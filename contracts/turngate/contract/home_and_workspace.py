@@ -14,6 +14,7 @@ from turngate.contract.values import (
     FileName,
     Name,
     OnlyTrue,
+    RecordPath,
     Regex,
     SandboxPath,
     SchemaRule,
@@ -110,6 +111,32 @@ class UnsafeSetting(Struct, frozen=True):
     pattern: Regex
     remedy: Text
     kept_only: OnlyTrue = False
+
+
+class CopiedFile(Struct, frozen=True):
+    """Values of a user's settings file, JSON or TOML, that the proof of a resume takes along.
+
+    file: Where it is: a path that starts with {HOME} or a variable of `store`.
+    into: The file of the sandbox that gets the values.
+    keys: Dotted paths of values. Only a text, a number or a boolean is copied.
+    """
+
+    file: Annotated[str, matching(r"^\{\w+\}/[^{}*]+\.(json|toml)$")]
+    into: Annotated[SandboxPath, matching(r"\.(json|toml)$")]
+    keys: Annotated[tuple[RecordPath, ...], NOT_EMPTY]
+
+
+class CopiedSettings(Struct, frozen=True):
+    """What of the user's home the proof of a resume runs with, because it decides what is printed or stored.
+
+    Nothing else is copied: list no credentials, and nothing that starts a program or names a server.
+
+    files: Settings files, and which of their values.
+    env: Variables that turns get, too.
+    """
+
+    files: tuple[CopiedFile, ...] = ()
+    env: tuple[Variable, ...] = ()
 
 
 class Redirect(Struct, frozen=True):

@@ -602,6 +602,19 @@ def _unsafe_setting_errors(document: Document, setting: Claim) -> _Errors:
     yield from _unknown_slots(document, setting.at("files"), setting.data["files"], _stored_places(document, setting))
 
 
+def _copied_settings_errors(document: Document, copied: Claim) -> _Errors:
+    places = _stored_places(document, copied)
+    for i, file in enumerate(copied.data.get("files", ())):
+        yield from _unknown_slots(document, copied.at("files", i, "file"), file["file"], places)
+    for environment in document.meeting("environment", copied):
+        for i, name in enumerate(copied.data.get("env", ())):
+            if name not in environment.data["pass"]:
+                what = f"{name} is not listed under `pass` of `environment`"
+                yield document.error(copied.at("env", i), what, "turns don't get it, so the proof must not either")
+            if _SECRET.search(name):
+                yield document.error(copied.at("env", i), f"{name} may contain a secret", "leave it out")
+
+
 def _stored_places(document: Document, claim: Claim) -> set[str]:
     """Return HOME and the variables of `store` that are declared for every release of a claim."""
     stores = [{*store.data["locations"]} for store in document.meeting("store", claim)]
@@ -633,4 +646,5 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (_environment_errors, "environment", "store"),
     (_resume_probe_errors, "resume_probe", "store"),
     (_unsafe_setting_errors, "unsafe_settings", "store"),
+    (_copied_settings_errors, "copied_settings", "store", "environment"),
 )

@@ -83,9 +83,10 @@ ONE_OF = (
     "hermetic",
     "sticky",
     "guards",
+    "copied_settings",
     "artifacts",
 )
-OPTIONAL = ("store", "guards", "artifacts")
+OPTIONAL = ("store", "guards", "artifacts", "copied_settings")
 ALL_OF = (
     "options",
     "auto_flags",

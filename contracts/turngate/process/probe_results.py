@@ -57,9 +57,13 @@ class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw
 
 
 class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What two turns showed about resume only, by the contract of that version."""
+    """What two turns showed about resume only, by the contract of that version.
+
+    `settings` distinguishes the user's settings and variables that the turns ran with (empty: there were none).
+    """
 
     contract_version: _Word
+    settings: _Word = ""
     status: Literal["proven", "refuted"]
     detail: _Text
 

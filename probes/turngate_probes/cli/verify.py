@@ -16,8 +16,9 @@ INTERRUPTED = 130
 def verify(target: str, as_json: bool, until_eof: bool) -> int:
     """Check that an engine resumes its sessions, with two turns against a stub model.
 
-    TARGET as in `turngate probe`. The engine needs no account and no network. The result is saved, and
-    `turngate serve` uses it until the executable changes. A full `turngate probe` takes precedence.
+    TARGET as in `turngate probe`. The engine needs no account and no network. It runs in a sandbox, with those of
+    your settings that decide what it prints and stores. The result is saved, and `turngate serve` uses it until the
+    executable or these settings change. Without such settings, a full `turngate probe` takes precedence.
 
     \b
     turngate verify codex

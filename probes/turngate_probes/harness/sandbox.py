@@ -170,7 +170,7 @@ class Sandbox(Struct, frozen=True):
         for file in files:
             path, content = self._inside(file.path), self.fill(file.content, **slots)
             present = path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
-            _replace(path, _merged(path.suffix, present, content))
+            _replace(path, merged(path.suffix, present, content))
 
     def started(self) -> tuple[str, ...] | None:
         """Return the canaries that were started since the last call; None: none was offered."""
@@ -259,7 +259,7 @@ class Sandbox(Struct, frozen=True):
         return data
 
 
-def _merged(suffix: str, present: str, content: str) -> str:
+def merged(suffix: str, present: str, content: str) -> str:
     """Return the content of a file that two settings share."""
     if not present or present == content:
         return content

@@ -149,6 +149,13 @@ def test_small_contract_is_valid() -> None:
     assert mistakes_in(SMALL) == []
 
 
+COPIED = """\
+copied_settings:
+  files: [{file: "{X}/a.json", into: "{home}/a.json", keys: [a]}]
+  unverified: true
+"""
+
+
 @pytest.mark.parametrize(
     "old, new, path, message",
     [
@@ -217,6 +224,24 @@ def test_small_contract_is_valid() -> None:
             'unsafe_settings:\n  - {name: a, files: "{X}/*", pattern: a, remedy: a, unverified: true}\ndeviations:\n',
             "$.unsafe_settings[0].files",
             "unknown slot {X}",
+        ),
+        (
+            "deviations:\n",
+            f"{COPIED}deviations:\n",
+            "$.copied_settings.files[0].file",
+            "unknown slot {X}",
+        ),
+        (
+            "deviations:\n",
+            "copied_settings: {env: [OTHER], unverified: true}\ndeviations:\n",
+            "$.copied_settings.env[0]",
+            "OTHER is not listed under `pass`",
+        ),
+        (
+            "deviations:\n",
+            "copied_settings: {env: [SMALL_KEY], unverified: true}\ndeviations:\n",
+            "$.copied_settings.env[0]",
+            "may contain a secret",
         ),
         (
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',

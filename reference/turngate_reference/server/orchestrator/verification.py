@@ -1,6 +1,7 @@
 """Verifies that installed engines can resume, by running `turngate verify` for one engine at a time.
 
-An engine that was probed or verified before is not run again: the saved result of this executable counts.
+An engine that was probed or verified before is not run again: the saved result of this executable counts. If the user
+has settings that the contract names, only a verification with these settings does.
 """
 
 import logging
@@ -18,6 +19,7 @@ from turngate import Ended, MachineError, ProcessRequest, Stop, UsageError
 from turngate.decoding import decode
 from turngate.files import default_cache, overlay_options
 from turngate.process import Stdin, run
+from turngate.process.copied_values import copied_values
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate.sanitize import bounded, visible
@@ -81,7 +83,7 @@ class Verifier:
         self.mode = mode
         self._folder, self._stop = folder, stop
         self._one = threading.Lock()
-        self._here: dict[tuple[str, str, str], Verified] = {}
+        self._here: dict[tuple[str, ...], Verified] = {}
 
     def status(self, engine: InstalledEngine | None) -> Verified:
         """Return what is known about this executable, without running anything; None if it was not examined yet."""
@@ -99,18 +101,18 @@ class Verifier:
         if self.mode is Verify.OFF or self._known(engine):
             return
         if is_simulated(engine.executable):
-            self._here[engine.key] = Verified(Status.UNPROVEN, _SIMULATED, datetime.now(UTC))
+            self._here[_key(engine)] = Verified(Status.UNPROVEN, _SIMULATED, datetime.now(UTC))
             return
         with self._one:
             # another server may have verified it meanwhile
             if self._stop.is_set() or self._known(engine):
                 return
-            verified = self._run(engine)
+            key, verified = _key(engine), self._run(engine)
             if not replaced(engine) and not self._stop.is_set():
-                self._here[engine.key] = verified
+                self._here[key] = verified
 
     def _known(self, engine: InstalledEngine) -> Verified | None:
-        known = _saved(engine) or self._here.get(engine.key)
+        known = _saved(engine) or self._here.get(_key(engine))
         if known and known.status is Status.PROVEN and is_simulated(engine.executable):
             return Verified(Status.UNPROVEN, _SIMULATED, known.at)
         return known
@@ -149,16 +151,32 @@ class Verifier:
         return Verified(Status.UNPROVEN, why, at)
 
 
+def _key(engine: InstalledEngine) -> tuple[str, ...]:
+    """Return a key that also distinguishes the settings of the user that a verification runs with."""
+    return (*engine.key, _settings(engine))
+
+
+def _settings(engine: InstalledEngine) -> str:
+    return copied_values(engine.contract, os.environ).digest
+
+
 def _saved(engine: InstalledEngine) -> Verified | None:
-    """Return the saved result of a probe or a verification of this executable, if there is one."""
-    name, cache = engine.contract.engine, default_cache()
+    """Return the saved result of a probe or a verification of this executable, if there is one.
+
+    A probe shows nothing about settings of the user, since it runs without them.
+    """
+    name, cache, settings = engine.contract.engine, default_cache(), _settings(engine)
     # one program may serve several releases, with the same file for all of them
-    if (probed := last_result(ProbeResult, name, engine.executable, cache)) and probed.version == engine.version:
+    if (
+        not settings
+        and (probed := last_result(ProbeResult, name, engine.executable, cache))
+        and probed.version == engine.version
+    ):
         status = Status.PROVEN if probed.capability.supported else Status.REFUTED
         return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)
     saved = last_result(Verification, name, engine.executable, cache)
-    about = (engine.version, engine.contract.contract_version)
-    if saved is None or (saved.version, saved.contract_version) != about:
+    about = (engine.version, engine.contract.contract_version, settings)
+    if saved is None or (saved.version, saved.contract_version, saved.settings) != about:
         return None
     return Verified(Status(saved.status), saved.detail, saved.at)
 

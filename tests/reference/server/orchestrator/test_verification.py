@@ -9,6 +9,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,13 @@ from tests.probes import engines as probes
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
-from turngate.files import use_overlay
+from turngate.contract.verdict import Verdict
+from turngate.files import default_cache, use_overlay
+from turngate.model import EngineResumeCapability
 from turngate.process import Stop
+from turngate.process.copied_values import copied_values
 from turngate.process.executable import MARKER, identity
+from turngate.process.probe_results import ProbeResult, Verification, save_result
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import engines, transitions, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
@@ -376,6 +381,41 @@ def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv,
         "verification is turned off",
         None,
     )
+
+
+def test_a_saved_proof_holds_for_the_same_settings_alone(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other values of listed settings are verified again; a probe, which runs without them, says nothing of them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    stand.install(f"print({PROVEN!r})")
+    engine = installed(tmp_path, "claude")
+    about: dict[str, Any] = {"engine": "claude", "executable": str(engine.executable), "identity": engine.identity}
+    about |= {"version": None, "at": datetime.now(UTC), "turngate": "1"}
+    able = EngineResumeCapability(supported=False, probe_method="command", detail="forgot")
+    save_result(
+        ProbeResult(**about, verdict=Verdict.BROKEN, capability=able, profile="sticky_process"), default_cache()
+    )
+    verifier = Verifier(Verify.BACKGROUND, tmp_path, Stop())
+    assert verifier.status(engine).status is Status.REFUTED
+    (tmp_path / ".claude").mkdir()
+    mine = tmp_path / ".claude/settings.json"
+    mine.write_text('{"viewMode": "verbose"}')
+    assert verifier.is_pending(engine)
+    verifier.verify(engine)
+    assert verifier.status(engine).status is Status.PROVEN
+    saved = Verification(
+        **about,
+        contract_version=engine.contract.contract_version,
+        settings=copied_values(engine.contract, os.environ).digest,
+        status="refuted",
+        detail="saved",
+    )
+    save_result(saved, default_cache())
+    assert verifier.status(engine).detail == "saved"
+    mine.write_text('{"viewMode": "default"}')
+    assert verifier.is_pending(engine)
 
 
 @pytest.mark.long
