@@ -37,6 +37,11 @@ def main(version: str, meeting: str) -> int:
             with open(f"{me}.{word}") as reported:
                 sys.stdout.write(reported.read())
             return 0
+    if guard := os.environ.get("TURNGATE_GUARD_PROOF"):
+        if "own-files.cjs" not in os.environ["NODE_OPTIONS"]:
+            return 42  # as one that got no input in time
+        with open(guard) as pipe:
+            pipe.read()
     plays = literal_in(f"{me}.plays")
     call = {"argv": sys.argv[1:], "cwd": os.getcwd(), "pwd": os.environ.get("PWD"), "stdin": sys.stdin.read()}
     with open(f"{me}.calls", "a+") as calls:

@@ -144,7 +144,7 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
         yield "workspace.cannot-redirect"
     if not contract.launch.accepts(LARGE_PROMPT):
         yield "prompt.large"
-    if not any(channel.via == "argument" for channel in contract.launch.prompt):
+    if contract.guards.proof or not any(channel.via == "argument" for channel in contract.launch.prompt):
         yield "stdin.open"
 
 

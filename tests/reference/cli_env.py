@@ -131,6 +131,11 @@ class CliEnv:
         return [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def wrap(engine: Path) -> None:
+    """Make an engine lose what NODE_OPTIONS says, as a wrapper on PATH does that sets it."""
+    engine.write_text(engine.read_text().replace("\n", "\nexport NODE_OPTIONS=--no-warnings\n", 1))
+
+
 @cache
 def _record_schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(load.schema("handle-record"), format_checker=jsonschema.FormatChecker())

@@ -213,11 +213,17 @@ class Guards(Struct, frozen=True):
     files: Name -> content of files that every process gets, in a folder of their own outside the workspace. {files} is
         that folder, in `env` and `options` and in those of `launch`.
     options: Options of every headless turn.
+    proof: For a file that the engine loads: a variable that names a pipe. The file opens the pipe for reading when it
+        has its first effect, or at the exit, and reads until the end. Only then does the process get its prompt,
+        which must be on standard input. Without this proof the turn is refused.
     """
+
+    RULE: ClassVar[SchemaRule] = {"if": has("proof"), "then": {"required": ["files"]}}
 
     env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     files: Annotated[Mapping[FileName, str], NOT_EMPTY] = field(default_factory=dict)
     options: Annotated[Strings, NOT_EMPTY] = ()
+    proof: Variable | None = None
 
 
 class Artifacts(Struct, frozen=True):

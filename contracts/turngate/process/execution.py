@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
 from typing import IO, cast
@@ -25,9 +25,10 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import engine_environment
 from turngate.argv.file_slot import ARTIFACTS, PYTHON, SLOT, digest
 from turngate.contract.launch import Guards, Stream
-from turngate.errors import MachineError
+from turngate.errors import MachineError, RefusedError
 from turngate.files import default_cache, make_private, read_own, write_atomically
 from turngate.model import Ended
+from turngate.process.guard_proof import GuardProof, unguarded
 from turngate.process.sessions import Leftover
 from turngate.process.tree import ProcessTree
 from turngate.turn.read import TurnReader, TurnReading
@@ -72,15 +73,17 @@ def _holds(path: Path, content: str) -> bool:
 
 
 _CHUNK = 65536  # bytes, the capacity of a pipe on Linux
+_ATOMIC = 512  # bytes that can be written to an empty pipe without waiting, on every system
 _LOOK = 0.1  # seconds between two checks of the reading threads
 
 
 class Pipes:
     """The pipes of a started process, with a thread for each that needs one.
 
-    `data` is written to its input, which is then closed. If `data` is None, an input stays open until `close`. The
-    first `limit` bytes of each output are kept; `dropped` counts the rest. `on_output` gets the name of a stream and a
-    chunk, one call at a time. An exception in it ends the reading of that stream and is passed to `on_failure`.
+    `data` is written to its input, which is then closed; with `proof`, only once that is given. If `data` is None, an
+    input stays open until `close`. The first `limit` bytes of each output are kept; `dropped` counts the rest.
+    `on_output` gets the name of a stream and a chunk, one call at a time. An exception in it ends the reading of that
+    stream and is passed to `on_failure`, like the lack of a proof.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Pipes:
         limit: int,
         on_output: Callable[[str, bytes], object],
         on_failure: Callable[[Exception], None],
+        proof: GuardProof | None = None,
     ) -> None:
         self.dropped = 0
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
@@ -98,6 +102,7 @@ class Pipes:
         self._on_failure = on_failure
         self._one_call = threading.Lock()
         self._deadline = float("inf")
+        self._closing = threading.Event()
         self._call_began: float | None = None
         stdout, stderr = cast("IO[bytes]", process.stdout), cast("IO[bytes]", process.stderr)
         self._threads = [
@@ -106,7 +111,7 @@ class Pipes:
         ]
         self._idle = process.stdin if data is None else None
         if process.stdin and data is not None:
-            self._threads.append((process.stdin, _thread("stdin", _write_all, process.stdin, data)))
+            self._threads.append((process.stdin, _thread("stdin", self._write, process, data, proof)))
 
     def kept(self, name: str) -> bytes:
         """Return the bytes kept of a stream."""
@@ -122,6 +127,7 @@ class Pipes:
 
         Time spent in `on_output` does not count unless `hurries`, so that no data that was read is lost.
         """
+        self._closing.set()
         if self._idle:
             self._idle.close()
         self._deadline = time.monotonic() + grace
@@ -144,6 +150,25 @@ class Pipes:
         except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
             self._on_failure(error)
 
+    def _write(self, process: subprocess.Popen[bytes], data: bytes, proof: GuardProof | None) -> None:
+        stdin, first = cast("IO[bytes]", process.stdin), 0
+        with suppress(BrokenPipeError), stdin:
+            if proof is not None:
+                guard = proof.wait(self._closing.is_set)
+                if guard is None:
+                    if not self._closing.is_set():
+                        why = "did not go on, and was ended before its guard had an effect"
+                        self._on_failure(unguarded(str(cast("Sequence[str]", process.args)[0]), why))
+                    return
+                # the engine goes on when the guard's pipe ends, and may not wait long for its input
+                try:
+                    first = stdin.write(data[:_ATOMIC])
+                finally:
+                    os.close(guard)
+            rest = memoryview(data)[first:]
+            while rest:
+                rest = rest[stdin.write(rest) :]
+
     def _take_in(self, name: str, chunk: bytes) -> None:
         began = self._call_began = time.monotonic()
         try:
@@ -162,14 +187,6 @@ def _thread(name: str, work: Callable[..., None], *args: object) -> threading.Th
     return threading.Thread(target=work, args=args, name=f"turngate-{name}", daemon=True)
 
 
-def _write_all(stream: IO[bytes], data: bytes) -> None:
-    """Write `data` to the unbuffered `stream` and close it; a process may exit without reading it."""
-    with suppress(BrokenPipeError), stream:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[stream.write(rest) :]
-
-
 EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn
 _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
 
@@ -186,7 +203,8 @@ class ProcessRequest(Struct, frozen=True):
 
     `timeout` is in seconds of wall time. `EXIT_LIMIT` replaces it once `on_output` has reported that the work is done.
     Of each stream, `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, so that
-    `end_orphans` can find them if this program dies.
+    `end_orphans` can find them if this program dies. `proof` (empty: none is needed) is the variable that tells a guard
+    where to prove that it has an effect; `stdin` is written only then.
 
     >>> from pathlib import Path
     >>> turngate.ProcessRequest(("codex", "--version"), Path("/work"), {"PATH": "/bin"}).timeout
@@ -200,6 +218,7 @@ class ProcessRequest(Struct, frozen=True):
     timeout: float = 120.0
     max_output: int = 64 * 2**20
     tag: str = ""
+    proof: str = ""
 
 
 class ProcessOutcome(Struct, frozen=True):
@@ -292,18 +311,21 @@ def run(
     unless a later call returns something else. If `slow_exit` then returns more seconds than `EXIT_LIMIT`, these count.
     `on_output` should be quick, since the process waits for it. An exception in it ends the process and is raised here.
     `on_start` gets the process id, once, before any output is read. An exception in it also ends the process.
-    MachineError or UsageError explains why the process could not be started.
+    MachineError or UsageError explains why the process could not be started. RefusedError: it got no input, because it
+    gave no proof of its guard.
     """
     events: _Events = queue.SimpleQueue()
     stop = stop or Stop()
-    with stop.telling(events) as already_set:
+    with stop.telling(events) as already_set, ExitStack() as cleanup:
         if already_set:
             return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, 0.0, 0.0, ())
+        proof = cleanup.enter_context(GuardProof(request.proof)) if request.proof else None
+        env = {**request.env, **(proof.env if proof else {})}
         tree = ProcessTree(request.tag or uuid.uuid4().hex)
         start = time.monotonic()
-        process = tree.start(request.argv, request.cwd, request.env, stdin=request.stdin is not Stdin.CLOSED)
+        process = tree.start(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
         data = request.stdin if isinstance(request.stdin, bytes) else None
-        pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
+        pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put, proof)
         try:
             if on_start:
                 on_start(process.pid)
@@ -318,6 +340,8 @@ def run(
         while not events.empty():
             if isinstance(late := events.get(), Exception):
                 raise late
+        if proof and not proof.given and ended is Ended.EXIT:
+            raise unguarded(request.argv[0], f"exited with {exit_code} before its guard had an effect")
         return ProcessOutcome(
             ended,
             exit_code,
@@ -399,7 +423,8 @@ def process_request(
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
     PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
     do so only if it lacks them, or if they name files that turngate supplies.
-    `timeout` is in seconds of wall time. MachineError: the files that guard the engine can't be written.
+    `timeout` is in seconds of wall time. MachineError: the files that guard the engine can't be written. RefusedError:
+    the engine must prove that it is guarded before it gets its prompt, so this can't be an argument.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -410,13 +435,17 @@ def process_request(
     if env is None:
         env = engine_environment(turn.contract, os.environ)
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
+    proof = turn.contract.guards.proof or ""
+    if proof and turn.stdin is None:
+        what = f"{turn.contract.engine} must prove that it is guarded before it gets a prompt"
+        raise RefusedError(what, "pass the prompt on standard input")
     workspace = workspace.absolute()
     env, prompt = {**guarded(env, turn.contract.guards), **turn.env}, {*turn.prompt_at}
     slots = _slots(turn)
     arguments = tuple(t if i in prompt else _filled(t, slots) for i, t in enumerate(turn.arguments))
     env = {name: _filled(value, slots) for name, value in env.items()}
     argv = (str(executable.absolute()), *arguments)
-    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
+    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout, proof=proof)
 
 
 def _slots(turn: Invocation) -> dict[str, str]:
@@ -448,7 +477,8 @@ def run_turn(
     like `on_text` of the reader. `on_start` gets the process id. An exception in any of them ends the process and is
     raised here.
 
-    MachineError or UsageError: the process could not be started. Mistakes of the engine are in the result.
+    MachineError or UsageError: the process could not be started. RefusedError: it did not prove that it is guarded, and
+    got no prompt. Mistakes of the engine are in the result.
 
     >>> from pathlib import Path
     >>> codex = turngate.load_contract("codex", "0.169.0")

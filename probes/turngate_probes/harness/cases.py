@@ -163,7 +163,8 @@ def _large_prompt(driver: EngineDriver) -> None:
 
 
 def _open_stdin(driver: EngineDriver) -> None:
-    if not any(channel.via == "argument" for channel in driver.contract.launch.prompt):
+    contract = driver.contract
+    if contract.guards.proof or not any(channel.via == "argument" for channel in contract.launch.prompt):
         raise CaseStoppedError("the prompt is passed only on standard input", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
     # no space in it: some engines quote an argument with a space

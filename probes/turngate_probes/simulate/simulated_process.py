@@ -20,6 +20,7 @@ from typing import BinaryIO, Literal, Never
 from msgspec.structs import replace
 
 from turngate import EngineContract, MachineError, TurngateError, UsageError, load_contract
+from turngate.argv.file_slot import SLOT
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.home_and_workspace import ToolUse
 from turngate.contract.launch import Stream
@@ -62,6 +63,15 @@ def simulate(contract: EngineContract, argv: Sequence[str], faults: Faults = NON
     tool, decoy = tool_here(contract), contract.handle.nonexistent_id
     call = SimulatedProcess(contract, kind_of(contract, argv), faults, collects=faults != NONE)
     return call.run(argv, misled(backend(os.environ, tool), faults, decoy), lambda *_: faults)
+
+
+def _prove(contract: EngineContract) -> None:
+    """Prove that the files of the contract guard this process, unless the variables that name them were replaced."""
+    guards = contract.guards
+    pipe = os.environ.get(guards.proof or "")
+    named = [(os.environ.get(name, ""), *value.split(SLOT)) for name, value in guards.env.items() if SLOT in value]
+    if pipe and all(value.startswith(before) and value.endswith(after) for value, before, after in named):
+        Path(pipe).read_bytes()
 
 
 def tool_here(contract: EngineContract) -> ToolUse | None:
@@ -110,6 +120,8 @@ class SimulatedProcess:
         if self.faults.exits_unread and self.kind == "turn":
             self.write("stderr", UNREAD.encode())
             return 1
+        if self.kind != "query":
+            _prove(self.contract)
         stdin = self.stdin()
         world = EngineContext(
             env=os.environ,

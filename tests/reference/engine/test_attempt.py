@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.hopper import hopper
 from tests.reference import cli_env as d
-from tests.reference.cli_env import CliEnv, Play
+from tests.reference.cli_env import CliEnv, Play, wrap
 from turngate.process import Noted, end_orphans, execution, family
 from turngate_reference.engine import attempt
 
@@ -75,6 +75,21 @@ def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: s
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, cli_env.only_record()["state"]) == (5, "failed")
     assert why in said.err
+
+
+def test_an_engine_that_lost_its_guard_gets_no_prompt(cli_env: CliEnv) -> None:
+    """A wrapper on PATH that replaces NODE_OPTIONS makes every turn fail, and says what to look for."""
+    cli_env.engine("gemini", d.gemini("hi"))
+    handle = cli_env.begin("gemini")
+    wrap(cli_env.path / "gemini")
+    for words in (("start", "gemini", "hello"), ("resume", handle, "go on")):
+        said = cli_env.type(*words)
+        assert (said.code, "exited with 42 before its guard had an effect, so it got no prompt" in said.err) == (
+            2,
+            True,
+        )
+        assert "replaces NODE_OPTIONS" in said.err
+    assert len(cli_env.calls("gemini")) == 1
 
 
 def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:

@@ -197,6 +197,9 @@ class HeadlessTurn(Struct, frozen=True):
         except NoRoomError as ours:
             self._note_unsent(is_started=is_started)
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
+        except RefusedError as unguarded:
+            self._note_unsent(is_started=False)
+            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, str(unguarded)) from unguarded
         except (MachineError, UsageError) as lacking:
             self._note_unsent(is_started=is_started)
             code = RunErrorCode.ENGINE_UNAVAILABLE if built.resumed else RunErrorCode.ENGINE_FAILED

@@ -21,6 +21,7 @@ from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.process.execution import guarded, supplied_folder
+from turngate.process.guard_proof import GuardProof, unguarded
 from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
 from turngate_reference.server.transports.events import OpenRequest
@@ -72,7 +73,7 @@ class EngineProcess:
         The command is written to the traces.
 
         Raises:
-            RefusedError: an option can't be passed.
+            RefusedError: an option can't be passed, or the process gave no proof that it is guarded.
             MachineError: it could not be started.
             OSError: the command can't be written.
             TransportError: the configuration in force lets it act without asking.
@@ -98,9 +99,24 @@ class EngineProcess:
         command = (str(request.executable), *self.argv)
         write_command(request.traces, command, request.contract.version)
         _logger.debug("kept process in %s: %s", request.cwd, shlex.join(command))
-        self._process = self._tree.start(command, request.cwd, env, stdin=True)
-        self.pid = self._process.pid
-        self.started_at = start_time(self.pid)
+        with ExitStack() as cleanup:
+            proof = cleanup.enter_context(GuardProof(guards.proof)) if guards.proof else None
+            self._process = self._tree.start(command, request.cwd, {**env, **(proof.env if proof else {})}, stdin=True)
+            self.pid = self._process.pid
+            self.started_at = start_time(self.pid)
+            if proof:
+                self._await(proof)
+
+    def _await(self, proof: GuardProof) -> None:
+        """Return once the process has proved that it is guarded; if it doesn't, end it and raise RefusedError."""
+        guard = proof.wait(lambda: _has_exited(self.pid))
+        if guard is None:
+            why = "exited" if _has_exited(self.pid) else "did not go on"
+            self.end()
+            for stream in filter(None, (self._process.stdin, self._process.stdout, self._process.stderr)):
+                stream.close()
+            raise unguarded(str(self.request.executable), f"{why} before its guard had an effect")
+        os.close(guard)
 
     async def connect(self) -> None:
         """Start to read, and to watch for the exit."""

@@ -89,6 +89,19 @@ def test_a_first_turn_that_stored_no_session_is_over(server_env: ServerEnv) -> N
     assert (error.code, error.session_intact, error.can_continue) == ("ENGINE_FAILED", False, False)
 
 
+def test_an_engine_that_lost_its_guard_gets_no_prompt(server_env: ServerEnv) -> None:
+    """A first turn fails, and a reply is returned to its run, which waits on."""
+    server_env.cli_env.engine("gemini", d.gemini(ASK))
+    run_id, question = server_env.ask(engine="gemini")
+    d.wrap(server_env.cli_env.path / "gemini")
+    server_env.reply(run_id, question)
+    run = server_env.wait(run_id, State.WAITING_USER)
+    assert run.pending_interaction_id == question.interaction_id
+    error = server_env.failed(server_env.create(engine="gemini"))
+    assert (error.code, "so it got no prompt" in error.detail) == ("ENGINE_UNSAFE", True)
+    assert len(server_env.cli_env.calls("gemini")) == 1
+
+
 @pytest.mark.parametrize("session", first_quick(["a/b c", "*" * 512, "ses_1", d.SESSION.upper()], 2))
 def test_a_session_id_of_an_unfamiliar_shape_is_resumed_and_noted(closed_server_env: ServerEnv, session: str) -> None:
     """Ids are opaque, also after a restart; the run says how the id differs from those that the contract knows."""

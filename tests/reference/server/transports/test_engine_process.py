@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.probes.simulate.played import at_known_release
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract, one_of_them
 from turngate.contract.launch import PermissionMode
-from turngate.process import is_alive
+from turngate.process import guard_proof, is_alive
 from turngate_reference.server.transports.events import Gone, Lost, Opened
 
 AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
@@ -73,6 +73,18 @@ def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     received = stage.open(known)
     assert "could not be started" in received.until(Lost).detail
     assert received.until(Gone).exit_code is None
+
+
+def test_a_process_that_lost_its_guard_gets_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a wrapper replaces the variable that loads the guard, no message is sent, and the process is ended."""
+    monkeypatch.setattr(guard_proof, "LIMIT", 0.5)
+    known = contract("acp")
+    path = stage.executable(known)
+    path.write_text(path.read_text().replace("\n", "\nexport NODE_OPTIONS=--no-warnings\n", 1))
+    received = stage.open(known)
+    assert "before its guard had an effect, so it got no prompt" in received.until(Lost).detail
+    received.until(Gone)
+    assert not (stage.folder / "run/protocol").exists()
 
 
 def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
