@@ -99,7 +99,7 @@ def _output_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _OUTPUT_ERRORS:
+        if error.errno not in _OUTPUT_ERRORS or error.filename:  # the output has no name
             raise
         raise OutputFailedError(error) from error
 
@@ -235,9 +235,12 @@ def _run(args: Sequence[str]) -> int:
         _print_error("\n".join(part for part in (error.what, error.hint) if part))
         return UNANSWERED
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _print_error(f"the disk is full: {error.filename} can't be written\nfree some space on it")
+        elif error.errno in (errno.EMFILE, errno.ENFILE):
+            _print_error(f"{error.strerror}; raise the limit (ulimit -n)")
+        else:
             raise
-        _print_error(f"{error.strerror}; raise the limit (ulimit -n)")
         return UNANSWERED
     except ImportError:
         # without a free descriptor the interpreter can't list a folder, and takes what is in it for missing

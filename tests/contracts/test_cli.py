@@ -39,6 +39,8 @@ def ending(kind):
             raise RuntimeError("our mistake")
         case "files":
             raise OSError(24, "Too many open files")
+        case "disk":
+            raise OSError(28, "No space left on device", "/full/file")
         case "hidden":
             raise ModuleNotFoundError("No package metadata was found for turngate")
         case "talk":
@@ -158,6 +160,12 @@ def test_too_few_files_are_an_error_of_the_environment(capsys: pytest.CaptureFix
     """If no file descriptor is free, wherever that shows, the error is one line that says what to do."""
     assert cli.run(["ending", "--as", "files"]) == 2
     assert capsys.readouterr().err == "Error: Too many open files; raise the limit (ulimit -n)\n"
+
+
+def test_a_full_disk_is_an_error_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that can't be written for want of space is named, and not taken for the output."""
+    assert cli.run(["ending", "--as", "disk"]) == 2
+    assert capsys.readouterr().err == "Error: the disk is full: /full/file can't be written\nfree some space on it\n"
 
 
 def test_what_is_missing_for_lack_of_files_is_the_same_error(

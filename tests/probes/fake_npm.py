@@ -2,9 +2,9 @@
 
 `published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo
 that the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
-`integrity`, `pin` (the lockfile is rewritten), or `build` (no build for this platform, though the package names one
-for each). `calls` records every call, and `surroundings` the folder and the variables of each. If there is a file
-`engine`, it is installed as codex, with the installed version and `faults-<version>` next to it.
+`integrity`, `pin` (the lockfile is rewritten), `lock` (it is empty), or `build` (no build for this platform, though the
+package names one for each). `calls` records every call, and `surroundings` the folder and the variables of each. If
+there is a file `engine`, it is installed as codex, with the installed version and `faults-<version>` next to it.
 """
 
 import base64
@@ -64,6 +64,8 @@ def install(published: list[str], without: list[str]) -> None:
     if not lock.exists() or "pin" in without:
         entry = {"version": version} | ({} if "integrity" in without else {"integrity": integrity(version)})
         lock.write_text(json.dumps({"packages": {"": {}, f"node_modules/{package}": entry}}))
+    if "lock" in without:
+        lock.write_text("")
     if "executable" not in without:
         executable = Path("node_modules/.bin/engine")
         executable.parent.mkdir(parents=True)

@@ -5,6 +5,7 @@ the turns of a release take to their first request bounds what a slow machine ma
 """
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from turngate import (
     Ended,
     EngineContract,
     Invocation,
+    MachineError,
     Mode,
     ProcessOutcome,
     ProcessRequest,
@@ -165,6 +167,7 @@ class Startups:
         return min(most, FACTOR * self.slowest() or most)
 
 
+LEAST_ROOM = 2**16  # bytes on the disk; below it, what an engine does says nothing about it
 TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0
 
@@ -442,9 +445,15 @@ class EngineDriver(Struct, frozen=True):
                 self.sandbox.stranger.backend.on_exchange(lambda _: stop.set())
 
     def _proven(self, done: ProcessOutcome) -> ProcessOutcome:
-        """Remove secrets from the output; CaseStoppedError if the process was interrupted, which proves nothing."""
+        """Remove secrets from the output.
+
+        CaseStoppedError if the process was interrupted, MachineError if its disk is full: that proves nothing.
+        """
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
+        if shutil.disk_usage(self.sandbox.root).free < LEAST_ROOM:
+            hint = "free disk space, or set TURNGATE_CACHE_DIR (with --keep: that folder) to a folder on another disk"
+            raise MachineError(f"the disk of {self.sandbox.root.parent} is full", hint)
         stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)
 

@@ -4,6 +4,7 @@ Every report is rendered from it. Observations become events, shortened and with
 help pages include what can be compared between releases: kinds of records, key paths, option names.
 """
 
+import errno
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -327,4 +328,7 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> MachineError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free disk space, or set TURNGATE_CACHE_DIR (with --keep: that folder) to a folder on another disk"
+        return MachineError(f"the disk of {path.parent} is full", hint)
     return MachineError(f"can't write the journal {path}: {error.strerror}", "choose another folder")

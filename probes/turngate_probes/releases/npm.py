@@ -195,7 +195,10 @@ class NpmRegistry(Registry, frozen=True):
                 raise self._missing(version, stop, failure) from failure
             raise
         shutil.rmtree(folder / NPM_CACHE, ignore_errors=True)
-        packages = json.loads(lock.read_text())["packages"]
+        try:
+            packages = json.loads(lock.read_text())["packages"]
+        except ValueError as cut:  # npm exits with 0 although it could not write the file
+            raise MachineError("npm could not write its lock file: the disk is full", MAKE_ROOM) from cut
         check_integrity(packages, pinned or {})
         return str(packages[f"node_modules/{self.package}"]["integrity"])
 

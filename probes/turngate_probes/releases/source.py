@@ -1,5 +1,6 @@
 """Converts targets to releases that are ready to be probed."""
 
+import errno
 import os
 import shlex
 import shutil
@@ -31,7 +32,7 @@ from turngate_probes.harness.registry_hosts import is_registry
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
-from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
+from turngate_probes.releases.cache import MAKE_ROOM, MARKER, CacheLimit, Say, in_use
 from turngate_probes.releases.npm import NO_NPM, NpmRegistry
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
@@ -179,7 +180,9 @@ class ReleaseSource:
                         installing.enter_context(self._limit.reserved(root, say))
                     installed = registry.install(version, say, stop, lean=self._limit is not None)
             except OSError as error:
-                hint = "free disk space, fix its permissions, or set TURNGATE_CACHE_DIR to another folder"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise MachineError(f"the disk of {root.parent} is full", MAKE_ROOM) from error
+                hint = "fix its permissions, or set TURNGATE_CACHE_DIR to another folder"
                 raise MachineError(f"the cache cannot be written: {error}", hint) from error
             if self.registry:
                 note = f"installed from {registry.name}, {installed.integrity}"

@@ -23,7 +23,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.database import DatabaseGoneError, Store
 from turngate_reference.server.transports.host import ProcessHost
 
 SLOTS = 4
@@ -148,8 +148,11 @@ class Server:
                 file.write(bytes(ROOM))
                 file.flush()
                 os.fsync(file.fileno())
+            self.store.require_file()
         except OSError as error:
             return f"the data directory can't be written: {error.strerror}"
+        except DatabaseGoneError as gone:
+            return str(gone)
         return ""
 
     @property

@@ -25,6 +25,7 @@ from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
 from turngate_reference.server.web.listener import Limits, WebListener, address_of, bound, connections, raise_limit, url
 from turngate_reference.server.web.metrics import Metrics
+from turngate_reference.server.web.problems import machine_error
 from turngate_reference.server.web.security import RequestCheck, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
@@ -38,7 +39,10 @@ class VisibleFormatter(logging.Formatter):
         return visible(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the traceback, indented."""
+        """Return the traceback, indented; of an error of the machine, such as a full disk, only what it is."""
+        why, hint = machine_error(ei[1])
+        if why:
+            return visible(f"    {why} ({hint})")
         return "\n".join(f"    {line}" for line in visible_lines(super().formatException(ei)))
 
 

@@ -1,6 +1,7 @@
 """The engine driver: single turns on the fake engine."""
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.contract.home_and_workspace import ToolUse
+from turngate.errors import MachineError
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
 from turngate.process.execution import process_request
@@ -285,3 +287,13 @@ def test_output_that_is_too_much_is_counted(played: EngineDriver, monkeypatch: p
     turn = played.start("first", ask())
     assert len(turn.stdout) == 100
     assert turn.dropped > 0
+
+
+def test_a_full_disk_says_nothing_about_the_engine(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine does on a full disk is not observed; the error names the disk and what to do."""
+    full = shutil.disk_usage(played.sandbox.root)._replace(free=lab_module.LEAST_ROOM - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    for act in (lambda: played.start("first", ask()), lambda: played.page("version", ("--version",))):
+        with pytest.raises(MachineError, match=f"the disk of {played.sandbox.root.parent} is full") as failed:
+            act()
+        assert "TURNGATE_CACHE_DIR" in failed.value.hint

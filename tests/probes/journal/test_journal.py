@@ -2,6 +2,7 @@ import json
 import resource
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.errors import MachineError, UsageError
+from turngate_probes.journal import journal
 from turngate_probes.journal.events import Event, InstallProgress, TurnEvent
 from turngate_probes.journal.journal import LONGEST_TEXT, Journal, read
 from turngate_probes.report.build import build
@@ -221,3 +223,18 @@ def test_any_text_is_written_and_can_be_printed(tmp_path_factory: pytest.TempPat
     journal.add(says(text))
     journal.close()
     texts(path)[0].encode("utf-8")
+
+
+def test_a_full_disk_is_not_the_fault_of_the_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the disk that is full, and what to do."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "_write_all", full)
+    with (
+        closing(Journal(path)) as written,
+        pytest.raises(MachineError, match=f"^the disk of {path.parent} is full") as failed,
+    ):
+        written.add(says())
+    assert "TURNGATE_CACHE_DIR" in failed.value.hint

@@ -338,3 +338,11 @@ def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypat
 def test_engine_without_a_pin_has_no_pinned_version() -> None:
     """An engine without a pin has no pinned version, and that is no error."""
     assert pinned_version("no-such-engine") is None
+
+
+def test_a_lock_that_npm_could_not_write_is_told(registry: PlayedRegistry) -> None:
+    """On a full disk npm may end well and leave its lock empty."""
+    registry.lacks("lock")
+    with pytest.raises(MachineError, match="npm could not write its lock file: the disk is full"):
+        registry.install("1.0.0")
+    assert registry.left() == set()

@@ -22,6 +22,10 @@ from turngate_reference.server.store.upgrade import prepare
 BUSY_SECONDS = 5.0
 
 
+class DatabaseGoneError(sqlite3.OperationalError):
+    """The file was moved away or deleted while it is in use: what is written to it now would be lost."""
+
+
 class Store:
     """One connection that writes, one transaction at a time, and one that reads; both usable in any thread.
 
@@ -37,6 +41,7 @@ class Store:
             # SQLite creates its other files with the mode of this one
             os.close(open_private(path, os.O_RDWR | os.O_CREAT))
             prepare(path, BUSY_SECONDS)
+            self._path, self._file = path, path.stat()
             self._writer = _connected(path)
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._reader = _connected(path)
@@ -50,8 +55,10 @@ class Store:
         """Return the connection inside a transaction, which is committed unless the block raises.
 
         The block must not do anything slow, such as starting a process or waiting for another thread.
-        Waiting for other threads and other processes takes at most `BUSY_SECONDS` in total.
+        Waiting for other threads and other processes takes at most `BUSY_SECONDS` in total. DatabaseGoneError if the
+        file isn't there any more.
         """
+        self.require_file()
         with self._turn_to_write():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -64,6 +71,15 @@ class Store:
                 raise
         with self._changed:
             self._changed.notify_all()
+
+    def require_file(self) -> None:
+        """Raise DatabaseGoneError unless the file that was opened is still in its place."""
+        try:
+            is_there = os.path.samestat(self._path.stat(), self._file)
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise DatabaseGoneError(f"{self._path} was moved away or deleted: put it back, or restart the server")
 
     @contextmanager
     def _turn_to_write(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem documents, by the table `problems` in `openapi.yaml`."""
 
+import errno
 import json
 import logging
 import sqlite3
@@ -64,21 +65,38 @@ def _http(error: HTTPException) -> Response:
     return response
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+MAKE_ROOM = "free some space on the server's disk"
+
+
+def machine_error(error: BaseException | None) -> tuple[str, str]:
+    """Return what the machine lacks that an error is about, and what to do; empty for an error of turngate itself."""
+    why, hint = "", "retry later"
+    match error:
+        case MachineError() | UsageError():
+            why, hint = error.what, error.hint
+        case sqlite3.OperationalError():
+            why = f"the database is not available right now: {error}"
+        case OSError():
+            why = f"the server can't do this right now: {error.strerror}"
+    causes = error, error.__cause__ if error else None
+    is_full = any(isinstance(cause, OSError) and cause.errno in _FULL for cause in causes)
+    if is_full or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        hint = MAKE_ROOM
+    return why, hint
+
+
 def as_api_error(error: Exception) -> ApiError:
     """Convert any error to an ApiError; unexpected ones are logged."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, HTTPException):
         return ApiError(*_BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", "")))
+    why, hint = machine_error(error)
+    if why:
+        _log.error("a request failed: %s (%s)", why, hint)
+        return ApiError("STORE_UNAVAILABLE", why, hint)
     _log.error("a request failed: %s", error, exc_info=error)
-    hint = "retry later"
-    match error:
-        case MachineError() | UsageError():
-            why, hint = error.what, error.hint
-        case OSError():
-            why = f"the server can't do this right now: {error.strerror}"
-        case sqlite3.Error():
-            why = f"the database is not available right now: {error}"
-        case _:
-            return ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it")
-    return ApiError("STORE_UNAVAILABLE", why, hint)
+    if isinstance(error, sqlite3.Error):
+        return ApiError("STORE_UNAVAILABLE", f"the database is not available right now: {error}", hint)
+    return ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it")

@@ -14,7 +14,7 @@ from turngate.errors import MachineError, UsageError
 from turngate.process import ProcessRequest, run
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.database import DatabaseGoneError, Store
 from turngate_reference.states import RunError, State
 
 
@@ -102,3 +102,20 @@ def test_nothing_slow_is_done_in_a_transaction(server_env: ServerEnv) -> None:
     with pytest.raises(RuntimeError, match="waited for in a write transaction"), server_env.server.store.writing():
         server_env.server.engines.find("codex")
     assert run(request).exit_code == 0
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_database_that_was_moved_away_takes_no_run(server_env: ServerEnv, back: bool) -> None:  # noqa: FBT001
+    """A run is refused and the server not ready while the file is elsewhere, also if another is in its place."""
+    server_env.cli_env.engine("codex", d.codex("a"))
+    database = server_env.cli_env.data / "turngate.db"
+    away = database.rename(database.with_name("away"))
+    if not back:
+        database.touch()
+    for _ in range(2):
+        with pytest.raises(DatabaseGoneError, match="was moved away or deleted: put it back, or restart the server"):
+            server_env.create()
+        assert "turngate.db was moved away or deleted" in server_env.server.obstacle()
+    away.rename(database)
+    assert server_env.server.obstacle() == ""
+    server_env.wait(server_env.create(), State.SUCCEEDED)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reference import cli_env as d
 from tests.reference.caller import Caller, problem_flaws
 from tests.reference.server_env import ServerEnv
 
@@ -31,6 +32,7 @@ def test_a_full_disk_changes_nothing(
     monkeypatch.setattr(Path, "mkdir", _full)
     answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
     assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+    assert answer.json["hint"] == "free some space on the server's disk"
     monkeypatch.undo()
     assert caller.get("/v1/runs").json["runs"] == []
 
@@ -64,3 +66,17 @@ def test_a_problem_names_its_place(caller: Caller) -> None:
     answer = caller.get("/v1/runs/%C3%A9%20%22%0A/turns")
     assert answer.json["instance"] == "/v1/runs/%C3%A9%20%22%0A/turns"
     assert not problem_flaws(answer)
+
+
+def test_a_database_that_was_moved_away_takes_no_run(server_env: ServerEnv) -> None:
+    """A run is refused and the server not ready, both with what to do."""
+    server_env.cli_env.engine("codex", d.codex("a"))
+    caller, database = Caller(server_env.server), server_env.cli_env.data / "turngate.db"
+    away = database.rename(database.with_name("away"))
+    refused, ready = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}), caller.get("/readyz")
+    assert (refused.status, refused.json["code"]) == (503, "STORE_UNAVAILABLE")
+    assert (ready.status, ready.json["code"]) == (503, "NOT_READY")
+    for answer in (refused, ready):
+        assert "was moved away or deleted: put it back, or restart the server" in answer.json["detail"]
+    away.rename(database)
+    assert caller.get("/readyz").status == 200
