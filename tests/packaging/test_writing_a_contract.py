@@ -25,6 +25,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     DEVIATIONS,
     SIGNS,
     STICKY,
+    ONGOING,
     CANARIES,
     SETTINGS,
     UNSAFE,
@@ -88,6 +89,14 @@ def test_the_example_of_an_output_mode_is_valid() -> None:
     )
     assert list(lint.problems(document)) == []
     assert Contract(document).at("1.0.0").in_output("stream-json").launch.start[:2] == ("--output", "stream-json")
+
+
+def test_the_example_of_a_call_that_goes_on_is_valid() -> None:
+    """The example of a call that outlives a turn is valid in the page's contract."""
+    document = load.parse(CONTRACT + ONGOING, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    (call,) = Contract(document).at("1.0.0").ongoing_calls
+    assert call.tool == "remind_me"
 
 
 def test_the_example_of_a_canary_is_valid() -> None:

@@ -13,6 +13,7 @@ from turngate.contract.home_and_workspace import (
     ApprovalSetting,
     Canary,
     CopiedSettings,
+    OngoingCall,
     Redirect,
     ToolUse,
     UnsafeSetting,
@@ -333,6 +334,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     volatile: tuple[Volatile, ...] = ()
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
     unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
+    ongoing_calls: Annotated[tuple[OngoingCall, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
     copied_settings: CopiedSettings = CopiedSettings()

@@ -43,6 +43,20 @@ class ToolUse(Struct, frozen=True):
     creates_file: FileName = "touched.txt"
 
 
+class OngoingCall(Struct, frozen=True):
+    """A tool call that outlives its turn, begins another one, or changes the repository, wherever it is carried out.
+
+    In mode interactive nothing may come of it. A probe's model makes all of these calls in one turn, in this order: one
+    that searches for tools stands before those that it finds. {work} in arguments is the working directory.
+
+    tool: The tool's name.
+    """
+
+    name: Name
+    tool: Text
+    arguments: Mapping[str, Any]
+
+
 class Control(Struct, frozen=True):
     """What the control run needs, such as trust in the workspace.
 

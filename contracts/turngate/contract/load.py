@@ -96,6 +96,7 @@ ALL_OF = (
     "volatile",
     "approval_signs",
     "unavailable_tools",
+    "ongoing_calls",
     "canaries",
     "file_marks",
     "approval_settings",

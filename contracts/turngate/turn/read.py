@@ -259,21 +259,21 @@ class TurnReader:
             self._watches[stream].see(self._framers[stream].finish())
         contract, unmatched = self._contract, self._rules.unmatched(self._watches)
         asked = self._question
-        found = self._handle_reading(unmatched.get("handle"))
-        handle = asked.handle if asked and asked.handle.value is not None else found
+        handle = self._handle_reading(unmatched.get("handle"))
+        of_turn = self._without_own_turns(handle)
         final = asked.text if asked else self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
-        wrong = self._failure(handle, exit_code, ended, unmatched.get("end"))
+        wrong = self._failure(of_turn, exit_code, ended, unmatched.get("end"))
         session = None
-        if handle.value is not None:
-            session = EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
+        if of_turn.value is not None:
+            session = EngineSessionHandle(contract.engine, contract.handle.handle_type, of_turn.value, self._turn_index)
         return TurnReading(
             result=AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
             if wrong
             else read_answer(final, self._mode, stderr, unmatched.get("final", "")),
             session=session,
-            handle=found,
+            handle=handle,
             final_text=final,
             ended=self._until_end is not None,
             failures=tuple(self._failures),
@@ -336,6 +336,16 @@ class TurnReader:
             handle = self._handle.reading(index + 1 if place == end.stream else self._watches[place].count)
             expected = frozenset((*watch.kinds(record), *end.followed_by))
             self._question = _Question(text, handle, Counter(watch.census), expected)
+
+    def _without_own_turns(self, handle: HandleReading) -> HandleReading:
+        """Return the id as it was when a question ended the turn; what came later is for diagnosis only.
+
+        Another stream's ids count all the same, since the interleaving of the two streams carries no information.
+        """
+        asked, stream = self._question, self._contract.handle.stream
+        if asked is None or asked.handle.value is None or any(seen.stream != stream for seen in handle.occurrences):
+            return handle
+        return asked.handle
 
     @property
     def _went_on(self) -> bool:

@@ -51,6 +51,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     artifacts,
     canaries,
     gate,
+    ongoing,
     process,
     prompt,
     resume,

@@ -21,6 +21,7 @@ from turngate_probes.harness import artifacts_case, settings_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
+from turngate_probes.harness.repository import make_repository
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
@@ -223,6 +224,21 @@ def _tool(driver: EngineDriver) -> ToolUse:
     return tool
 
 
+def _ends_once(driver: EngineDriver) -> None:
+    """Let the model make every call that would outlive a turn, and then ask its user, in a repository."""
+    calls = driver.contract.ongoing_calls
+    if not calls:
+        return
+    make_repository(driver.sandbox.work)
+    first = driver.start("first", replace(ask(ASK), ongoing=calls, patience=TOOL_PATIENCE))
+    again = replace(ask(ASK, turn_index=2), ongoing=calls, patience=TOOL_PATIENCE)
+    driver.resume("again", first.session, again)
+
+
+def _ends_once_turns(contract: EngineContract) -> int:
+    return 2 if contract.ongoing_calls else 0
+
+
 def _canaries(driver: EngineDriver) -> None:
     """Offer programs in mode interactive, then where nothing guards the engine, which may remember that it may."""
     if not driver.contract.canaries:
@@ -268,6 +284,7 @@ CASES = (
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, _imitation_turns),
+    Case("ends-once", _ends_once, _ends_once_turns),
     Case("canaries", _canaries, 3),
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),
@@ -310,6 +327,6 @@ RECORDED_ONLY = (
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _called_once, 1)
 # streams do not show which programs were started
-_NOT_RECORDED = (_CALLED_ONCE.name, "canaries", "own-settings", "workspace", "artifacts", "file-marks")
+_NOT_RECORDED = (_CALLED_ONCE.name, "ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks")
 RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

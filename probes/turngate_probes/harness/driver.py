@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import Self
+from typing import Any, Self
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -33,11 +33,12 @@ from turngate import (
     read_turn,
     resumed_turn,
 )
-from turngate.contract.home_and_workspace import ToolUse
+from turngate.contract.home_and_workspace import OngoingCall, ToolUse
 from turngate.process import Stdin, run
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
+from turngate_probes.harness.repository import WatchedFolder
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall, new_nonce
 
@@ -63,7 +64,7 @@ class TurnInterruption:
         self._number, self._pid, self._began = number, 0, 0.0
         self._patience, self._give_up, self._startup = patience, give_up, startup
         self._started, self._lock = threading.Event(), threading.Lock()
-        self._requested = self._is_over = False
+        self._requested, self._is_over = False, threading.Event()
         self._timer: threading.Timer | None = None
 
     def started(self, pid: int) -> None:
@@ -87,14 +88,18 @@ class TurnInterruption:
     def over(self) -> None:
         """Stop the clock."""
         with self._lock:
-            self._is_over = True
+            self._is_over.set()
             if self._timer:
                 self._timer.cancel()
+
+    def wait_until_over(self, seconds: float) -> None:
+        """Wait until the clock is stopped, at most so many seconds."""
+        self._is_over.wait(seconds)
 
     def _await_request(self) -> None:
         """Give up if the time for a first request has passed without one; it may have grown in the meantime."""
         with self._lock:
-            if self._requested or self._is_over or self._startup is None or self._patience is None:
+            if self._requested or self._is_over.is_set() or self._startup is None or self._patience is None:
                 return
             left = self._began + self._startup() + self._patience - time.monotonic()
             if left > 0:
@@ -106,7 +111,7 @@ class TurnInterruption:
         """Replace the running timer; the lock is held."""
         if self._timer:
             self._timer.cancel()
-        if not self._is_over:
+        if not self._is_over.is_set():
             self._timer = threading.Timer(seconds, then)
             self._timer.daemon = True
             self._timer.start()
@@ -188,6 +193,7 @@ class Ask(Struct, frozen=True):
     that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
     request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
     engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
+    The model also makes the `ongoing` calls before it replies.
     """
 
     prompt: str
@@ -207,6 +213,12 @@ class Ask(Struct, frozen=True):
     options: tuple[str, ...] = ()
     artifacts: Path | None = None
     writes: tuple[Write, ...] = ()
+    ongoing: tuple[OngoingCall, ...] = ()
+
+    def seconds_of_helper(self, exchange: Exchange) -> float:
+        """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
+        is_helper = self.ongoing and exchange.tools and self.nonce not in exchange.nonces
+        return HELPER_SECONDS if is_helper else 0.0
 
     @property
     def scripted(self) -> str:
@@ -216,7 +228,8 @@ class Ask(Struct, frozen=True):
     @property
     def mostly_waits(self) -> bool:
         """Whether the engine mostly waits after its first request: for the model, for a tool, or because it hangs."""
-        return self.hangs or self.tool is not None or bool(self.writes) or not isinstance(self.reply, Text)
+        waits = self.hangs or self.tool is not None or bool(self.writes or self.ongoing)
+        return waits or not isinstance(self.reply, Text)
 
 
 class EngineDriver(Struct, frozen=True):
@@ -295,8 +308,15 @@ class EngineDriver(Struct, frozen=True):
 
     def call_of(self, tool: ToolUse) -> ToolCall:
         """Return the model's call of a tool, with its arguments filled in."""
+        return ToolCall(tool.name, self._filled(tool.arguments))
+
+    def _rule_of(self, call: OngoingCall, nonce: str) -> StubRule:
+        """Return the model's one call of a tool in a conversation, and neither for its title nor for another agent."""
+        return StubRule(ToolCall(call.tool, self._filled(call.arguments)), nonce, offers_tools=True, times=1)
+
+    def _filled(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         fill = self.sandbox.fill
-        return ToolCall(tool.name, {k: fill(v) if isinstance(v, str) else v for k, v in tool.arguments.items()})
+        return {key: fill(value) if isinstance(value, str) else value for key, value in arguments.items()}
 
     def _options(self, ask: Ask) -> tuple[tuple[str, ...], str | None]:
         """Return the options and the model of a turn, with those for the stub backend unless it is the user's own."""
@@ -314,8 +334,12 @@ class EngineDriver(Struct, frozen=True):
         backend = self.sandbox.backend
         called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
         called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
+        called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
         backend.script(*called, StubRule(ask.reply))
         before = len(backend.exchanges())
+        workspace = WatchedFolder(cwd)
+        if ask.ongoing:
+            backend.on_exchange(workspace.requested)
         check = None if self.first is None or self.first.is_known else self._first_check(request, ask, cwd)
         with check.watch if check else nullcontext():
             done = self._run_turn(request, ask, TurnReader.for_turn(built), check)
@@ -364,6 +388,7 @@ class EngineDriver(Struct, frozen=True):
             exit_seconds=done.exit_seconds or 0.0,
             effects=effects,
             offline=ask.offline,
+            changed=workspace.changes(),
         )
         if check:
             check.ended(turn)
@@ -428,6 +453,7 @@ class EngineDriver(Struct, frozen=True):
                 if ask.mostly_waits:
                     free_slot()
                 mid_turn.requested(exchange)
+                mid_turn.wait_until_over(ask.seconds_of_helper(exchange))
 
             sandbox.backend.on_exchange(requested)
             if check:
@@ -470,6 +496,7 @@ QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "pro
 "options": ["red", "blue"], "required_fields": [], "context": {}}}"""
 ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
+HELPER_SECONDS = 3.0  # unless the turn ends before
 TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
 
 

@@ -45,6 +45,7 @@ class Turn(_Step, frozen=True):
     `started` are the harmless programs that it started of those that it was offered (None: it was offered none);
     `effects` are the redirects of its workspace that had an effect (None: its workspace has none); `offline` says that
     it was stopped once it had left for the vendor's model, which it can't reach;
+    `changed` are the files of its workspace that changed (None: nobody compared);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
@@ -77,6 +78,7 @@ class Turn(_Step, frozen=True):
     effects: tuple[str, ...] | None = None
     offline: bool = False
     written: tuple[str, ...] = ()
+    changed: tuple[str, ...] | None = None
 
     @property
     def hung(self) -> bool:
@@ -102,7 +104,7 @@ class Turn(_Step, frozen=True):
     @property
     def called(self) -> bool:
         """Whether the model asked for a tool."""
-        return any(request.reply.startswith("tool_call ") for request in self.watched)
+        return any(request.is_call for request in self.watched)
 
     def carries(self, *earlier: "Turn") -> bool:
         """Whether one request contained this turn's prompt and the nonces of the earlier turns."""

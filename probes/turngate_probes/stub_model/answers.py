@@ -77,6 +77,11 @@ class Exchange(Struct, frozen=True):
     peer: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_call(self) -> bool:
+        """Whether the model asked for a tool."""
+        return self.reply.startswith("tool_call ")
+
 
 class Egress(Struct, frozen=True):
     """A refused attempt to leave loopback through the proxy, at `at` seconds since the epoch."""

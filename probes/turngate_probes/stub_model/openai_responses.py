@@ -42,11 +42,13 @@ def _kind(item: Json) -> str | None:
 
 def _item(answer: ModelAnswer) -> Json:
     if answer.tool is not None:
+        namespace, _, name = answer.tool.rpartition(".")
         return {
             "type": "function_call",
             "id": new_id("fc_"),
             "call_id": new_id("call_"),
-            "name": answer.tool,
+            **({"namespace": namespace} if namespace else {}),
+            "name": name,
             "arguments": answer.arguments_json,
             "status": "completed",
         }

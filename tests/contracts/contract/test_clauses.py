@@ -102,6 +102,7 @@ BREAKING = (
         "handle.place",
         "stream.framing",
         "turn.terminal-event",
+        "turn.ends-once",
         "interactive.nothing-started",
         "interactive.tool-call",
         "interactive.settings-cannot-widen",
