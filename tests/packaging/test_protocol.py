@@ -8,6 +8,7 @@ import pytest
 
 from turngate import mode_patch
 from turngate.contract import load
+from turngate.files import contract_files
 from turngate.model import Mode, Repair
 from turngate.strict_json import MAX_DEPTH
 from turngate.turn.envelope import KINDS, MAX_TEXT, Envelope, read_envelope
@@ -105,6 +106,17 @@ def test_the_texts_are_those_that_the_server_adds() -> None:
     for mode in Mode:
         added = "final_data" + schema.replace("SCHEMA", '{"type": "object"}')
         assert added in mode_patch(mode, {"type": "object"})
+
+
+def test_the_engines_that_write_artifacts_are_those_of_the_contracts() -> None:
+    """The page lists each engine that can be held to the directory, and since which release."""
+    contracts = [load.contract(name) for name in contract_files()]
+    since = {
+        contract.at().title: claim.data["since"]
+        for contract in contracts
+        for claim in contract.document.claims("artifacts")
+    }
+    assert {title: release for title, release, _ in rows("The artifact text")} == since
 
 
 @pytest.mark.parametrize("code", ["INVALID_REQUEST", "PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"])
