@@ -18,6 +18,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
+from turngate.contract.session_ids import filled, slots
 from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Refuse, StubRule, Text, new_nonce
@@ -149,6 +150,41 @@ def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) ->
         assert table.type("resume", handle, "--", "--dry?", marks[2]).stdout == "It dries.\n"
         assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
         assert call(url + path) == run
+
+
+def store_of(table: Table) -> Path:
+    """Return the file or folder that holds the sessions of the engine."""
+    store = table.contract.store
+    assert store
+    place = store.check.file if store.check.kind == "sqlite" else store.check.pattern
+    path = filled(place.partition("/*")[0], slots(store.locations, table.env) | {"handle": "*"})
+    return Path(path.partition("/*")[0])
+
+
+def test_what_can_come_back_refuses_a_reply_over_http_and_at_the_terminal(table: Table) -> None:
+    """The run keeps waiting, and its next turn has the whole conversation once everything is back."""
+    marks = [new_nonce() for _ in range(2)]
+    backend = table.box.backend
+    backend.script(StubRule(Text(QUESTION)))
+    executable = table.box.root / "path" / table.contract.executable
+    with table.served() as url:
+        path = table.ask(url, f"Ask me {marks[0]}")
+        pending = call(f"{url}{path}/interaction")["pending"]["interaction_id"]
+        reply = {"interaction_id": pending, "response": f"blue {marks[1]}"}
+        for code, place in {"ENGINE_UNAVAILABLE": executable, "SESSION_STORE_UNAVAILABLE": store_of(table)}.items():
+            aside = place.rename(place.with_name("aside"))
+            assert call(f"{url}{path}/interaction/reply", reply)["code"] == code
+            typed = table.try_to("resume", path[-8:], "blue")
+            assert (typed.returncode, "still waits for a reply" in typed.stderr) == (2, True), typed.stderr
+            aside.rename(place)
+        backend.script(final(colour="blue"))
+        before = len(backend.exchanges())
+        assert "code" not in call(f"{url}{path}/interaction/reply", reply)
+        with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
+            assert any(b'"state": "succeeded"' in line for line in events)
+        versions = [turn["engine_version"] for turn in call(f"{url}{path}/turns")["turns"]]
+        assert versions == [table.contract.version] * 2
+    assert any({*marks} <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
 
 
 def test_a_turn_that_the_model_refused_leaves_a_session_in_which_the_run_goes_on(table: Table) -> None:

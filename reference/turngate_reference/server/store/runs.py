@@ -152,10 +152,19 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
 _USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
 
 
+class UnsentReply(Struct, frozen=True):
+    """A reply that no process got, and why: a code of problems or of run errors."""
+
+    response: str
+    code: str
+    detail: str
+
+
 class StoredQuestion(Struct, frozen=True):
     """A question of a run to its user.
 
-    `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
+    `request_id` is the engine's own id of a request for approval; `response` None means not answered yet. `unsent` is
+    the last reply if no process got it.
     """
 
     interaction_id: str
@@ -166,19 +175,12 @@ class StoredQuestion(Struct, frozen=True):
     asked_at: str
     response: str | None
     answered_at: str | None
+    unsent: UnsentReply | None = None
 
     @property
     def suggestions(self) -> tuple[str, ...]:
         """The options, or if the agent suggests none, the usual answers to a question of this kind."""
         return self.question.options or _USUAL.get(self.question.kind, ())
-
-
-class UnsentReply(Struct, frozen=True):
-    """A reply that no process got, and why: a code of problems or of run errors."""
-
-    response: str
-    code: str
-    detail: str
 
 
 class StoredTurn(Struct, frozen=True):

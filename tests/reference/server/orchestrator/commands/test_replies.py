@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
@@ -137,10 +138,10 @@ def returned(server_env: ServerEnv, run_id: str, question: StoredQuestion) -> Un
     """Wait until a reply is returned; check that its question is open again, and return what the run keeps of it."""
     store = server_env.server.store
     server_env.wait(run_id, State.WAITING_USER)
-    assert runs.question(store, question.interaction_id) == question
+    unsent = runs.unsent_reply(store, run_id)
+    assert runs.question(store, question.interaction_id) == replace(question, unsent=unsent)
     assert server_env.run(run_id).pending_interaction_id == question.interaction_id
     (event,) = [event.data for event in runs.events(store, run_id) if isinstance(event.data, ReplyReturnEvent)]
-    unsent = runs.unsent_reply(store, run_id)
     assert unsent == UnsentReply("sky blue", event.code, event.detail)
     assert [turn.turn_index for turn in runs.turns(store, run_id)] == [1]
     record = server_env.cli_env.record(server_env.run(run_id).handle)

@@ -280,7 +280,8 @@ def test_a_reply_that_was_not_sent_is_offered_again(env: ServerEnv, surfer: Surf
     page = surfer.open(f"/runs/{run_id}").text
     assert "Your reply was not sent: " in words(page)
     assert "could not be started" in words(page)
-    assert ">\n&lt;sky&gt;\nblue</textarea>" in page
+    for shown in (page, surfer.open("/").text):
+        assert ">\n&lt;sky&gt;\nblue</textarea>" in shown
     executable.write_text(good)
     env.reply(run_id, question, "<sky>\nblue")
     env.wait(run_id, State.SUCCEEDED)
