@@ -1,7 +1,6 @@
 """A server verifies real engines that nobody has probed, and doesn't resume one that fails."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.terminal import terminal
 from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
@@ -121,27 +121,14 @@ def test_the_proof_agrees_with_the_turns_of_the_same_home(
     engine: str, name: str, text: str, verified: str, code: int, tmp_path: Path
 ) -> None:
     """What `turngate verify` says of a user's settings is what `turngate start` and `resume` do with them."""
-    contract, real = engines.pinned_release(engine)
-    with sandbox(contract.hermetic, default_cache() / "sandboxes", f"settings-{engine}", keep=False) as box:
-        settings = box.home / name
+    with terminal(engine, tmp_path) as here:
+        settings = here.box.home / name
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(text)
-        path = box.root / "path"
-        path.mkdir()
-        (path / contract.executable).symlink_to(real)
-        env = box.env(contract.hermetic, box.work)
-        env |= {"PATH": f"{path}:{env['PATH']}", "TURNGATE_CACHE_DIR": str(tmp_path / "cache")}
-
-        def turngate(*words: str) -> subprocess.CompletedProcess[str]:
-            box.backend.script(StubRule(FINAL))
-            command = (str(Path(sys.executable).with_name("turngate")), *words)
-            return subprocess.run(command, env=env, cwd=box.work, capture_output=True, text=True, check=False)
-
-        assert json.loads(turngate("verify", "--json", engine).stdout)["status"] == verified
-        data = ("--data-dir", str(tmp_path / "data"))
-        started = turngate("start", engine, "--model", contract.hermetic.model, "--json", *data, "Paint it")
+        assert json.loads(here.turngate(FINAL, "verify", "--json", engine).stdout)["status"] == verified
+        started = here.start(FINAL)
         assert started.returncode == 0, started.stderr
-        resumed = turngate("resume", *data, json.loads(started.stdout)["handle"], "blue")
+        resumed = here.turngate(FINAL, "resume", *here.data, json.loads(started.stdout)["handle"], "blue")
         assert resumed.returncode == code, resumed.stderr
 
 
