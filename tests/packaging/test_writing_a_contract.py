@@ -33,6 +33,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     ARTIFACTS,
     REDIRECTS,
     MARKS,
+    INSTRUCTIONS,
 ) = BLOCKS_OF_YAML
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
@@ -223,3 +224,11 @@ def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
     assert re.search(r"^acme  1.0.0  compatible  .* 0 failed", whole, re.MULTILINE)
     assert "fail handle.present" in broken
     assert (folder / "my/fixtures/acme/1.0.0/main-first").is_dir()
+
+
+def test_the_example_of_an_instruction_file_is_valid() -> None:
+    """The example is valid in the page's contract, and finds what a file imports."""
+    document = load.parse(CONTRACT + INSTRUCTIONS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    (file,) = Contract(document).at("1.4.0").instruction_files
+    assert re.findall(file.imports or "", "See @a/b.md") == ["a/b.md"]

@@ -32,9 +32,8 @@ def without_guards(contract: EngineContract) -> EngineContract:
             if token.startswith("-") and token not in declared:
                 more[token] = Option(token, "none" if following.startswith("-") else "many")
     launch = replace(contract.launch, auto=(), interactive=(), interactive_env={})
-    return replace(
-        contract, options=(*contract.options, *more.values()), launch=launch, guards=Guards(), artifacts=None
-    )
+    free = replace(contract, launch=launch, guards=Guards(), artifacts=None, instruction_files=())
+    return replace(free, options=(*contract.options, *more.values()))
 
 
 class AutoFlagRefusedError(RefusedError):

@@ -54,7 +54,7 @@ class Trust(Struct, frozen=True):
         """
         if not self.trusts(workspace):
             return contract
-        return replace(contract, guards=Guards(files=contract.guards.files))
+        return replace(contract, guards=Guards(files=contract.guards.files), instruction_files=())
 
     def check(
         self,

@@ -13,6 +13,7 @@ from turngate.contract.home_and_workspace import (
     ApprovalSetting,
     Canary,
     CopiedSettings,
+    InstructionFile,
     OngoingCall,
     Redirect,
     ToolUse,
@@ -340,6 +341,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     copied_settings: CopiedSettings = CopiedSettings()
     artifacts: Artifacts | None = None
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
+    instruction_files: Annotated[tuple[InstructionFile, ...], SOME] = ()
     approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()
     unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()

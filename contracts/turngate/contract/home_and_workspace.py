@@ -16,6 +16,7 @@ from turngate.contract.values import (
     OnlyTrue,
     RecordPath,
     Regex,
+    RelativePath,
     SandboxPath,
     SchemaRule,
     Strings,
@@ -107,6 +108,19 @@ class ApprovalSetting(Struct, frozen=True):
     shows: Literal["tool_call", "command_call"] = "tool_call"
     tool: ToolUse | None = None
     alone: OnlyTrue = False
+
+
+class InstructionFile(Struct, frozen=True):
+    """A file in any folder of the workspace that the engine sends to the model by itself.
+
+    A turn is refused if it, or a file that it imports, is a link that leads out of the workspace.
+
+    path: Its name, or the path of a file, or of a folder all of whose files count, below such a folder.
+    imports: Finds another file in its text that the engine sends too. Its group `path` is relative to the file.
+    """
+
+    path: RelativePath
+    imports: Annotated[Regex, matching(r"\(\?P<path>")] | None = None
 
 
 class UnsafeSetting(Struct, frozen=True):

@@ -99,6 +99,7 @@ ALL_OF = (
     "ongoing_calls",
     "canaries",
     "file_marks",
+    "instruction_files",
     "approval_settings",
     "unsafe_settings",
     "redirects",

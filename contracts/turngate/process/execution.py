@@ -29,6 +29,7 @@ from turngate.errors import MachineError, RefusedError
 from turngate.files import default_cache, make_private, read_own, write_atomically
 from turngate.model import Ended
 from turngate.process.guard_proof import GuardProof, unguarded
+from turngate.process.instruction_files import check_instruction_files
 from turngate.process.sessions import Leftover
 from turngate.process.tree import ProcessTree
 from turngate.turn.read import TurnReader, TurnReading
@@ -424,7 +425,8 @@ def process_request(
     PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
     do so only if it lacks them, or if they name files that turngate supplies.
     `timeout` is in seconds of wall time. MachineError: the files that guard the engine can't be written. RefusedError:
-    the engine must prove that it is guarded before it gets its prompt, so this can't be an argument.
+    an instruction file is a link that leads out of the workspace, or the prompt is an argument of an engine that must
+    prove that it is guarded before it gets one.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -440,6 +442,7 @@ def process_request(
         what = f"{turn.contract.engine} must prove that it is guarded before it gets a prompt"
         raise RefusedError(what, "pass the prompt on standard input")
     workspace = workspace.absolute()
+    check_instruction_files(turn.contract, workspace)
     env, prompt = {**guarded(env, turn.contract.guards), **turn.env}, {*turn.prompt_at}
     slots = _slots(turn)
     arguments = tuple(t if i in prompt else _filled(t, slots) for i, t in enumerate(turn.arguments))

@@ -92,6 +92,19 @@ def test_an_engine_that_lost_its_guard_gets_no_prompt(cli_env: CliEnv) -> None:
     assert len(cli_env.calls("gemini")) == 1
 
 
+def test_a_linked_instruction_file_refuses_every_turn(cli_env: CliEnv) -> None:
+    """A link out of the workspace is named, on a first turn and a resume, and no process is started."""
+    cli_env.engine("codex", d.codex("hi"))
+    (cli_env.root / "project").mkdir()
+    start = ("start", "codex", "--cwd", "project", "hello")
+    handle = cli_env.begin(*start[1:])
+    (cli_env.root / "project/AGENTS.md").symlink_to(cli_env.root)
+    for words in (start, ("resume", handle, "go on")):
+        said = cli_env.type(*words)
+        assert (said.code, "AGENTS.md leads out of the workspace" in said.err) == (2, True)
+    assert len(cli_env.calls()) == 1
+
+
 def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:
     """The run directory holds the command, stdout and stderr of each attempt."""
     cli_env.engine("codex", [*d.codex("hi"), ["stderr", "a warning\n"]])

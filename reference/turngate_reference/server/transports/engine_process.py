@@ -22,6 +22,7 @@ from turngate.files import make_private, open_private
 from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.process.execution import guarded, supplied_folder
 from turngate.process.guard_proof import GuardProof, unguarded
+from turngate.process.instruction_files import check_instruction_files
 from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
 from turngate_reference.server.transports.events import OpenRequest
@@ -73,13 +74,15 @@ class EngineProcess:
         The command is written to the traces.
 
         Raises:
-            RefusedError: an option can't be passed, or the process gave no proof that it is guarded.
+            RefusedError: an option can't be passed, an instruction file leads out of the workspace, or the process gave
+                no proof that it is guarded.
             MachineError: it could not be started.
             OSError: the command can't be written.
             TransportError: the configuration in force lets it act without asking.
         """
         request = self.request
         make_private(request.traces)
+        check_instruction_files(request.contract, request.cwd)
         guards = request.contract.guards
         files = supplied_folder({**guards.files, **self.approval.files})
         self.argv = argv.sticky(

@@ -102,6 +102,20 @@ def test_an_engine_that_lost_its_guard_gets_no_prompt(server_env: ServerEnv) -> 
     assert len(server_env.cli_env.calls("gemini")) == 1
 
 
+def test_a_linked_instruction_file_refuses_a_turn(server_env: ServerEnv) -> None:
+    """A link that appears while a run waits returns the reply; the run goes on once it is gone."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    link = server_env.run(run_id).cwd / "AGENTS.md"
+    link.symlink_to(server_env.cli_env.root)
+    server_env.reply(run_id, question)
+    waiting = server_env.wait(run_id, State.WAITING_USER)
+    assert (waiting.pending_interaction_id, len(server_env.cli_env.calls())) == (question.interaction_id, 1)
+    link.unlink()
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
+
+
 @pytest.mark.parametrize("session", first_quick(["a/b c", "*" * 512, "ses_1", d.SESSION.upper()], 2))
 def test_a_session_id_of_an_unfamiliar_shape_is_resumed_and_noted(closed_server_env: ServerEnv, session: str) -> None:
     """Ids are opaque, also after a restart; the run says how the id differs from those that the contract knows."""

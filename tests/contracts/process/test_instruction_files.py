@@ -1,0 +1,84 @@
+"""Instruction files that are links: those that lead out of the workspace refuse the turn."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from turngate import RefusedError, first_turn, process_request, resumed_turn
+from turngate.argv.trust import Trust
+from turngate.contract import load
+from turngate.contract.home_and_workspace import InstructionFile
+from turngate.process import instruction_files
+from turngate.process.instruction_files import check_instruction_files
+
+FILES = (InstructionFile("ACME.md", r"@(?P<path>\S+)"), InstructionFile(".acme/rules"))
+CONTRACT = replace(load.contract("codex").at("0.169.0"), instruction_files=FILES)
+LINKS = ("ACME.md", "deep/ACME.md", "deep/.acme/rules/r.md", "deep/.acme/rules/more/x", "deep/.acme/rules")
+
+
+@pytest.fixture(name="work")
+def _work(tmp_path: Path) -> Path:
+    """Return a workspace; beside it lies a secret."""
+    (tmp_path / "secret").write_text("secret")
+    work = tmp_path / "work"
+    (work / "deep/.acme/rules/more").mkdir(parents=True)
+    return work
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_that_leads_out_is_refused_and_named(work: Path, link: str) -> None:
+    """In any folder, and also below a folder of rules, or in its place."""
+    if (work / link).is_dir():
+        (work / link).rename(work / "moved")
+    (work / link).symlink_to("/" if link.endswith("rules") else work.parent / "secret")
+    with pytest.raises(RefusedError, match=f"{link} leads out of the workspace, and codex would send it"):
+        check_instruction_files(CONTRACT, work)
+
+
+def test_an_import_that_leads_out_is_refused(work: Path) -> None:
+    """Also that of an imported file, and in spite of a circle."""
+    (work / "ACME.md").write_text("See @deep/a.md and @ACME.md and @missing and @~/mine.\n")
+    (work / "deep/a.md").write_text("See @./b.md\n")
+    check_instruction_files(CONTRACT, work)
+    (work / "deep/b.md").symlink_to(work.parent / "secret")
+    with pytest.raises(RefusedError, match=r"deep/b\.md leads out"):
+        check_instruction_files(CONTRACT, work)
+
+
+def test_other_links_are_fine(work: Path) -> None:
+    """One that stays in the workspace, one to itself, one to nothing in it, and one that is no instruction file."""
+    (work / "README.md").write_text("hello")
+    (work / "ACME.md").symlink_to("README.md")
+    (work / "deep/ACME.md").symlink_to("ACME.md")
+    (work / "deep/.acme/rules/r.md").symlink_to("../../missing")
+    (work / "notes").symlink_to(work.parent / "secret")
+    check_instruction_files(CONTRACT, work)
+
+
+def test_it_is_checked_when_a_turn_is_about_to_start(work: Path) -> None:
+    """On a first turn and on a resume, unless the operator trusts the workspace."""
+    first = first_turn(CONTRACT, "hi", "interactive")
+    resumed = resumed_turn(CONTRACT, "hi", "auto", "0198c6a1-6d70-7000-8000-000000000001")
+    process_request(first, Path("/opt/codex"), work, env={})
+    (work / "ACME.md").symlink_to(work.parent / "secret")
+    for turn in (first, resumed):
+        with pytest.raises(RefusedError, match="leads out"):
+            process_request(turn, Path("/opt/codex"), work, env={})
+    trusted = first_turn(Trust(workspaces=(work,)).applied(CONTRACT, work), "hi", "auto")
+    process_request(trusted, Path("/opt/codex"), work, env={})
+
+
+def test_a_workspace_with_too_many_folders_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be looked at could be a link."""
+    monkeypatch.setattr(instruction_files, "MOST_FOLDERS", 3)
+    with pytest.raises(RefusedError, match="more than 3 folders"):
+        check_instruction_files(CONTRACT, work)
+    check_instruction_files(replace(CONTRACT, instruction_files=()), work)
+
+
+def test_a_repository_is_not_searched(work: Path) -> None:
+    """Git's own files are no instruction files."""
+    (work / ".git").mkdir()
+    (work / ".git/ACME.md").symlink_to(work.parent / "secret")
+    check_instruction_files(CONTRACT, work)
