@@ -14,7 +14,7 @@ from tests.reference.cli_env import CliEnv
 from turngate.contract import load
 from turngate_reference.conversations.cli.turns import MAX_BYTES
 
-LONGEST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * (MAX_BYTES // 2)
+LONGEST = "\N{GRINNING FACE}" * (MAX_BYTES // 4)  # of as many characters as Codex takes
 
 TEXTS = {
     "longest": LONGEST,
