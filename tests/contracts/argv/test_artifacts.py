@@ -70,6 +70,17 @@ def test_only_these_exact_options_are_exempt(contract: EngineContract, directory
 
 
 @able
+def test_settings_that_the_mode_pins_stay_pinned(contract: EngineContract) -> None:
+    """What `launch.interactive` sets in a JSON object is also set by the options for artifacts."""
+    assert contract.artifacts
+    usual, own = (
+        {key for token in options if token.startswith("{") for key in json.loads(token)}
+        for options in (contract.launch.interactive, contract.artifacts.options)
+    )
+    assert usual <= own
+
+
+@able
 def test_mode_auto_writes_as_before(contract: EngineContract, directory: Path) -> None:
     """The directory changes nothing in mode auto, which may write into the whole workspace."""
     workspace = directory.parents[1]
