@@ -280,9 +280,9 @@ def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkey
     holder.kill()
     holder.communicate(timeout=PATIENCE)
     prune = ("handles", "prune", "--older-than", "0h")
-    monkeypatch.setattr("turngate.process.family.TERM_GRACE", 0.1)
-    monkeypatch.setattr("turngate.process.family.KILL_GRACE", 0.1)
     with monkeypatch.context() as patch:
+        patch.setattr("turngate.process.family.TERM_GRACE", 0.1)
+        patch.setattr("turngate.process.family.KILL_GRACE", 0.1)
         patch.setattr(psutil.Process, "send_signal", lambda *_: None)
         kept = cli_env.type(*prune)
     assert f"kept: an earlier attempt of {handle} still runs: process {engine.pid} can't be stopped" in kept.err

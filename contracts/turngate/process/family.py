@@ -158,9 +158,9 @@ def end_all(sweep: Callable[[signal.Signals], Found]) -> list[psutil.Process]:
                 return []
             inconclusive = 0 if found.processes else inconclusive + 1
             left = found.processes or left
-            wait_gone(found.processes, deadline)
             if time.monotonic() >= deadline:
                 break
+            wait_gone(found.processes, deadline)
         else:
             return []
     return left
