@@ -77,13 +77,17 @@ def machine_error(error: BaseException | None) -> tuple[str, str]:
             why, hint = error.what, error.hint
         case sqlite3.OperationalError():
             why = f"the database is not available right now: {error}"
-        case OSError():
-            why = f"the server can't do this right now: {error.strerror}"
+        case OSError() if error.errno in _FULL:
+            why = _unable(error)
     causes = error, error.__cause__ if error else None
     is_full = any(isinstance(cause, OSError) and cause.errno in _FULL for cause in causes)
     if is_full or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         hint = MAKE_ROOM
     return why, hint
+
+
+def _unable(error: OSError) -> str:
+    return f"the server can't do this right now: {error.strerror}"
 
 
 def as_api_error(error: Exception) -> ApiError:
@@ -97,6 +101,8 @@ def as_api_error(error: Exception) -> ApiError:
         _log.error("a request failed: %s (%s)", why, hint)
         return ApiError("STORE_UNAVAILABLE", why, hint)
     _log.error("a request failed: %s", error, exc_info=error)
+    if isinstance(error, OSError):
+        return ApiError("STORE_UNAVAILABLE", _unable(error), hint)
     if isinstance(error, sqlite3.Error):
         return ApiError("STORE_UNAVAILABLE", f"the database is not available right now: {error}", hint)
     return ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it")
