@@ -33,7 +33,8 @@ from turngate_reference.states import State
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
-SERVING = ["app-server", "--config", "features.hooks=false"]
+OFF = ("hooks", "goals", "multi_agent", "multi_agent_v2")
+SERVING = ["app-server", *(token for feature in OFF for token in ("--config", f"features.{feature}=false"))]
 DECIDED = '{"outcome": "final", "final_data": {"decided": "RESULT"}}'
 DECLINED = "the user declined"
 
