@@ -260,11 +260,11 @@ def test_repeatable_option_may_stand_twice() -> None:
 
 
 def test_callers_repeatable_option_never_replaces_ours() -> None:
-    """What the contract excludes stays excluded, whatever else the caller excludes."""
-    copilot = load.contract("copilot").at()
-    ours = copilot.launch.interactive
-    for options in (["--excluded-tools=web_fetch"], ["--excluded-tools", "task"]):
-        built = first_turn(copilot, "hello", INTERACTIVE, options=options)
+    """What the contract denies stays denied, whatever else the caller denies."""
+    grok = load.contract("grok").at()
+    ours = grok.launch.interactive
+    for options in (["--deny=WebFetch"], ["--deny", "Bash"]):
+        built = first_turn(grok, "hello", INTERACTIVE, options=options)
         assert " ".join((*ours, *options)) in " ".join(built.own_arguments)
 
 
