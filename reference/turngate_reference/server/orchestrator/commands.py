@@ -20,6 +20,7 @@ from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import allowed
 from turngate.argv.trust import NO_TRUST, Trust
 from turngate.errors import did_you_mean
+from turngate.process.instruction_files import check_instruction_files
 from turngate_reference import handle_record
 from turngate_reference.data_dir import HANDLE_LENGTH, locked
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
@@ -45,7 +46,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import CancelEvent, add_event
 from turngate_reference.server.store.runs import Accepted, IdempotentRequest, Run, StoredQuestion, own_cwd
-from turngate_reference.states import ENDED, Cause, State
+from turngate_reference.states import ENDED, Cause, RunErrorCode, State
 
 
 class Admission(Struct, frozen=True):
@@ -88,6 +89,8 @@ class Admission(Struct, frozen=True):
             raise ApiError("AUTO_FLAG_REFUSED", refused.what, refused.hint, {"flag": refused.subject} | listed)
         with _unsafe_is_an_error():
             self.trust.check(contract, mode, workspace, self.server_env, kept=sticky)
+            if workspace is not None:
+                check_instruction_files(self.trust.applied(contract, workspace), workspace)
         if mode is Mode.INTERACTIVE:
             self._check_profile(engine, request.interactive_profile)
         if request.warm_wait_sec:
@@ -106,6 +109,15 @@ class Admission(Struct, frozen=True):
             if error.subject is None:
                 raise ApiError("PROMPT_REFUSED", error.what, error.hint) from error
             raise ApiError("OPTION_REFUSED", error.what, error.hint, {"option": error.subject} | listed) from error
+
+    def engine_to_resume(self, run: Run) -> InstalledEngine:
+        """Return the engine that can resume the session of a run in its workspace now; ObstacleError if none can."""
+        engine = engine_to_resume(run, self.engines.find)
+        try:
+            check_instruction_files(self.trust.applied(engine.contract, run.cwd), run.cwd)
+        except RefusedError as linked:
+            raise ObstacleError(RunErrorCode.ENGINE_UNSAFE, linked.what, linked.hint) from linked
+        return engine
 
     def check_reply(
         self, run: Run, question: StoredQuestion, reply: ReplyRequest, engine: InstalledEngine | None
@@ -198,7 +210,8 @@ def _unsafe_is_an_error() -> Iterator[None]:
     try:
         yield
     except RefusedError as refused:
-        raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, {"clause": refused.subject}) from refused
+        breaks = {"clause": refused.subject} if refused.subject else {}
+        raise ApiError("ENGINE_UNSAFE", refused.what, refused.hint, breaks) from refused
 
 
 def _refused_option(contract: EngineContract, request: RunRequest, place: Path) -> RefusedError | None:
@@ -332,7 +345,7 @@ class Commands(Struct, frozen=True):
                 if refused := self.no_continue(run):
                     raise refused
                 try:
-                    engine = engine_to_resume(run, self.engines.find)
+                    engine = self.admission.engine_to_resume(run)
                 except ObstacleError as obstacle:
                     raise _not_continuable(obstacle) from obstacle
                 self.admission.check_message(run, request.message, engine, allow_file_marks=request.allow_file_marks)
@@ -408,7 +421,7 @@ class Commands(Struct, frozen=True):
         if run is None or run.state is not State.WAITING_USER or run.needs_process:
             return None, None
         try:
-            return engine_to_resume(run, self.engines.find), None
+            return self.admission.engine_to_resume(run), None
         except ObstacleError as obstacle:
             return None, obstacle
 

@@ -15,6 +15,7 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
+from turngate_reference.server.orchestrator import commands
 from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.events import TextEvent
 from turngate_reference.states import State
@@ -102,8 +103,9 @@ def test_an_engine_that_lost_its_guard_gets_no_prompt(server_env: ServerEnv) -> 
     assert len(server_env.cli_env.calls("gemini")) == 1
 
 
-def test_a_linked_instruction_file_refuses_a_turn(server_env: ServerEnv) -> None:
-    """A link that appears while a run waits returns the reply; the run goes on once it is gone."""
+def test_a_linked_instruction_file_refuses_a_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that appears once a reply was taken returns it; the run goes on once the link is gone."""
+    monkeypatch.setattr(commands, "check_instruction_files", lambda *_: None)  # it is looked for before it appears
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     link = server_env.run(run_id).cwd / "AGENTS.md"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate_reference.server.requests import ApiError
+from turngate_reference.server.requests import ApiError, ContinueRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import ReplyReturnEvent
 from turngate_reference.server.store.runs import StoredQuestion, UnsentReply
@@ -58,6 +58,26 @@ def test_what_can_come_back_refuses_the_reply(asked: tuple[ServerEnv, str, Store
     server_env.reply(run_id, question, key="k")
     assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"colour": "red"}
     assert len(server_env.cli_env.calls()) == 2
+
+
+def test_a_linked_instruction_file_refuses_requests(asked: tuple[ServerEnv, str, StoredQuestion]) -> None:
+    """A run, a reply and a continuation are refused before they are taken; the run keeps waiting."""
+    server_env, run_id, question = asked
+    projects = server_env.cli_env.root / "projects"
+    (projects / "shed").mkdir()
+    for link in (projects / "shed/AGENTS.md", projects / "door/AGENTS.md"):
+        link.symlink_to(server_env.cli_env.root)
+    before = server_env.run(run_id)
+    leads_out = r"ENGINE_UNSAFE.*AGENTS\.md leads out of the workspace"
+    with pytest.raises(ApiError, match=leads_out):
+        server_env.create(workspace="shed")
+    with pytest.raises(ApiError, match=leads_out):
+        server_env.reply(run_id, question, key="k")
+    assert server_env.run(run_id) == before
+    server_env.server.commands.cancel(run_id)
+    with pytest.raises(ApiError, match=leads_out):
+        server_env.server.commands.continue_run(run_id, ContinueRequest("go on"), None)
+    assert len(server_env.cli_env.calls()) == 1
 
 
 def test_a_folder_that_can_not_be_read_refuses_the_reply(
