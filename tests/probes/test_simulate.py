@@ -144,6 +144,10 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
         yield "workspace.cannot-redirect"
     if not contract.launch.accepts(LARGE_PROMPT):
         yield "prompt.large"
+    if not contract.artifacts:
+        yield from ("interactive.artifacts-written", "interactive.writes-only-artifacts")
+    if not contract.ongoing_calls:
+        yield "turn.ends-once"
     if contract.guards.proof or not any(channel.via == "argument" for channel in contract.launch.prompt):
         yield "stdin.open"
 

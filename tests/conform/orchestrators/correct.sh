@@ -16,7 +16,7 @@ turn() {
     .[: 1 + (map(.type) | index("turn.completed") // -1)]
     | [.[] | select(.type == "thread.started") | .thread_id // empty] as $ids
     | [.[] | select(.type == "item.completed" and .item.type == "agent_message") | .item.text] as $texts
-    | if any(.[]; .type == "turn.completed") and ($ids | length) == 1 and ($session | IN("", $ids[0])) and $texts[-1]
+    | if any(.[]; .type == "turn.completed") and ($ids | length) == 1 and ($session | IN("", $ids[0])) and ($texts[-1] // "" | test("[^[:space:]]"))
       then {id: $ids[0], text: $texts[-1]} else false end' >"$out/turn" || { echo "the turn is not whole" >&2; exit 1; }
   session=$(jq -r .id "$out/turn")
   answer=$(jq -r .text "$out/turn")
