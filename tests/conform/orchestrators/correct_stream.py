@@ -47,7 +47,7 @@ def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tupl
         sys.exit("there is no session id, or another one")
     said = [record["content"] for record in records if record.get("role") == "assistant"]
     answer = results[-1].get("result") or "".join(said)
-    if not answer:
+    if not answer.strip():
         sys.exit("there is no answer")
     return ids[0], answer
 
