@@ -14,7 +14,7 @@ from turngate.contract import load
 from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import InstalledEngine
-from turngate_reference.server.orchestrator import recovery
+from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
@@ -86,6 +86,7 @@ class ModelledTurns(TurnRunner, frozen=True):
             turn = HeadlessTurn(outbox, run, ENGINE, {}, self._pass, self.data_flaw)
             reply = self._reply(run) if run.turn_index > 1 else None
             return KeptTurn(turn, self.kept, STICKY, self.closing.wait).play(reply, stop)
+        transitions.note_sending(self.store, run)
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
         self.ends[run.run_id] = ended
         with stop.telling(ended) as already:  # type: ignore[arg-type]

@@ -179,9 +179,12 @@ class Interleavings(RuleBasedStateMachine):
             self.accepted[run.run_id] += bool(question and question.request_id is None)
             self.expected.pop(run.run_id, None)
 
-    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]))
-    def terminal_replies(self, index: int, how: str) -> None:
-        """A terminal takes a run's question, so nobody else can; then its turn ends, or the terminal dies."""
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]), sent=st.booleans())
+    def terminal_replies(self, index: int, how: str, *, sent: bool) -> None:
+        """A terminal takes a run's question, so nobody else can; then its turn ends, or the terminal dies.
+
+        If no process got the reply, the question is open again.
+        """
         run = self._one(index, State.WAITING_USER, kind="resumable")
         if run is None:
             return
@@ -191,15 +194,26 @@ class Interleavings(RuleBasedStateMachine):
         assert transitions.claim_at_terminal(store, run, "red", "other") is None
         with pytest.raises(ApiError, match="NOT_WAITING"):
             replied(self.world, run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"})
+        if sent:
+            transitions.note_sending(store, claimed)
         if how == "die":
             recovery.settle_terminal_turns(store, self.world.records)
-            self._fails(run, RunErrorCode.TERMINAL_INTERRUPTED)
+            self._fails_if_sent(run, RunErrorCode.TERMINAL_INTERRUPTED, sent=sent)
             return
         if how == "cancel":
             self.world.commands.cancel(run.run_id)
         transitions.end_turn(store, self.world.records, claimed, ENDS[how], TurnResult(0.0))
         if how == "fail":
-            self._fails(run, RunErrorCode.ENGINE_FAILED)
+            self._fails_if_sent(run, RunErrorCode.ENGINE_FAILED, sent=sent)
+
+    def _fails_if_sent(self, run: Run, code: RunErrorCode, *, sent: bool) -> None:
+        """Expect a run to fail, or to wait with the same question if no process got its reply."""
+        if sent:
+            self._fails(run, code)
+            return
+        now = runs.find(self.world.store, run.run_id)
+        assert now
+        assert (now.state, now.pending_interaction_id) == (State.WAITING_USER, run.pending_interaction_id)
 
     @rule(index=st.integers(0, 9))
     def cancel(self, index: int) -> None:
