@@ -75,4 +75,5 @@ def plain(
             before, group = group, at(record, final.group) if final.group else None
             group = group if isinstance(group, str | int) else None
             answer = (answer or "") + text if group is not None and group == before else text
-    return dict(census), ended, failures, answer, ids
+    # blank is no answer
+    return dict(census), ended, failures, answer if answer and answer.strip() else None, ids

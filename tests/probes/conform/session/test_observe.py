@@ -14,13 +14,12 @@ from turngate_probes.harness.interrupt import Interrupt
 CONTRACTS = (load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0"))
 LEAVES = """
 import os, subprocess
-engine = subprocess.Popen(["codex", "exec", "--json", "--skip-git-repo-check", "-"], stdin=subprocess.PIPE)
-pid = str(engine.pid)
+reading, writing = os.pipe()
+# it holds the other end itself, so that its input never ends
+subprocess.Popen(["codex", "exec", "--json", "--skip-git-repo-check", "-"], stdin=reading, pass_fds=[writing])
 folder = os.path.join(os.path.dirname(os.path.dirname(os.environ["TURNGATE_ENGINE_CODEX"])), "calls")
 while not os.path.exists(os.path.join(folder, "0001", "call.json")):
     pass
-os.dup(engine.stdin.fileno())
-subprocess.Popen(["sleep", "1000"], pass_fds=[engine.stdin.fileno()], start_new_session=True)
 os._exit(0)
 """
 CALLS = "codex exec --json --skip-git-repo-check --yolo - <<< hello && exit 7"
