@@ -250,8 +250,13 @@ class ServerRun:
     def forget_sessions(self) -> None:
         """Restore the home directory from before the first turn, so that no session is left in it."""
         # moved, because a process that still writes to it may prevent its removal
-        self.driver.sandbox.home.rename(self.driver.sandbox.root / "home-before")
+        home, before = self.driver.sandbox.home, self.driver.sandbox.root / "home-before"
+        home.rename(before)
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
+        # the store is still there, without its sessions
+        for folder in before.rglob("*"):
+            if folder.is_dir() and not folder.is_symlink():
+                (home / folder.relative_to(before)).mkdir(parents=True, exist_ok=True)
 
     @property
     def process(self) -> EngineStart:
