@@ -110,7 +110,7 @@ def test_a_click_on_a_cell_shows_its_evidence(opened: Opened) -> None:
 def test_a_verdict_tells_of_its_release(opened: Opened) -> None:
     """A click on a verdict shows why the release could not be probed, and what to do."""
     tab = opened(samples.mixed())
-    tab.click("a.cell[aria-label='opencode 1.0.0: unanswered']")
+    tab.click("a.cell[aria-label='opencode 1.0.0: unanswered (clause set 2026-12)']")
     assert "npm is absent" in tab.ask(OPEN)
     assert "install Node.js" in tab.ask(OPEN)
 
@@ -120,7 +120,7 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     tab = opened(samples.mixed())
     tab.ask("document.querySelector('button[type=reset]').focus()")
     tab.press("Tab")
-    assert tab.ask(FOCUS) == "codex 0.169.0: broken"
+    assert tab.ask(FOCUS) == "codex 0.169.0: broken (clause set 2026-12)"
     tab.press("ArrowDown")
     assert tab.ask(FOCUS) == "codex 0.169.0, version.readable: pass"
     tab.press("ArrowRight")
