@@ -53,7 +53,7 @@ def _dead_handle(run: ServerRun) -> None:
     run.create(ASK)
     run.settle("asked")
     question = run.question("question")
-    run.forget_sessions()
+    run.lose_session("another")
     run.reply("reply", question, ask(FINAL, turn_index=2))
     run.settle("ended")
 
@@ -296,7 +296,7 @@ def _case(
 RESUMED_CASES = (
     _case("loop", _loop, 2),
     _case("one-reply", _one_reply, 3),
-    _case("dead-handle", _dead_handle, 1),
+    _case("dead-handle", _dead_handle, 2),
     _case("missing-handle", _one_turn(ASK), 1, hide=True),
     _case("engine-failure", _engine_failure, 1),
     _case("bad-envelope", _one_turn(Text(MALFORMED)), 1),

@@ -17,7 +17,7 @@ from turngate.argv.trust import declares_unsafe
 from turngate.contract.home_and_workspace import ToolUse
 from turngate.process import Leftover
 from turngate.process.family import leftover, tagged
-from turngate_probes.harness.driver import Ask, EngineDriver, ask
+from turngate_probes.harness.driver import FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn
 from turngate_probes.server_level.server_process import CaseClient, ServerProcess, read_token, request
@@ -247,16 +247,16 @@ class ServerRun:
         """Cancel the run."""
         self._client.post(self.run["links"]["cancel"], {}, f"{self.driver.case}/{step}")
 
-    def forget_sessions(self) -> None:
-        """Restore the home directory from before the first turn, so that no session is left in it."""
+    def lose_session(self, step: str) -> None:
+        """Restore the home directory from before the first turn, and start another session in it.
+
+        The engine's store is there then, whatever its format is, and lacks only the session of the run.
+        """
         # moved, because a process that still writes to it may prevent its removal
-        home, before = self.driver.sandbox.home, self.driver.sandbox.root / "home-before"
-        home.rename(before)
+        self.driver.sandbox.home.rename(self.driver.sandbox.root / "home-before")
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
-        # the store is still there, without its sessions
-        for folder in before.rglob("*"):
-            if folder.is_dir() and not folder.is_symlink():
-                (home / folder.relative_to(before)).mkdir(parents=True, exist_ok=True)
+        self._headless.start(step, ask(FINAL))
+        self._new_requests()
 
     @property
     def process(self) -> EngineStart:
@@ -284,6 +284,11 @@ class ServerRun:
         """Record each start of the engine for this run after the first one, as a separate turn."""
         for i, start in enumerate(self._starts()[1:], 2):
             self._note(f"start-{i}", 1, start, self._asked[-1], {}, ())
+
+    @property
+    def _headless(self) -> EngineDriver:
+        """The driver for turns of which the server isn't told; they use the slot of the case."""
+        return replace(self.driver, slot=lambda: nullcontext(lambda: None))
 
     @property
     def _workspace(self) -> Path:
@@ -410,8 +415,7 @@ class WarmRun(ServerRun):
     def resume_headless(self, step: str, asked: Ask) -> None:
         """Run a headless turn in the session of the run, of which the server isn't told."""
         session = (self.run.get("engine_session_handle") or {}).get("handle_value")
-        # it uses the slot of the case
-        replace(self.driver, slot=lambda: nullcontext(lambda: None)).resume(step, session, asked)
+        self._headless.resume(step, session, asked)
         self._new_requests()
 
     def finish(self, step: str) -> None:
