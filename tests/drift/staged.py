@@ -62,6 +62,7 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
     reported = {
         "engine": str(simulated_process.install(contract, inner) if drift.simulated else engines.install(inner)),
         "changes": drift.changes,
+        "proof": contract.guards.proof or "",
         "resume_word": contract.launch.resume[contract.launch.resume.index("{handle}") - 1],
     }
     (folder / "behaviour.json").write_text(json.dumps(reported))

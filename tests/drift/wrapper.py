@@ -1,7 +1,8 @@
 """A wrapper around an engine that changes its input and output.
 
-`behaviour.json` next to it has the engine, how to recognize resumes, and the changes. Each change has a
-word, its arguments, and `when`, the kind of call that it changes: version, help, start, resume, or turn (the last two).
+`behaviour.json` next to it has the engine, how to recognize resumes, the variable for the proof of the guards if the
+contract has one, and the changes. Each change has a word, its arguments, and `when`, the kind of call that it changes:
+version, help, start, resume, or turn (the last two).
 """
 
 import hashlib
@@ -42,6 +43,9 @@ class WrappedCall:
     def read_stdin(self) -> bytes:
         """Return all of stdin."""
         if self.stdin is None:
+            # the prompt comes only after the proof, and the engine, which may run twice, then needs none
+            if pipe := os.environ.pop(TOLD["proof"], ""):
+                Path(pipe).read_bytes()
             self.stdin = sys.stdin.buffer.read()
         return self.stdin
 
