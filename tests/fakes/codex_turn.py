@@ -25,13 +25,14 @@ from pathlib import Path
 
 TYPE_CHECKING = False  # as of typing, which takes as long to import as Python to start
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
 
 ME = Path(sys.argv[0]).resolve()
 FAULTS = set((ME.parent / "faults").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
 HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd --ignore-rules SESSION_ID PROMPT"
 WITH_VALUE = ("--model", "--sandbox", "--config", "-c", "--cd")
+WRITABLE = "default_permissions"  # a profile, which is named like the one folder that it lets tools write
 
 
 meeting = ME.parent / "meeting"
@@ -67,6 +68,8 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             words, rest = words + rest, []
         elif word in WITH_VALUE:
             options[word] = rest.pop(0)
+            if options[word].startswith(f"{WRITABLE}="):
+                options[WRITABLE] = options[word].removeprefix(f"{WRITABLE}=")
             if options[word].startswith("notify="):
                 import subprocess
 
@@ -165,19 +168,15 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
 
     if "answers-itself" in FAULTS:
         return answer(history)
-    content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
+    content: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": text}]} for text in history]
     try:
         reported = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`{instructions(options)}"
         tools = [{"type": "function", "name": name} for name in offered(options)]
         document = {"model": options.get("--model"), "instructions": reported, "input": content, "tools": tools}
-        status, body = send("POST", "/responses", document)
-        said = json.loads(body)["output"][0] if status == 200 else None
-        if said and said["type"] == "function_call":
-            result = act(options, said["arguments"])
-            output = {"type": "function_call_output", "call_id": said["call_id"], "output": result}
+        while (said := respond(document)) and said["type"] == "function_call":
+            output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options, said)}
             del said["id"]
-            status, body = send("POST", "/responses", document | {"input": [*content, said, output]})
-            said = json.loads(body)["output"][0]
+            content += [said, output]
         return str(said["content"][0]["text"]) if said else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
@@ -210,14 +209,34 @@ def instructions(options: dict[str, str]) -> str:
     return Path(held["model_instructions_file"]).read_text() if "model_instructions_file" in held else ""
 
 
-def act(options: dict[str, str], arguments: str) -> str:
-    """Run the tool if that is allowed; return its result for the model."""
+def respond(document: object) -> "Any":
+    """Return what the model responds, or None if the backend fails."""
+    status, body = send("POST", "/responses", document)
+    return json.loads(body)["output"][0] if status == 200 else None
+
+
+def act(options: dict[str, str], call: "Any") -> str:
+    """Run the tool if it is offered and that is allowed; return its result for the model."""
     if "hangs-at-tools" in FAULTS:
         signal.pause()
-    if not may_act(options) and "acts-unasked" not in FAULTS:
+    if call["name"] not in offered(options):
+        return "unsupported call"
+    command = json.loads(call["arguments"])["cmd"]
+    file = Path(command.split()[-1]).resolve()
+    if not file.is_relative_to(writable(options)):
         return "rejected by the sandbox"
-    Path("ran.txt" if "ran.txt" in arguments else "touched.txt").write_text("hi")
+    if command.startswith("touch ") or ">" in command:
+        file.write_text("hi")
     return "done"
+
+
+def writable(options: dict[str, str]) -> Path:
+    """Return where tools may write: in the folder that the options' profile names, in the workspace, or nowhere."""
+    if "acts-unasked" in FAULTS:
+        return Path("/")
+    if WRITABLE in options:
+        return Path(json.loads(options[WRITABLE]))
+    return Path.cwd() if may_act(options) else Path(os.devnull)
 
 
 def may_act(options: dict[str, str]) -> bool:
