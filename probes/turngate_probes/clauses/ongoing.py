@@ -27,6 +27,8 @@ def ends_once(observed: Observations) -> Finding:
             detail, symptoms = "; ".join(sign.detail for sign in signs), tuple(sign.symptom for sign in signs)
             return Finding(ok=False, detail=detail, symptoms=symptoms, evidence=(turn.name,))
         answered, reading = turn.reading.result.outcome is Outcome.ASK_USER, turn.reading
+        if reading.session is None:  # then no question can be read, which other clauses report
+            raise NotObservedError(f"{turn.name} reported no session id", by_engine=True)
         fail_if(not answered, f"the question got lost: {reading.result.failure_reason or reading.final_text}", turn)
     turns = [observed.turn(f"ends-once/{step}") for step in STEPS]
     for turn in turns:

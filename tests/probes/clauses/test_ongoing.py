@@ -83,6 +83,12 @@ def test_a_lost_question_fails() -> None:
     assert "the question got lost" in finding.detail
 
 
+def test_a_turn_without_session_id_shows_nothing() -> None:
+    """Other clauses report a missing session id, and without one no question can be read."""
+    with pytest.raises(NotObservedError, match="ends-once/first reported no session id"):
+        t.check(CLAUSE, *case({"stdout": t.printed(session=None)}), contract=CONTRACT)
+
+
 def test_an_engine_that_always_lingers_is_excused() -> None:
     """A process that never exits by itself says nothing about what it waits for."""
     lingers = replace(CONTRACT, deviations=(Deviation("process.clean-exit", "lingers", "end it"),))
