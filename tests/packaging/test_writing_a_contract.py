@@ -227,8 +227,10 @@ def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
 
 
 def test_the_example_of_an_instruction_file_is_valid() -> None:
-    """The example is valid in the page's contract, and finds what a file imports."""
+    """The example is valid in the page's contract, and finds what a file imports and what a setting names."""
     document = load.parse(CONTRACT + INSTRUCTIONS, "acme.yaml")
     assert list(lint.problems(document)) == []
-    (file,) = Contract(document).at("1.4.0").instruction_files
+    file, named = Contract(document).at("1.4.0").instruction_files
     assert re.findall(file.imports or "", "See @a/b.md") == ["a/b.md"]
+    assert named.named_in
+    assert re.findall(named.named_in.pattern, '{"instructions": ["a.md", "b.md"]}') == ['["a.md", "b.md"]']

@@ -110,17 +110,32 @@ class ApprovalSetting(Struct, frozen=True):
     alone: OnlyTrue = False
 
 
+class NamingSetting(Struct, frozen=True):
+    """A setting of the user that names instruction files.
+
+    file: Where it may be: a path that starts with {HOME} or a variable of `store`.
+    pattern: Finds it in the text of the file. Every quoted text in its group `names` is the path of such a file.
+    """
+
+    file: Annotated[str, matching(r"^\{\w+\}/[^{}*]+$")]
+    pattern: Annotated[Regex, matching(r"\(\?P<names>")]
+
+
 class InstructionFile(Struct, frozen=True):
-    """A file in any folder of the workspace that the engine sends to the model by itself.
+    """A file in a folder of the workspace, or of the repository above it, that the engine sends to the model by itself.
 
     A turn is refused if it, or a file that it imports, is a link that leads out of the workspace.
 
     path: Its name, or the path of a file, or of a folder all of whose files count, below such a folder.
     imports: Finds another file in its text that the engine sends too. Its group `path` is relative to the file.
+    named_in: The setting that names it, in place of a path.
     """
 
-    path: RelativePath
+    RULE: ClassVar[SchemaRule] = {"oneOf": [{"required": ["path"]}, {"required": ["named_in"]}]}
+
+    path: RelativePath = ""
     imports: Annotated[Regex, matching(r"\(\?P<path>")] | None = None
+    named_in: NamingSetting | None = None
 
 
 class UnsafeSetting(Struct, frozen=True):

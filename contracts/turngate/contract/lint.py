@@ -602,6 +602,12 @@ def _unsafe_setting_errors(document: Document, setting: Claim) -> _Errors:
     yield from _unknown_slots(document, setting.at("files"), setting.data["files"], _stored_places(document, setting))
 
 
+def _instruction_file_errors(document: Document, kind: Claim) -> _Errors:
+    if named_in := kind.data.get("named_in"):
+        places = _stored_places(document, kind)
+        yield from _unknown_slots(document, kind.at("named_in", "file"), named_in["file"], places)
+
+
 def _copied_settings_errors(document: Document, copied: Claim) -> _Errors:
     places = _stored_places(document, copied)
     for i, file in enumerate(copied.data.get("files", ())):
@@ -645,6 +651,7 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], _Errors], str, *tuple[str, ...]
     (_store_errors, "store"),
     (_environment_errors, "environment", "store"),
     (_resume_probe_errors, "resume_probe", "store"),
+    (_instruction_file_errors, "instruction_files", "store"),
     (_unsafe_setting_errors, "unsafe_settings", "store"),
     (_copied_settings_errors, "copied_settings", "store", "environment"),
 )

@@ -442,7 +442,7 @@ def process_request(
         what = f"{turn.contract.engine} must prove that it is guarded before it gets a prompt"
         raise RefusedError(what, "pass the prompt on standard input")
     workspace = workspace.absolute()
-    check_instruction_files(turn.contract, workspace)
+    check_instruction_files(turn.contract, workspace, env)
     env, prompt = {**guarded(env, turn.contract.guards), **turn.env}, {*turn.prompt_at}
     slots = _slots(turn)
     arguments = tuple(t if i in prompt else _filled(t, slots) for i, t in enumerate(turn.arguments))

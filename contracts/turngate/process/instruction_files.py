@@ -6,34 +6,69 @@ workspace, but no repository delivers one.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from turngate.contract.engine_contract import EngineContract
+from turngate.contract.home_and_workspace import InstructionFile
+from turngate.contract.session_ids import filled, slots
 from turngate.errors import RefusedError
-from turngate.files import real_path
+from turngate.files import read_regular, real_path
 
 MOST_FOLDERS = 100_000
 _LONGEST = 2**20  # bytes of a file that are searched for imports
 _NOT_SEARCHED = frozenset({".git"})
+_QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 
 
-def check_instruction_files(contract: EngineContract, workspace: Path) -> None:
+def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapping[str, str | None]) -> None:
     """RefusedError names the first instruction file of the engine, or import of one, that leads out of the workspace.
 
-    It does so, too, if there are too many folders to look at.
+    Those of the folders above it count too, up to the repository that it is in, out of which they must not lead. `env`
+    has the variables that locate the user's settings, which may name more such files. RefusedError, too, if there are
+    too many folders to look at.
     """
     if not contract.instruction_files:
         return
     root, known = Path(os.path.realpath(workspace)), set[Path]()
-    for number, folder in enumerate(_folders(root)):
+    kinds, above = tuple(_with_names(contract, env)), _above(root)
+    below = ((folder, root) for folder in _folders(root))
+    for number, (folder, within) in enumerate(chain(below, ((folder, above[-1]) for folder in above))):
         if number == MOST_FOLDERS:
             what = f"the workspace has more than {MOST_FOLDERS} folders, in which instruction files may be links"
             raise RefusedError(what, f"if you know every file in it, pass --trust-workspace {workspace}")
-        for kind in contract.instruction_files:
+        for kind in kinds:
             imports = re.compile(kind.imports) if kind.imports else None
             for path in _every(folder / kind.path):
-                _check(path, root, imports, known, contract.engine)
+                if link := _leading_out(path, within, imports, known):
+                    name = os.path.relpath(link, root)
+                    what = f"{name} leads out of the workspace, and {contract.engine} would send it to the model"
+                    hint = f"replace the link by a file, or pass --trust-workspace {root} if you know where it leads"
+                    raise RefusedError(what, hint)
+
+
+def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iterator[InstructionFile]:
+    """Yield the instruction files of a contract, with the paths that the user's settings name."""
+    values = slots(contract.store.locations if contract.store else {}, env)
+    for kind in contract.instruction_files:
+        if kind.named_in is None:
+            yield kind
+            continue
+        with suppress(KeyError, OSError):  # what turngate can't read, an engine of the same user can't read either
+            text = read_regular(Path(filled(kind.named_in.file, values))).decode("utf-8", "replace")
+            for found in re.finditer(kind.named_in.pattern, text):
+                yield from (replace(kind, path=name) for name in _QUOTED.findall(found["names"]))
+
+
+def _above(root: Path) -> tuple[Path, ...]:
+    """Return the folders above one in a repository, the repository's own last; none outside of a repository."""
+    folders = (root, *root.parents)
+    top = next((number for number, folder in enumerate(folders) if os.path.lexists(folder / ".git")), 0)
+    return folders[1 : top + 1]
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -51,22 +86,20 @@ def _every(path: Path) -> Iterator[Path]:
             yield from (Path(folder, name) for name in (*names, *files))
 
 
-def _check(path: Path, root: Path, imports: re.Pattern[str] | None, known: set[Path], engine: str) -> None:
-    """Check a path and what it imports; what is outside by its name alone is no link."""
+def _leading_out(path: Path, root: Path, imports: re.Pattern[str] | None, known: set[Path]) -> Path | None:
+    """Return a path, or one that it imports, if it leads out of `root`; what is outside by name alone is no link."""
     if path in known or not Path(os.path.normpath(path)).is_relative_to(root):
-        return
+        return None
     known.add(path)
     try:
         real = real_path(path)
     except (OSError, ValueError):  # such as a link to itself
-        return
+        return None
     if not real.is_relative_to(root):
-        what = f"{path.relative_to(root)} leads out of the workspace, and {engine} would send it to the model"
-        hint = f"replace the link by a file, or pass --trust-workspace {root} if you know where it leads"
-        raise RefusedError(what, hint)
+        return path
     if imports is None or not real.is_file():
-        return
+        return None
     with real.open("rb") as file:
         text = file.read(_LONGEST).decode("utf-8", "replace")
-    for found in imports.finditer(text):
-        _check(real.parent / found["path"], root, imports, known, engine)
+    found = (_leading_out(real.parent / match["path"], root, imports, known) for match in imports.finditer(text))
+    return next(filter(None, found), None)

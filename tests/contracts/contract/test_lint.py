@@ -221,6 +221,12 @@ copied_settings:
         ),
         (
             "deviations:\n",
+            'instruction_files: [{named_in: {file: "{X}/a", pattern: (?P<names>a)}, unverified: true}]\ndeviations:\n',
+            "$.instruction_files[0].named_in.file",
+            "unknown slot {X}",
+        ),
+        (
+            "deviations:\n",
             'unsafe_settings:\n  - {name: a, files: "{X}/*", pattern: a, remedy: a, unverified: true}\ndeviations:\n',
             "$.unsafe_settings[0].files",
             "unknown slot {X}",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from turngate import RefusedError, first_turn, process_request, resumed_turn
 from turngate.argv.trust import Trust
 from turngate.contract import load
-from turngate.contract.home_and_workspace import InstructionFile
+from turngate.contract.home_and_workspace import InstructionFile, NamingSetting
 from turngate.process import instruction_files
 from turngate.process.instruction_files import check_instruction_files
 
@@ -33,17 +33,17 @@ def test_a_link_that_leads_out_is_refused_and_named(work: Path, link: str) -> No
         (work / link).rename(work / "moved")
     (work / link).symlink_to("/" if link.endswith("rules") else work.parent / "secret")
     with pytest.raises(RefusedError, match=f"{link} leads out of the workspace, and codex would send it"):
-        check_instruction_files(CONTRACT, work)
+        check_instruction_files(CONTRACT, work, {})
 
 
 def test_an_import_that_leads_out_is_refused(work: Path) -> None:
     """Also that of an imported file, and in spite of a circle."""
     (work / "ACME.md").write_text("See @deep/a.md and @ACME.md and @missing and @~/mine.\n")
     (work / "deep/a.md").write_text("See @./b.md\n")
-    check_instruction_files(CONTRACT, work)
+    check_instruction_files(CONTRACT, work, {})
     (work / "deep/b.md").symlink_to(work.parent / "secret")
     with pytest.raises(RefusedError, match=r"deep/b\.md leads out"):
-        check_instruction_files(CONTRACT, work)
+        check_instruction_files(CONTRACT, work, {})
 
 
 def test_other_links_are_fine(work: Path) -> None:
@@ -53,7 +53,54 @@ def test_other_links_are_fine(work: Path) -> None:
     (work / "deep/ACME.md").symlink_to("ACME.md")
     (work / "deep/.acme/rules/r.md").symlink_to("../../missing")
     (work / "notes").symlink_to(work.parent / "secret")
-    check_instruction_files(CONTRACT, work)
+    check_instruction_files(CONTRACT, work, {})
+
+
+def test_a_link_above_the_workspace_is_refused_in_its_repository_alone(work: Path) -> None:
+    """An engine that is started in a folder of a repository reads those of the folders above too."""
+    (work / "deep/ACME.md").symlink_to("../README.md")
+    (work / "ACME.md").symlink_to(work.parent / "secret")
+    check_instruction_files(CONTRACT, work / "deep/.acme", {})
+    (work / ".git").mkdir()
+    with pytest.raises(RefusedError, match=r"^\.\./\.\./ACME\.md leads out"):
+        check_instruction_files(CONTRACT, work / "deep/.acme", {})
+    (work / "ACME.md").unlink()
+    check_instruction_files(CONTRACT, work / "deep/.acme", {})
+
+
+@pytest.mark.parametrize("names", ["'NOTES.md'", '"a.md",\n  "docs/NOTES.md"'])
+def test_a_file_that_the_user_s_settings_name_is_checked(work: Path, names: str) -> None:
+    """Wherever the user keeps the settings; without them there is nothing to check."""
+    setting = NamingSetting("{CODEX_HOME}/config.toml", r"fallbacks = \[(?P<names>[^\]]*)\]")
+    contract = replace(CONTRACT, instruction_files=(InstructionFile(named_in=setting),))
+    (work / "docs").mkdir()
+    for name in ("NOTES.md", "docs/NOTES.md"):
+        (work / name).symlink_to(work.parent / "secret")
+    env = {"HOME": str(work.parent), "CODEX_HOME": str(work.parent / "own")}
+    check_instruction_files(contract, work, env)
+    (work.parent / "own").mkdir()
+    (work.parent / "own/config.toml").write_text(f'model = "x"\nfallbacks = [{names}]\n')
+    with pytest.raises(RefusedError, match=r"NOTES\.md leads out"):
+        check_instruction_files(contract, work, env)
+
+
+@pytest.mark.parametrize(
+    "engine, file, text",
+    [
+        ("codex", ".codex/config.toml", 'project_doc_fallback_filenames = ["CLAUDE.md"]'),
+        ("gemini", ".gemini/settings.json", '{"context": {"fileName": "CLAUDE.md"}}'),
+        ("gemini", ".gemini/settings.json", '{"context": {"fileName": [\n "GEMINI.md",\n "CLAUDE.md"]}}'),
+    ],
+)
+def test_settings_of_engines_that_name_files_are_read(work: Path, engine: str, file: str, text: str) -> None:
+    """Those of Codex and Gemini CLI, in the user's home."""
+    contract = load.contract(engine).at(None)
+    (work.parent / file).parent.mkdir()
+    (work / "CLAUDE.md").symlink_to(work.parent / "secret")
+    check_instruction_files(contract, work, {"HOME": str(work.parent)})
+    (work.parent / file).write_text(text)
+    with pytest.raises(RefusedError, match=r"CLAUDE\.md leads out"):
+        check_instruction_files(contract, work, {"HOME": str(work.parent)})
 
 
 def test_it_is_checked_when_a_turn_is_about_to_start(work: Path) -> None:
@@ -73,12 +120,12 @@ def test_a_workspace_with_too_many_folders_is_refused(work: Path, monkeypatch: p
     """What can't be looked at could be a link."""
     monkeypatch.setattr(instruction_files, "MOST_FOLDERS", 3)
     with pytest.raises(RefusedError, match="more than 3 folders"):
-        check_instruction_files(CONTRACT, work)
-    check_instruction_files(replace(CONTRACT, instruction_files=()), work)
+        check_instruction_files(CONTRACT, work, {})
+    check_instruction_files(replace(CONTRACT, instruction_files=()), work, {})
 
 
 def test_a_repository_is_not_searched(work: Path) -> None:
     """Git's own files are no instruction files."""
     (work / ".git").mkdir()
     (work / ".git/ACME.md").symlink_to(work.parent / "secret")
-    check_instruction_files(CONTRACT, work)
+    check_instruction_files(CONTRACT, work, {})

@@ -90,7 +90,7 @@ class Admission(Struct, frozen=True):
         with _unsafe_is_an_error():
             self.trust.check(contract, mode, workspace, self.server_env, kept=sticky)
             if workspace is not None:
-                check_instruction_files(self.trust.applied(contract, workspace), workspace)
+                check_instruction_files(self.trust.applied(contract, workspace), workspace, self.server_env)
         if mode is Mode.INTERACTIVE:
             self._check_profile(engine, request.interactive_profile)
         if request.warm_wait_sec:
@@ -114,7 +114,7 @@ class Admission(Struct, frozen=True):
         """Return the engine that can resume the session of a run in its workspace now; ObstacleError if none can."""
         engine = engine_to_resume(run, self.engines.find)
         try:
-            check_instruction_files(self.trust.applied(engine.contract, run.cwd), run.cwd)
+            check_instruction_files(self.trust.applied(engine.contract, run.cwd), run.cwd, run.locations)
         except RefusedError as linked:
             raise ObstacleError(RunErrorCode.ENGINE_UNSAFE, linked.what, linked.hint) from linked
         return engine

@@ -82,7 +82,7 @@ class EngineProcess:
         """
         request = self.request
         make_private(request.traces)
-        check_instruction_files(request.contract, request.cwd)
+        check_instruction_files(request.contract, request.cwd, request.env)
         guards = request.contract.guards
         files = supplied_folder({**guards.files, **self.approval.files})
         self.argv = argv.sticky(
