@@ -52,6 +52,18 @@ def test_a_stop_ends_an_engine_before_its_proof(tmp_path: Path) -> None:
     assert done.ended is Ended.STOPPED
 
 
+@pytest.mark.long
+def test_gemini_proves_its_guard_in_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
+    """There, as in every kept process, it looks for `.env` alone, and never for `.gemini/.env`."""
+    guards = load.contract("gemini").at("0.61.0").guards
+    (tmp_path / "own-files.cjs").write_text(guards.files["own-files.cjs"])
+    looks = "require('fs').existsSync('/project/.env'); process.stdin.pipe(process.stdout)"
+    argv = ("node", "--require", str(tmp_path / "own-files.cjs"), "--eval", looks)
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = run(ProcessRequest(argv, tmp_path, env, PROMPT, 60.0, proof=guards.proof or ""))
+    assert (done.exit_code, done.stdout) == (0, PROMPT)
+
+
 def test_nothing_is_left_of_the_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is private while it exists."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
