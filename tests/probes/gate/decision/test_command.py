@@ -88,9 +88,9 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     xml, baseline = tmp_path / "gate.xml", tmp_path / "expected.yaml"
     code, report = gate.run("--report", xml)
     assert code == 1
-    clauses = ["interactive.settings-cannot-widen", "interactive.tool-call"]
+    clauses = ["interactive.settings-cannot-widen", "interactive.tool-call", "interactive.writes-only-artifacts"]
     assert sorted(subjects(report, "breaking")) == ["interactive", *clauses]
-    assert 'failures="3" errors="0"' in xml.read_text()
+    assert 'failures="4" errors="0"' in xml.read_text()
     lines = (f"- {{engine: codex, clause: {name}, reason: as it always did}}\n" for name in clauses)
     baseline.write_text("".join(lines))
     assert gate.run("--baseline", baseline, "--report", xml)[0] == 0
