@@ -23,7 +23,7 @@ class Ran(Struct, frozen=True):
     """What one COMMAND did with one conversation.
 
     `exit_code` is None if it had to be ended; `left` are the processes that it left running. `idle` is the time from
-    the last sign of the engine to the end, in seconds.
+    the last sign of the engine to the end, in seconds; `ended` is a monotonic time in seconds.
     """
 
     conversation: Conversation
@@ -33,6 +33,7 @@ class Ran(Struct, frozen=True):
     seconds: float
     left: tuple[str, ...]
     idle: float = 0.0
+    ended: float = 0.0
 
 
 class Evidence(Struct, frozen=True):

@@ -130,6 +130,7 @@ def _played(
             outcome.seconds,
             tuple(_named(left, path, calls(folder)) for left in outcome.leftovers),
             ended - (last_noted(folder) or ended),
+            time.monotonic(),
         )
 
     with ThreadPoolExecutor(len(talks)) as pool:
@@ -281,7 +282,7 @@ class ConformSession(Struct, frozen=True):
         began = time.monotonic()
         with interrupt.scope() as stop:
             evidence = self._play(scenario, contract, folder / "1", stop)
-            too_soon = _too_soon(evidence)
+            too_soon = _too_soon(evidence) or _may_have_canceled(evidence)
             if too_soon or _ended_early(evidence):
                 deadline = scenario.deadline * (PATIENCE if too_soon else 1)
                 patient = replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE)
@@ -412,6 +413,15 @@ def _too_soon(evidence: Evidence) -> bool:
         ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
     )
     return turns < wanted and not reached and any(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
+
+
+def _may_have_canceled(evidence: Evidence) -> bool:
+    """Whether COMMAND took as long as a deadline, but its last turn did not: a slow machine hides a cancel."""
+    scenario, turns = evidence.scenario, _turns(evidence)
+    if not scenario.cancel_after or not turns:
+        return False
+    last = max(call.started.at for call in turns)
+    return all(ran.seconds >= scenario.deadline > ran.ended - last for ran in evidence.ran)
 
 
 def _ended_early(evidence: Evidence) -> bool:

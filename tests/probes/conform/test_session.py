@@ -80,6 +80,7 @@ print(json.loads(answer)["final_data"]["answer"])
 """
 IDLE = (sys.executable, "-c", "raise SystemExit(1)")
 TALKS = scenarios()["two-turns"]
+BEGUN = Started(1, (), "", (), "pipe", 0.0, kind="turn")
 RAN = Ran(Conversation("a", ("first", "second"), "amber"), 1, "", "", 0.0, ())
 
 
@@ -273,6 +274,15 @@ def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
         call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", stderr="", signals=(), handle=None)
         evidence = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
         assert played(tmp_path, evidence, hang.id) == [hang.id] * times
+
+
+def test_a_slow_command_that_may_have_canceled_is_given_more_time(tmp_path: Path) -> None:
+    """It is repeated if it took as long as a deadline, and its last turn did not; else it is known what it did."""
+    canceled = scenarios()["canceled"]
+    for seconds, ended, times in ((13.0, 4.0, 2), (13.0, 10.0, 1), (4.0, 3.0, 1)):
+        call = EngineCall(1, BEGUN, None, b"second", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
+        evidence = Evidence(canceled, "", (replace(RAN, seconds=seconds, ended=ended),), (call,))
+        assert played(tmp_path, evidence, canceled.id) == [canceled.id] * times
 
 
 def test_a_command_that_was_ended_early_is_given_more_time(tmp_path: Path) -> None:
