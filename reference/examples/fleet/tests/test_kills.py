@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from conftest import Host
 from turngate_fleet.runs import Fleet, Run
 
@@ -42,6 +43,7 @@ def reply_twice(fleet: Fleet, run: Run) -> None:
     raise AssertionError(run.id)
 
 
+@pytest.mark.timeout(900)
 def test_kills_lose_no_run_and_repeat_no_reply(host: Callable[[str], Host], fleet: Fleet) -> None:
     """Each run ends. Each reply that was accepted reached an engine once at most, and once if its run succeeded."""
     hosts = [host("one"), host("two")]
