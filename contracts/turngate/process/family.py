@@ -147,20 +147,22 @@ class Search:
 def end_all(sweep: Callable[[signal.Signals], Found]) -> list[psutil.Process]:
     """Sweep with SIGTERM, then with SIGKILL, until nothing is left; return what was found last if something may be.
 
-    `sweep` sends the signal to everything that it finds.
+    `sweep` sends the signal to everything that it finds. A grace period begins once this was done, however long the
+    search took.
     """
     left = list[psutil.Process]()
     for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
-        deadline, inconclusive = time.monotonic() + grace, 0
+        deadline, inconclusive = 0.0, 0
         while inconclusive < _INCONCLUSIVE:
             found = sweep(number)
-            if not (found.processes or found.missed):
+            left = found.processes
+            if not (left or found.missed):
                 return []
-            inconclusive = 0 if found.processes else inconclusive + 1
-            left = found.processes or left
-            if time.monotonic() >= deadline:
+            deadline = deadline or time.monotonic() + grace
+            inconclusive = 0 if left else inconclusive + 1
+            if left and time.monotonic() >= deadline:
                 break
-            wait_gone(found.processes, deadline)
+            wait_gone(left, deadline)
         else:
             return []
     return left

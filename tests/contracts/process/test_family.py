@@ -1,8 +1,14 @@
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
 
 from turngate.process import ProcessTree, is_alive
-from turngate.process.family import Family
+from turngate.process.family import KILL_GRACE, Family, Found, end_all
 from turngate.process.sessions import sessions
 
 # its child leads a session of its own, and only the tag in its environment shows whose it is
@@ -32,3 +38,53 @@ def test_what_outlived_the_main_process_is_described_and_ended(tmp_path: Path) -
     assert (left.pid, left.argv, left.survived) == (pid, ("sh", "-c", WAITS), False)
     assert not is_alive(pid)
     tree.reap()
+
+
+@pytest.fixture(name="child")
+def _child() -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that ignores SIGTERM, and end it after the test."""
+    ignores = "trap '' TERM; echo ready; read line"
+    with subprocess.Popen(["/bin/sh", "-c", ignores], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        yield child
+        child.kill()
+
+
+def test_what_ended_is_not_left_though_searches_miss_something(
+    monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]
+) -> None:
+    """On a machine on which processes end all the time, a process that ended late does not count as a survivor."""
+    monkeypatch.setattr("turngate.process.family.TERM_GRACE", 0.0)
+    monkeypatch.setattr("turngate.process.family.KILL_GRACE", 0.0)
+
+    def sweep(number: signal.Signals) -> Found:
+        if number == signal.SIGTERM:
+            return Found([psutil.Process(child.pid)], missed=True)
+        child.kill()
+        child.wait()
+        return Found([], missed=True)
+
+    assert end_all(sweep) == []
+
+
+def test_a_long_search_takes_nothing_from_the_grace_period(
+    monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]
+) -> None:
+    """A process that a search of many seconds has found and killed gets the usual time to end."""
+    clock, told = [1.0], list[signal.Signals]()
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if told[-1] == signal.SIGKILL:
+            child.wait()
+
+    def sweep(number: signal.Signals) -> Found:
+        found = [psutil.Process(child.pid)] if is_alive(child.pid) else []
+        child.send_signal(number)
+        told.append(number)
+        clock[0] += KILL_GRACE
+        return Found(found, missed=False)
+
+    monkeypatch.setattr("turngate.process.family.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    assert end_all(sweep) == []
