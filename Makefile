@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record serve docs readme lock lowest newest clean
+.PHONY: help setup test long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record pin serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ orchestrators: setup ## Measure released orchestrators and render their page (mi
 
 record: setup ## Record real releases into fixtures, such as ARGS='codex@0.169.0'
 	@$(BIN)/turngate record $(ARGS)
+
+pin: setup ## Pin a release of an engine, such as ARGS='codex@0.169.0'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/python -m tests.tools.pin $(ARGS)
 
 serve: setup ## Run the reference server, such as ARGS='--port 0 --slots 2'
 	@$(BIN)/turngate serve $(ARGS)

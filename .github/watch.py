@@ -1,7 +1,8 @@
 """Proposes engine upgrades: runs the gate for each release that is newer than its pin, and reports on GitHub.
 
-A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings, the release
-in the history, what it changed, and the gate's report. Its title says whether changes are required. A red gate opens or
+A green gate opens or updates one pull request for the engine, with the release in the history. Its description has
+what the release changed, and the gate's report with what to change in the contract. Its title says whether changes are
+required. A red gate opens or
 updates an issue instead. Needs `git`, `gh` and `turngate` on PATH, and runs in a clean checkout of the base branch.
 
 Exit codes: 0 every newer release went through the gate, or there is none; 2 something failed, see the log.
@@ -124,13 +125,10 @@ def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
 
 
 def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
-    """Run the gate and accept the release in the checkout.
-
-    Return the exit code, the Markdown report, and whether a green gate requires changes.
-    """
+    """Run the gate; return the exit code, the Markdown report, and whether a green gate requires changes."""
     markdown, data = folder / "gate.md", folder / "gate.json"
     target = f"{upgrade.engine}@{upgrade.newest}"
-    argv = ("turngate", "gate", target, "--accept", "--report", str(markdown), "--report", str(data))
+    argv = ("turngate", "gate", target, "--report", str(markdown), "--report", str(data))
     code = subprocess.run(argv, check=False).returncode
     if code not in (GREEN, RED) or not (markdown.is_file() and data.is_file()):
         raise Failed(f"the gate of {target} has no result: exit code {code}")
@@ -149,7 +147,7 @@ def what_changed(upgrade: Upgrade) -> str:
 
 
 def commit(upgrade: Upgrade, remote: str) -> None:
-    """Push the accepted changes as the only commit of the engine's branch."""
+    """Push the changes as the only commit of the engine's branch."""
     run("git", "add", "--all")
     run("git", *BOT, "commit", "--quiet", "--message", f"Upgrade {upgrade.engine} to {upgrade.newest}")
     run("git", "push", "--quiet", "--force", remote, f"HEAD:refs/heads/{upgrade.branch}")

@@ -50,6 +50,18 @@ def publish(folder: Path, version: str) -> str:
     return build(folder, PACKAGE, version, {"vendor_codex.py": CODE}, entry_points=SCRIPT, requires=requires)
 
 
+def pin(folder: Path, version: str) -> str:
+    """Return a `requirements.txt` that pins a published release and its dependency."""
+    digests = {name: wheel_digest(folder, name, version) for name in (PACKAGE, "vendor-help")}
+    return "".join(f"{name}=={version} \\\n    --hash=sha256:{digest}\n" for name, digest in digests.items())
+
+
+def wheel_digest(folder: Path, name: str, version: str) -> str:
+    """Return the sha256 of a published wheel."""
+    (wheel,) = folder.glob(f"{name.replace('-', '_')}-{version}-*.whl")
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
 def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pip find packages in this folder alone."""
     folder.mkdir(exist_ok=True)

@@ -214,7 +214,6 @@ HEAVY = {
     "random",
     "referencing",
     "rich",
-    "ruamel",
     "secrets",
     "semver",
     "shlex",

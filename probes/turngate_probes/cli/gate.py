@@ -68,14 +68,13 @@ def _use_settings(ctx: click.Context, _option: click.Parameter, show: bool) -> b
     help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",
 )
 @clause_option
-@click.option("--accept", is_flag=True, help="Write NEW into pins, contract and recordings, for a person to review.")
 @click.option(
     "--contracts",
     type=folder(),
     callback=use_contracts,
     expose_value=False,
     metavar="DIR",
-    help="Your contracts, which override the bundled ones. --accept writes there.",
+    help="Your contracts, which override the bundled ones.",
 )
 @output_options(*FORMATS)
 @fail_on_options
@@ -103,7 +102,6 @@ def gate(
     turngate gate
     turngate gate codex@latest
     turngate gate codex@0.169.0 --from codex@0.147.0 --report gate.md
-    turngate gate codex@latest --accept
 
     --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
     differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
@@ -114,8 +112,6 @@ def gate(
     from turngate import UsageError
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.gate import decision
-    from turngate_probes.gate.accept import accept
-    from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
     from turngate_probes.releases.target import parse_target
     from turngate_probes.report.publish import publish, sum_up
@@ -129,9 +125,8 @@ def gate(
     if not upgrades:
         hint = "run turngate gate ENGINE@latest, or list `engines` in turngate.toml"
         raise UsageError("no release to test: neither `engines` in settings nor a file here names one", hint)
-    if len(upgrades) > 1 and (output.as_json or asked["accept"]):
-        raise UsageError("--json and --accept are for one engine", f"name it: turngate gate {upgrades[0].new}")
-    into = accept_target() if asked.pop("accept") else None
+    if len(upgrades) > 1 and output.as_json:
+        raise UsageError("--json is for one engine", f"name it: turngate gate {upgrades[0].new}")
     questions = [decision.question(upgrade.new, upgrade.old, **asked) for upgrade in upgrades]
     for place in dict.fromkeys(settings.places.values()):
         output.progress.print(f"settings: {visible(place)}", soft_wrap=True)
@@ -144,8 +139,6 @@ def gate(
         with adopting_orphans(), interrupting(interrupt.set):
             views.append(view(report))
             codes.append(publish(views[-1], output if len(questions) == 1 else _of(question.new.engine, output)))
-            if into is not None:
-                accept(report, into, question.new, question.settings.probe, interrupt, output.console)
         if interrupt.is_set():
             break
     worst = max(codes, key=_LEAST_BAD_FIRST.index)

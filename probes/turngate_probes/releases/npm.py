@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +18,6 @@ from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
 from turngate_probes.releases.registry import LATEST, Registry, node_platform, run_manager, without_hosts
 
 NO_NPM = "npm is not on PATH: install Node.js 20 or newer"
-_LOCK_ONLY = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
 NPM_CACHE = ".npm-cache"
 _FIELDS = ("version", "dist.integrity", "--json")
 _SHOWN_LINES = 6
@@ -146,25 +144,6 @@ class NpmRegistry(Registry, frozen=True):
             return super().promised(version)
         return str(lock[f"node_modules/{self.package}"]["integrity"])
 
-    def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
-        """Let npm lock the release and its dependencies, and drop the registry's addresses."""
-        manifest = {
-            "name": f"turngate-pin-{self.engine}",
-            "private": True,
-            "dependencies": {self.package: version},
-        }
-        with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
-            folder = Path(name)
-            (folder / MANIFEST).write_text(_json(manifest), "utf-8")
-            npm(_LOCK_ONLY, stop, folder)
-            lock: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
-        for entry in lock["packages"].values():
-            entry.pop("resolved", None)
-        check_integrity(lock["packages"], {})
-        if integrity and str(lock["packages"][f"node_modules/{self.package}"]["integrity"]) != integrity:
-            raise self._changed(version)
-        return {MANIFEST: _json(manifest), LOCK: _json(lock)}
-
     def _pinned(self, version: str) -> dict[str, Any] | None:
         """Return the packages of the pin's lock; None if the version is not the pinned one."""
         lock = pin_of(self.engine) / LOCK
@@ -174,7 +153,7 @@ class NpmRegistry(Registry, frozen=True):
             packages: dict[str, Any] = json.loads(lock.read_text("utf-8"))["packages"]
             _ = packages[f"node_modules/{self.package}"]["integrity"]
         except (OSError, ValueError, RecursionError, LookupError, TypeError) as wrong:
-            hint = "write pins with `turngate gate --accept`"
+            hint = "write it with `npm install --package-lock-only`"
             raise ContractError(f"isn't a lock file of {self.package}: {wrong}", str(lock), hint=hint) from wrong
         return packages
 
@@ -231,10 +210,6 @@ class NpmRegistry(Registry, frozen=True):
         builds = json.loads(manifest.read_text("utf-8")).get("optionalDependencies", {})
         mine = [name for name in builds if name.endswith(f"-{node_platform()}")]
         return any(not (root / "node_modules" / name).is_dir() for name in mine)
-
-
-def _json(data: object) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _integrity(printed: str) -> dict[str, str]:

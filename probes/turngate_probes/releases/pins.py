@@ -11,7 +11,7 @@ from turngate.files import overlay, read_regular
 
 PINS = Path(__file__).parent / "pins"
 MANIFEST, LOCK, REQUIREMENTS = "package.json", "package-lock.json", "requirements.txt"
-_HINT = "write pins with `turngate gate --accept`"
+_HINT = "name one exact version, as in docs/writing-a-contract.md"
 _MOST_BYTES = 4 * 2**20
 _VERSION = "[0-9A-Za-z][0-9A-Za-z.!+-]*"  # it names a folder of the cache
 

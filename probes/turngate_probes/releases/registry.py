@@ -65,14 +65,6 @@ class Registry(Struct, frozen=True):
         """Return the exact version; NotFoundError if there is none."""
         raise NotImplementedError
 
-    def pin(self, version: str, integrity: str, stop: Stop | None) -> dict[str, str]:
-        """Return the files that pin a release, by name.
-
-        `integrity` is that of the probed installation (empty: unknown). MachineError: the registry has other
-        content, or the package manager can't make a pin.
-        """
-        raise NotImplementedError
-
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
         """Install a release into an empty folder and return the integrity of what is there."""
         raise NotImplementedError
@@ -110,9 +102,6 @@ class Registry(Struct, frozen=True):
         near = ", ".join(nearest(version, self.versions))
         hint = f"nearest: {near}" if near else "it has no published versions"
         return NotFoundError(f"{self.package} has no version {version}", hint)
-
-    def _changed(self, version: str) -> MachineError:
-        return MachineError(f"{self.package} {version} is not the release that was probed", "run the gate again")
 
     def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
         """Return the release at an exact version, installed unless it is complete in the cache.

@@ -10,7 +10,7 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.release_view import ReleaseView, advice, counted, known, profile_of, verdict_of
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
 from turngate_probes.report.text import evidence_text
-from turngate_probes.report.view import ACTIONS, Block, Cell, Remark, Suite, View, duration, named
+from turngate_probes.report.view import ACTIONS, EDITS, Block, Cell, Remark, Suite, View, duration, named
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
@@ -47,7 +47,8 @@ def _sections(view: View) -> dict[str, list[str]]:
         return {"scenarios": list(_scenarios(view))}
     lines = list(_tool_access(view))
     if view.gate:
-        return {"differences": list(_differences(view, view.gate)), "lines": lines}
+        edits = list(_contract_edits(view))
+        return {"differences": list(_differences(view, view.gate)), "changes of the contract": edits, "lines": lines}
     return {
         "caveats": list(_actions(view)),
         "releases": list(_releases(view)),
@@ -164,6 +165,15 @@ def _difference(row: Difference) -> tuple[object, ...]:
     before, after = ("-" if side is None else escaped(side) for side in (row.before, row.after))
     what = f"{row.kind} {escaped(row.subject)}"
     return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.told)
+
+
+def _contract_edits(view: ReleaseView) -> Iterator[str]:
+    """Write what to change in the contract, ready to paste."""
+    if view.contract_edits:
+        yield f"\n### {EDITS}"
+    for edit in view.contract_edits:
+        text = html.escape(visible(edit.text, keep="\n"))
+        yield f"\n{escaped(edit.place)}: {escaped(edit.what)}\n\n<pre>\n{text}\n</pre>"
 
 
 def _tool_access(view: ReleaseView) -> Iterator[str]:

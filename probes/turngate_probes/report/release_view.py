@@ -18,6 +18,7 @@ from turngate_probes.clauses import CHECKS
 from turngate_probes.journal.events import Origin
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
 from turngate_probes.report.build import bugs, standing
+from turngate_probes.report.contract_edits import ContractEdit, contract_edits
 from turngate_probes.report.reports import (
     Difference,
     GateDecision,
@@ -60,6 +61,7 @@ class ReleaseView(View, frozen=True, kw_only=True):
     decision: That of the gate; empty for a probe.
     differences: Those with consequences, except the `fallen` ones.
     fallen: The clauses that are no longer testable because a prerequisite fails.
+    contract_edits: What the newer release of a gate changes in a contract that can be edited.
     """
 
     probe: ProbeReport
@@ -67,6 +69,7 @@ class ReleaseView(View, frozen=True, kw_only=True):
     decision: GateDecision
     differences: tuple[Difference, ...]
     fallen: tuple[Difference, ...]
+    contract_edits: tuple[ContractEdit, ...]
     tool_access: tuple[tuple[ReleaseReport, ToolAccessRow], ...]
 
 
@@ -407,6 +410,7 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         decision=decision,
         differences=tuple(row for row in differences if row not in fallen),
         fallen=fallen,
+        contract_edits=contract_edits(gate) if gate else (),
         tool_access=tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
     )
 

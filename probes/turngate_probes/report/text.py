@@ -30,7 +30,7 @@ from turngate_probes.report.release_view import (
     version_of,
 )
 from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, JudgedCase, View, duration, named
+from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, View, duration, named
 
 
 class Detail(StrEnum):
@@ -322,6 +322,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
             for evidence in clause.evidence:
                 yield from evidence_lines(evidence)
     yield 0, Text()
+    yield from _contract_edits(view)
     yield from _tool_access(view)
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
@@ -376,6 +377,17 @@ def _actions(view: View, releases: int) -> Iterator[Line]:
         where = f" ({named(action.releases)})" if releases > 1 else ""
         mark = "new: " if action.new else ""
         yield 1, Text(visible(f"{mark}{action.about}: {action.text}{where}"))
+    yield 0, Text()
+
+
+def _contract_edits(view: ReleaseView) -> Iterator[Line]:
+    """Return what to change in the contract, ready to paste, with a blank line after it."""
+    if not view.contract_edits:
+        return
+    yield 0, Text(EDITS, "bold")
+    for edit in view.contract_edits:
+        yield 1, Text(visible(f"{edit.place}: {edit.what}"))
+        yield from ((2, Text(visible(line))) for line in edit.text.splitlines())
     yield 0, Text()
 
 

@@ -17,6 +17,7 @@ MINUTE, TEN = 60, 10
 MOST_NAMED = 4
 EXPLAIN = "turngate explain"
 ACTIONS = "What your orchestrator must do"
+EDITS = "What to change in the contract"
 
 # failed: the exit code is 1; open: it is 2 or 3; warned: a failure that leaves it 0; noted: a caveat, or stale
 Judgement: TypeAlias = Literal["passed", "noted", "skipped", "warned", "failed", "open"]

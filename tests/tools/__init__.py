@@ -1,0 +1,1 @@
+"""What measures, generates and renders; nothing here is a test."""
