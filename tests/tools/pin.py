@@ -41,7 +41,7 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text, "utf-8")
-        print(f"wrote {folder / name}")
+        sys.stdout.write(f"wrote {folder / name}\n")
     return 0
 
 

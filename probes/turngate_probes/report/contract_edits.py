@@ -137,15 +137,10 @@ class _Edits:
 
     def _claim(self, section: str, **wanted: str) -> Claim | None:
         """Return the claim of a section that holds for the newer release and has these values."""
-        claims = self._document.claims(section)
-        return next(
-            (
-                c
-                for c in claims
-                if c.range.covers(self._newer) and all(c.data.get(key) == wanted[key] for key in wanted)
-            ),
-            None,
-        )
+        for claim in self._document.claims(section):
+            if claim.range.covers(self._newer) and all(claim.data.get(key) == wanted[key] for key in wanted):
+                return claim
+        return None
 
     def _end(self, claim: Claim | None, what: str, observed: str) -> Iterator[ContractEdit]:
         """End a claim, unless it begins with the newer release."""

@@ -56,7 +56,7 @@ def test_a_deviation_that_no_longer_occurs_gets_an_end() -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_new_symptom_becomes_a_deviation(is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_symptom_becomes_a_deviation(*, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text to paste is a valid deviation, with what other contracts say about the symptom if one does."""
     if not is_known:
         monkeypatch.setattr(module, "_known_actions", dict)
