@@ -1,5 +1,4 @@
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from jinja2.bccache import Bucket, BytecodeCache
 
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, server_env
-from turngate_reference.server import app
 
 
 class _CompiledTemplates(BytecodeCache):
@@ -52,9 +50,8 @@ def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.fixture(name="closed_server_env")
-def _closed_server_env(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> ServerEnv:
-    """Provide a server that is not started yet, and that waits for its schema checks on a busy machine, too."""
-    monkeypatch.setattr(app, "SCHEMA_PATIENCE", threading.TIMEOUT_MAX)
+def _closed_server_env(cli_env: CliEnv) -> ServerEnv:
+    """Provide a server that is not started yet."""
     cli_env.fifos()
     return server_env(cli_env)
 

@@ -27,8 +27,7 @@ from turngate_reference.server.store.database import DatabaseGoneError, Store
 from turngate_reference.server.transports.host import ProcessHost
 
 SLOTS = 4
-# limits for schema checks: how many requests may wait (far fewer than there are threads), and for how many seconds
-SCHEMA_PLACES, SCHEMA_PATIENCE = 8, 10.0
+SCHEMA_PLACES = 8  # requests that may wait for a check of their schema, far fewer than there are threads
 ROOM = 64 * 2**10  # bytes that must fit into the data directory
 
 
@@ -87,7 +86,7 @@ class Server:
         self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
         self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
         # two, so that requests do not hold up turns
-        self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
+        self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES)
         self.results = SchemaChecker(DATA_SECONDS)
         losses, slots = KeptLosses(self.store, self._records), self.dispatcher
         self.kept = KeptProcesses(ProcessHost(), losses, slots.release, slots.kick, settings.warm_memory)

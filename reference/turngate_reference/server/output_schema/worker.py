@@ -2,9 +2,9 @@
 
 References inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
 
-`python -m turngate_reference.server.output_schema.worker CPU_SECONDS BYTES` reads a line of JSON for each check,
-`[schema]` or `[schema, data]`, and answers with a line: the flaw, or null. A check that exceeds its limits ends the
-process, by SIGPROF or with the exit code `OUT_OF_MEMORY`. It also ends when its stdin does.
+`python -m turngate_reference.server.output_schema.worker CPU_SECONDS BYTES` reads a line of JSON, `[schema]` or
+`[schema, data]`, and answers with a line: the flaw, or null. A check that exceeds its limits ends the process, by
+SIGPROF or with the exit code `OUT_OF_MEMORY`.
 """
 
 import json
@@ -113,18 +113,16 @@ def _in_place(schema: dict[str, Any]) -> Iterator[Any]:
 
 
 def main(cpu_seconds: float, memory: int) -> None:
-    """Answer every check until stdin ends."""
+    """Answer the check on standard input."""
     with suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    schema_flaw({"pattern": "a"})  # what the library makes once counts for no check
-    for line in sys.stdin.buffer:
-        # SIGPROF, unlike any limit inside the interpreter, also ends a regular expression in progress
-        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        schema, *data = json.loads(line)
-        flaw = data_flaw(data[0], schema) if data else schema_flaw(schema)
-        signal.setitimer(signal.ITIMER_PROF, 0)  # what is left of it is not for reading the next line
-        sys.stdout.write(json.dumps(flaw) + "\n")
-        sys.stdout.flush()
+    schema_flaw({"pattern": "a"})  # what the library makes once doesn't count
+    line = sys.stdin.buffer.readline()
+    # SIGPROF, unlike any limit inside the interpreter, also ends a regular expression in progress
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    schema, *data = json.loads(line)
+    flaw = data_flaw(data[0], schema) if data else schema_flaw(schema)
+    sys.stdout.write(json.dumps(flaw) + "\n")
 
 
 if __name__ == "__main__":
