@@ -33,7 +33,6 @@ _SKIPPED = frozenset({".git"})
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _TOO_MANY = f"there are more than {MAX_ENTRIES} files, or it took more than {MAX_SECONDS:.0f} s to look at them"
-_CONTEXT = 3  # lines around a change
 Stamp = tuple[int, int, int, int]
 
 
@@ -43,13 +42,6 @@ class Snapshot(Struct, frozen=True):
     stamps: dict[str, Stamp] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
     gap: str | None = None
-
-
-class PatchLine(Struct, frozen=True):
-    """A line of a patch; `kind` is ` `, `+`, `-`, or `@` for where a part begins."""
-
-    kind: str
-    text: str
 
 
 def snapshot(run: Run, *, with_texts: bool) -> Snapshot:
@@ -124,33 +116,16 @@ def read(run: Run, path: str, limit: int) -> bytes:
         return _read(descriptor, limit)
 
 
-def patch(before: str, after: str) -> list[PatchLine]:
-    """Return the difference of two texts; if too many lines differ, all of them are replaced."""
+def patch(before: str, after: str) -> list[str]:
+    """Return the lines of a unified diff, without its head; if too many lines differ, all of them are replaced."""
     old, new = (value.removesuffix("\n").split("\n") if value else [] for value in (before, after))
-    same = 0
-    while same < min(len(old), len(new)) and old[same] == new[same]:
-        same += 1
-    start = max(0, same - _CONTEXT)
-    if (len(old) - start) * (len(new) - start) > MAX_COMPARED:
-        groups = [[("replace", start, len(old), start, len(new))]]
-    else:
-        matcher = difflib.SequenceMatcher(None, old[start:], new[start:])
-        groups = [
-            [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in group]
-            for group in matcher.get_grouped_opcodes(_CONTEXT)
-        ]
-    return [line for group in groups for line in _part(group, old, new)]
-
-
-def _part(group: list[tuple[str, int, int, int, int]], old: list[str], new: list[str]) -> Iterator[PatchLine]:
-    (_, first, _, new_first, _), (_, _, last, _, new_last) = group[0], group[-1]
-    yield PatchLine("@", f"@@ -{first + 1},{last - first} +{new_first + 1},{new_last - new_first} @@")
-    for tag, a, b, c, d in group:
-        if tag == "equal":
-            yield from (PatchLine(" ", line) for line in old[a:b])
-        else:
-            yield from (PatchLine("-", line) for line in old[a:b])
-            yield from (PatchLine("+", line) for line in new[c:d])
+    same = next(
+        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+    if (len(old) - same) * (len(new) - same) > MAX_COMPARED:
+        place = f"@@ -1,{len(old)} +1,{len(new)} @@"
+        return [place, *(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    return list(difflib.unified_diff(old, new, lineterm=""))[2:]
 
 
 class _Walk:

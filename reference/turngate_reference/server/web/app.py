@@ -86,7 +86,7 @@ class Views(Struct, frozen=True):
     def get_patch(self, run_id: str, path: str) -> Response:
         """Show what changed in a text file."""
         file = run_files.patch(self.core.store, self._run(run_id), path)
-        lines = "".join(f"{line.kind.replace('@', '')}{line.text}\n" for line in file.patch)
+        lines = "".join(f"{line}\n" for line in file.patch)
         return Response(f"--- {visible(path)}\n+++ {visible(path)}\n{lines}", content_type="text/plain; charset=utf-8")
 
     def get_interaction(self, run_id: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from flask import Response
 from msgspec import Struct
 
 from turngate_reference.server.orchestrator import workspace_files
-from turngate_reference.server.orchestrator.workspace_files import MAX_DOWNLOAD, MAX_TEXT, PatchLine
+from turngate_reference.server.orchestrator.workspace_files import MAX_DOWNLOAD, MAX_TEXT
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import files
 from turngate_reference.server.store.database import Store
@@ -19,12 +19,12 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Cross-Ori
 
 
 class FileView(Struct, frozen=True):
-    """A file that a run changed: its texts before and now (None: unknown, or no text), and their difference."""
+    """A file that a run changed: its texts before and now (None: unknown, or no text), and the lines of their difference."""
 
     file: ChangedFile
     before: str | None
     text: str | None
-    patch: list[PatchLine]
+    patch: list[str]
 
 
 def download(store: Store, run: Run, path: str) -> Response:

@@ -167,17 +167,12 @@ def test_what_is_no_text(data: bytes | None) -> None:
     assert text(data) is None
 
 
-def lines(before: str, after: str) -> list[str]:
-    """Return the lines of a patch."""
-    return [line.kind + line.text for line in patch(before, after)]
-
-
 def test_a_patch_has_context() -> None:
     """Three lines around each change are shown."""
     old = [str(number) for number in range(20)]
     new = [*old[:9], "nine", *old[10:]]
-    assert lines("\n".join(old), "\n".join(new)) == [
-        "@@@ -7,7 +7,7 @@",
+    assert patch("\n".join(old), "\n".join(new)) == [
+        "@@ -7,7 +7,7 @@",
         " 6",
         " 7",
         " 8",
@@ -187,9 +182,9 @@ def test_a_patch_has_context() -> None:
         " 11",
         " 12",
     ]
-    assert lines("", "a\n") == ["@@@ -1,0 +1,1 @@", "+a"]
-    assert lines("a", "") == ["@@@ -1,1 +1,0 @@", "-a"]
-    assert lines("a", "a\n") == lines("", "") == []
+    assert patch("", "a\n") == ["@@ -0,0 +1 @@", "+a"]
+    assert patch("a", "") == ["@@ -1 +0,0 @@", "-a"]
+    assert patch("a", "a\n") == patch("", "") == []
 
 
 @pytest.mark.parametrize("line", ["{0}", "same", "{1}"])

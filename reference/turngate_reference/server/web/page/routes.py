@@ -31,7 +31,7 @@ from turngate_reference.server.store import runs
 from turngate_reference.server.store.runs import StoredQuestion
 from turngate_reference.server.web import openapi, problems, run_files
 from turngate_reference.server.web.openapi import event_id
-from turngate_reference.server.web.page import colours, content, conversation, display_text, markdown
+from turngate_reference.server.web.page import content, conversation, display_text, markdown
 from turngate_reference.server.web.security import PAGE, RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
@@ -120,7 +120,6 @@ _FILTERS = {
     "heading": conversation.heading,
     "below_heading": conversation.below_heading,
     "markdown": markdown.as_html,
-    "parts": lambda text, path: colours.parts(path, text),
     "label": lambda state: State(state).label,
     "why": lambda code: openapi.run_errors()[code],
 }

@@ -100,7 +100,7 @@ def what_a_run_changed(caller: Caller, ended: str, monkeypatch: pytest.MonkeyPat
     assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert caller.get(f"{files}/content?path=data").headers["Content-Type"] == "application/octet-stream"
-    assert caller.get(f"{files}/patch?path=note.txt").body.decode().endswith("@@ -1,0 +1,1 @@\n+red\n")
+    assert caller.get(f"{files}/patch?path=note.txt").body.decode().endswith("@@ -0,0 +1 @@\n+red\n")
     refused = {"content": "FILE_NOT_FOUND", "patch": "FILE_NOT_FOUND", "content?path=../record": "FILE_NOT_FOUND"}
     refused |= {
         "patch?path=data": "FILE_NOT_TEXT",
