@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 
@@ -119,9 +119,7 @@ def read(run: Run, path: str, limit: int) -> bytes:
 def patch(before: str, after: str) -> list[str]:
     """Return the lines of a unified diff, without its head; if too many lines differ, all of them are replaced."""
     old, new = (value.removesuffix("\n").split("\n") if value else [] for value in (before, after))
-    same = next(
-        (i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
-    )
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
     if (len(old) - same) * (len(new) - same) > MAX_COMPARED:
         place = f"@@ -1,{len(old)} +1,{len(new)} @@"
         return [place, *(f"-{line}" for line in old), *(f"+{line}" for line in new)]

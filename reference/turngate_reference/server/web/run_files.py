@@ -19,7 +19,7 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Cross-Ori
 
 
 class FileView(Struct, frozen=True):
-    """A file that a run changed: its texts before and now (None: unknown, or no text), and the lines of their difference."""
+    """A file that a run changed: its texts before and now (None: unknown, or no text), and the lines of its patch."""
 
     file: ChangedFile
     before: str | None
