@@ -13,6 +13,9 @@ from pathlib import Path
 from stat import S_IRWXG, S_IRWXO, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 FEW_FILES = 64
+_PACKAGED = Path(__file__).parent
+_in_use: list[Path] = []
+_left_out: list[Path] = []
 
 
 def allows_few_files() -> bool:
@@ -197,11 +200,6 @@ def keep_newest(folder: Path, count: int) -> None:
                     written.append((entry.stat().st_mtime_ns, entry.path))
     for _, path in sorted(written)[:-count]:
         Path(path).unlink(missing_ok=True)
-
-
-_PACKAGED = Path(__file__).parent
-_in_use: list[Path] = []
-_left_out: list[Path] = []
 
 
 def use_overlay(folder: Path | None, without: Iterable[Path] = ()) -> None:

@@ -32,6 +32,7 @@ SCHEMA: Final[Schema] = "turngate.history/1"
 _FOLDER = Path(__file__).with_name("histories")
 _SEPARATOR = "/"
 _BY_CHANCE = 4  # so many changes, such as two disappearances and two returns, are no decisions of a vendor
+_T = TypeVar("_T")
 
 
 class KnownResult(Struct, frozen=True, array_like=True):
@@ -341,9 +342,6 @@ class _Line(_Release, frozen=True, kw_only=True, omit_defaults=True):
 
     clauses: Mapping[str, KnownResult | None] = field(default_factory=dict)
     facts: Mapping[str, Mapping[str, str | None] | None] = field(default_factory=dict)
-
-
-_T = TypeVar("_T")
 
 
 def read(path: Path) -> History:

@@ -6,6 +6,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+ModeName: TypeAlias = Literal["auto", "interactive"]
+HandleType: TypeAlias = Literal["session_id", "session_file", "opaque"]
+ProbeMethod: TypeAlias = Literal["command", "api", "filesystem"]
+ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
+InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
+MAX_PROMPT = 100_000
+MAX_NAMES = 100
+MAX_NAME = 1000
+NOT_BLANK = r"\S"
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NOT_BLANK)]
+_Names = Annotated[tuple[_Name, ...], Meta(max_length=MAX_NAMES)]
+
 
 class Mode(StrEnum):
     """Whether a user is in the loop (`interactive`) or the engine decides on its own (`auto`).
@@ -16,9 +28,6 @@ class Mode(StrEnum):
 
     AUTO = "auto"
     INTERACTIVE = "interactive"
-
-
-ModeName: TypeAlias = Literal["auto", "interactive"]
 
 
 class Outcome(StrEnum):
@@ -77,11 +86,6 @@ class Repair(StrEnum):
     EMBEDDED_OBJECT = "embedded_object"
 
 
-HandleType: TypeAlias = Literal["session_id", "session_file", "opaque"]
-ProbeMethod: TypeAlias = Literal["command", "api", "filesystem"]
-ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
-
-
 class EngineSessionHandle(Struct, frozen=True, forbid_unknown_fields=True):
     """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1.
 
@@ -110,15 +114,6 @@ class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
     supported: bool
     probe_method: ProbeMethod
     detail: str
-
-
-InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
-MAX_PROMPT = 100_000
-MAX_NAMES = 100
-MAX_NAME = 1000
-NOT_BLANK = r"\S"
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NOT_BLANK)]
-_Names = Annotated[tuple[_Name, ...], Meta(max_length=MAX_NAMES)]
 
 
 class Interaction(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,20 @@ from unicodedata import east_asian_width
 
 _JOINERS = "\u200c\u200d"  # of emoji and letters: invisible, but they shape their neighbours
 _LEAST_ROOM = 20
+_LAST = 2**14  # of a program's output, the part in which the last lines are looked for
+# sequences that move the cursor, colour or name the window: CSI, OSC and other strings, two-character escapes
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]"
+_SECRETS = (
+    r"(?P<kept>\bbearer\s{1,9}"
+    r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"
+    r"|://[^\s/:@]{1,80}:(?=[^\s/@]{1,80}@))"
+    r"(?P<secret>[^\s/@]{1,80}(?=@)|(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,})"
+    r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})"
+)
+_REGISTRY = (
+    r"(?<![a-z0-9.-])(?:https?://)?(?:[a-z0-9-]+\.)*(?:registry\.[a-z0-9-]+|npmjs|pypi|pythonhosted)"
+    r"(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?"
+)
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -72,22 +86,6 @@ def command_line(argv: Iterable[str], longest_word: int) -> str:
     from shlex import join  # noqa: PLC0415 - seldom needed on the way to a turn
 
     return visible(join(bounded(word, longest_word) for word in argv))
-
-
-_LAST = 2**14  # of a program's output, the part in which the last lines are looked for
-# sequences that move the cursor, colour or name the window: CSI, OSC and other strings, two-character escapes
-_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]"
-_SECRETS = (
-    r"(?P<kept>\bbearer\s{1,9}"
-    r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"
-    r"|://[^\s/:@]{1,80}:(?=[^\s/@]{1,80}@))"
-    r"(?P<secret>[^\s/@]{1,80}(?=@)|(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,})"
-    r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})"
-)
-_REGISTRY = (
-    r"(?<![a-z0-9.-])(?:https?://)?(?:[a-z0-9-]+\.)*(?:registry\.[a-z0-9-]+|npmjs|pypi|pythonhosted)"
-    r"(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?"
-)
 
 
 @cache

@@ -21,6 +21,7 @@ CODE_MINUTES = 10
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _TIME, _RANDOM, _SIGNATURE = 6, 8, 16  # bytes of a code
 _MILLISECOND = 1000
+_LONGEST_LOGOUTS = 2**20
 
 
 def read_token(file: Path) -> str:
@@ -117,9 +118,6 @@ class LoginCodes:
                 return False
             self._used[signed] = issued
         return True
-
-
-_LONGEST_LOGOUTS = 2**20
 
 
 class Logouts:

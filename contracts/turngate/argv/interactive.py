@@ -15,6 +15,11 @@ from turngate.errors import RefusedError
 from turngate.files import real_path
 from turngate.model import Mode
 
+# engines expand, split, trim, unquote and normalize paths in different ways, but none changes these characters
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")
+_SPECIAL = re.compile(r"""[][,;:~$%*?{}\\"']""")
+_LONGEST = 200
+
 
 def allowed(contract: EngineContract, mode: Mode, flags: Sequence[str] | None = None) -> tuple[str, ...]:
     """Describe each option that callers may pass in a mode; for a sticky process, only those in `flags`."""
@@ -97,12 +102,6 @@ def can_be_passed(token: str) -> bool:
         return b"\0" not in token.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return False
-
-
-# engines expand, split, trim, unquote and normalize paths in different ways, but none changes these characters
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")
-_SPECIAL = re.compile(r"""[][,;:~$%*?{}\\"']""")
-_LONGEST = 200
 
 
 def check_interactive(contract: EngineContract, callers: Sequence[PlacedOption], workspace: Path | None) -> None:

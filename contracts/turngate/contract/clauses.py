@@ -6,6 +6,16 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
+
+ClauseSet: TypeAlias = Literal["2026-11", "2026-12"]
+"""The name of a set of clauses, oldest first. A verdict names the set that it was given by.
+
+Each set contains the one before it. All but the newest are frozen.
+"""
+CLAUSE_SETS: Final[tuple[ClauseSet, ...]] = get_args(ClauseSet)
+FIRST_SET, NEWEST_SET = CLAUSE_SETS[0], CLAUSE_SETS[-1]
+
 
 class Severity(StrEnum):
     """What a failure breaks: the turn loop (`breaking`), a minor feature (`degraded`), or nothing (`informative`)."""
@@ -42,17 +52,6 @@ class Reason(StrEnum):
     MACHINE = "machine"
     WRAPPER = "wrapper"
     NOT_ASKED = "not_asked"
-
-
-Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
-
-ClauseSet: TypeAlias = Literal["2026-11", "2026-12"]
-"""The name of a set of clauses, oldest first. A verdict names the set that it was given by.
-
-Each set contains the one before it. All but the newest are frozen.
-"""
-CLAUSE_SETS: Final[tuple[ClauseSet, ...]] = get_args(ClauseSet)
-FIRST_SET, NEWEST_SET = CLAUSE_SETS[0], CLAUSE_SETS[-1]
 
 
 class Clause(Struct, frozen=True):

@@ -59,6 +59,7 @@ from turngate.model import HandleType
 
 # a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
+IdRecord = Literal["first", "last", "every", "only"]
 
 
 class Lifecycle(Struct, frozen=True):
@@ -169,9 +170,6 @@ class Events(Struct, frozen=True):
     stream: Stream
     names: Annotated[Texts, NOT_EMPTY]
     field: RecordPath | None = None
-
-
-IdRecord = Literal["first", "last", "every", "only"]
 
 
 class HandlePlace(Struct, frozen=True):

@@ -30,6 +30,21 @@ from turngate.contract.values import (
 )
 from turngate.contract.versions import ClaimEvidence
 
+# what a sticky process must have
+_VERIFIED: SchemaRule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}
+_WHOLE: SchemaRule = {
+    "required": ["argv", "interactive", "permission_requests", "one_time", "keeps_session_id", "private_store"]
+}
+_COMMANDS = either(has("transport", "json_commands"), ("commands",), ())
+_SAME_ID: SchemaRule = {
+    "if": has("warm"),
+    "then": {"properties": {"keeps_session_id": {"const": True}}, "required": ["keeps_session_id"]},
+}
+Stream = Literal["stdout", "stderr"]
+_SLOTS = "An argument. {options} and {prompt} are arguments of their own; {handle} is one, or the end of one."
+_ARGUMENT = matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$", description=_SLOTS)
+Template = Annotated[tuple[Annotated[str, _ARGUMENT], ...], NOT_EMPTY]
+
 
 class AllowedValues(Struct, frozen=True, kw_only=True):
     """Allowed values: a list, or a pattern that must match the whole value."""
@@ -82,22 +97,6 @@ class ModeQuery(Struct, frozen=True):
     argv: Annotated[Strings, NOT_EMPTY]
     key: Text
     values: Annotated[Strings, NOT_EMPTY]
-
-
-# what a sticky process must have
-_VERIFIED: SchemaRule = {"properties": {"transport": {"not": {"const": "none"}}, "unverified": False}}
-_WHOLE: SchemaRule = {
-    "required": ["argv", "interactive", "permission_requests", "one_time", "keeps_session_id", "private_store"]
-}
-_COMMANDS = either(has("transport", "json_commands"), ("commands",), ())
-_SAME_ID: SchemaRule = {
-    "if": has("warm"),
-    "then": {"properties": {"keeps_session_id": {"const": True}}, "required": ["keeps_session_id"]},
-}
-Stream = Literal["stdout", "stderr"]
-_SLOTS = "An argument. {options} and {prompt} are arguments of their own; {handle} is one, or the end of one."
-_ARGUMENT = matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$", description=_SLOTS)
-Template = Annotated[tuple[Annotated[str, _ARGUMENT], ...], NOT_EMPTY]
 
 
 class HelpPage(Struct, frozen=True):

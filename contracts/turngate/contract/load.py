@@ -21,6 +21,49 @@ from turngate.files import contract_files, left_out, name_of, read_regular
 from turngate.sanitize import bounded
 
 _TYPES = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "null": "null"}
+ONE_OF = (
+    "version",
+    "help",
+    "launch",
+    "streams",
+    "events",
+    "handle",
+    "end",
+    "final",
+    "store",
+    "environment",
+    "resume_probe",
+    "hermetic",
+    "sticky",
+    "guards",
+    "copied_settings",
+    "artifacts",
+)
+OPTIONAL = ("store", "guards", "artifacts", "copied_settings")
+ALL_OF = (
+    "options",
+    "auto_flags",
+    "failures",
+    "outputs",
+    "deviations",
+    "volatile",
+    "approval_signs",
+    "unavailable_tools",
+    "ongoing_calls",
+    "canaries",
+    "file_marks",
+    "instruction_files",
+    "approval_settings",
+    "unsafe_settings",
+    "redirects",
+)
+SECTIONS = (*ONE_OF, *ALL_OF)
+SIMULATION = "turngate.simulation/1"
+GAP = "GAP"  # the value in place of one that nobody has found out yet
+NONE = "none"  # the key of a section with evidence that the engine has nothing to list there
+MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
+# importing importlib.resources would take longer than reading a contract
+_FOLDER = Path(__file__).parents[1]
 
 
 def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[ContractError]:
@@ -67,50 +110,6 @@ def _broken(pattern: str) -> str:
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Catalogue
-
-ONE_OF = (
-    "version",
-    "help",
-    "launch",
-    "streams",
-    "events",
-    "handle",
-    "end",
-    "final",
-    "store",
-    "environment",
-    "resume_probe",
-    "hermetic",
-    "sticky",
-    "guards",
-    "copied_settings",
-    "artifacts",
-)
-OPTIONAL = ("store", "guards", "artifacts", "copied_settings")
-ALL_OF = (
-    "options",
-    "auto_flags",
-    "failures",
-    "outputs",
-    "deviations",
-    "volatile",
-    "approval_signs",
-    "unavailable_tools",
-    "ongoing_calls",
-    "canaries",
-    "file_marks",
-    "instruction_files",
-    "approval_settings",
-    "unsafe_settings",
-    "redirects",
-)
-SECTIONS = (*ONE_OF, *ALL_OF)
-SIMULATION = "turngate.simulation/1"
-GAP = "GAP"  # the value in place of one that nobody has found out yet
-NONE = "none"  # the key of a section with evidence that the engine has nothing to list there
-MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
-# importing importlib.resources would take longer than reading a contract
-_FOLDER = Path(__file__).parents[1]
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from turngate.model import Ended, EngineInteractiveProfile, EngineResumeCapabili
 Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
+FALLEN = (Result.FAIL, Result.UNSUPPORTED)
+RESUMABLE_NEEDS = ("handle.present", "handle.place", "resume.", "server.context-carried")
 
 
 class OutputExcerpt(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,10 +92,6 @@ def decode_hook(kind: Any, value: Any) -> Any:
         return convert(value, Text if isinstance(value, str) else shape)
     except ValidationError as wrong:
         raise ValueError(str(wrong)) from wrong  # msgspec adds the path to a ValueError
-
-
-FALLEN = (Result.FAIL, Result.UNSUPPORTED)
-RESUMABLE_NEEDS = ("handle.present", "handle.place", "resume.", "server.context-carried")
 
 
 class Verdict(StrEnum):

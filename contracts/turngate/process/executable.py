@@ -18,14 +18,17 @@ from turngate.files import read_own, write_atomically
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
 
+TIMEOUT = 60.0  # seconds for a command that only prints
+REMEMBERED = 200  # executables in a file of versions
+_MOST_BYTES = 2**20
+MARKER = b"# turngate: simulated engine"
+_LONGEST_START = 4096
+
 
 def identity(executable: Path) -> str:
     """Return a value that changes when the file at a path is replaced or modified; OSError if it is missing."""
     stat = executable.stat()
     return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
-
-
-TIMEOUT = 60.0  # seconds for a command that only prints
 
 
 class PrintedText(Struct, frozen=True):
@@ -127,10 +130,6 @@ def version_in(output: PrintedText, query: VersionQuery) -> tuple[str | None, st
     return match["version"] if match else None, misplaced
 
 
-REMEMBERED = 200  # executables in a file of versions
-_MOST_BYTES = 2**20
-
-
 def remembered_version(executable: Path, now: str, file: Path) -> str | None:
     """Return the version that `remember_version` wrote for an executable; None unless its identity still is `now`."""
     earlier, version = _remembered(file).get(str(executable), ("", ""))
@@ -149,10 +148,6 @@ def _remembered(file: Path) -> dict[str, tuple[str, str]]:
     with suppress(OSError, ValueError, RecursionError):
         return decode(read_own(file, _MOST_BYTES), dict[str, tuple[str, str]])
     return {}
-
-
-MARKER = b"# turngate: simulated engine"
-_LONGEST_START = 4096
 
 
 def is_simulated(executable: Path) -> bool:

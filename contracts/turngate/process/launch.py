@@ -23,6 +23,10 @@ HINT = "raise the limit of open files (ulimit -n)"
 _PAUSE = 0.05
 NONE_FREE = frozenset({errno.EMFILE, errno.ENFILE})  # in this process, or on this machine
 _T = TypeVar("_T")
+_here = threading.local()
+_TEXT_BY_STDIN = "pass long text on standard input"
+# a new file is busy until every process started since it was written has closed its copy of the descriptor
+_BUSY_PAUSES = (0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 def patiently(action: Callable[[], _T]) -> _T:
@@ -40,9 +44,6 @@ def patiently(action: Callable[[], _T]) -> _T:
             time.sleep(_PAUSE)
 
 
-_here = threading.local()
-
-
 @contextmanager
 def critical(section: str) -> Iterator[None]:
     """Reject slow work on this thread while the block runs; `section` names it in the error."""
@@ -58,11 +59,6 @@ def refuse_in_critical(work: str) -> None:
     """RuntimeError if this thread is in a critical section, where slow work is a bug."""
     if (section := getattr(_here, "section", None)) is not None:
         raise RuntimeError(f"{work} in {section}: do it before or after")
-
-
-_TEXT_BY_STDIN = "pass long text on standard input"
-# a new file is busy until every process started since it was written has closed its copy of the descriptor
-_BUSY_PAUSES = (0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 def launch(

@@ -30,6 +30,8 @@ STARTING = threading.Lock()  # prevents treating a main process that is not yet 
 
 Process = tuple[int, int]  # its id and the id of its session
 GONE = -1  # in place of a session's id: the process has ended meanwhile, and may have left another one
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_adopting: list[bool] = []
 
 
 def sessions() -> set[Process]:
@@ -110,10 +112,6 @@ def has_ended_child() -> bool:
     with suppress(ChildProcessError):
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return False
-
-
-_SET_CHILD_SUBREAPER = 36  # prctl(2)
-_adopting: list[bool] = []
 
 
 @contextmanager

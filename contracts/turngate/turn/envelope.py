@@ -38,6 +38,16 @@ _STEPS = {
     "after in {": {",": "key", "}": "close"},
     "after in [": {",": "value", "]": "close"},
 }
+MAX_TEXT = 4 * 2**20
+MAX_BROKEN = 2**16
+KINDS: tuple[str, ...] = get_args(InteractionKind)
+_FIELDS = set(Interaction.__struct_fields__)
+_LISTS = ("options", "required_fields")
+_KEYS = _FIELDS | {"outcome", "interaction", "final_data"}
+_SHOWN = 10  # unknown keys in an error message
+_FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
+# the beginning of a string, number or word
+_CUT_OFF = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|[-+.\w]*+)\s*+', re.DOTALL)
 
 
 class Scan(Struct, frozen=True):
@@ -120,18 +130,6 @@ def _broken(open_: list[_Open], end: int, strings: tuple[tuple[int, int], ...]) 
 def _is(word: str, key: str) -> bool:
     """Whether a JSON string means `key`."""
     return word[1:-1] == key or ("\\u" in word and json.loads(word) == key)
-
-
-MAX_TEXT = 4 * 2**20
-MAX_BROKEN = 2**16
-KINDS: tuple[str, ...] = get_args(InteractionKind)
-_FIELDS = set(Interaction.__struct_fields__)
-_LISTS = ("options", "required_fields")
-_KEYS = _FIELDS | {"outcome", "interaction", "final_data"}
-_SHOWN = 10  # unknown keys in an error message
-_FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
-# the beginning of a string, number or word
-_CUT_OFF = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|[-+.\w]*+)\s*+', re.DOTALL)
 
 
 class Envelope(Struct, frozen=True):

@@ -18,6 +18,15 @@ from turngate.turn.records import Record
 MAX_LINE = 8 * 2**20
 MAX_PROBLEMS = 20
 EXCERPT = 160
+MAX_DOCUMENT = 32 * 2**20
+MAX_TAIL = 2**20
+MAX_LOOKS = 16  # for a document that looks complete while its stream goes on
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_OPEN, _CLOSE = b"{}"
+_BROKEN = object()
 
 
 class Problems(Struct):
@@ -77,17 +86,6 @@ class Lines:
             self._parts.append(piece)
         else:
             self._parts = [(b"".join(self._parts) + piece)[:EXCERPT]]
-
-
-MAX_DOCUMENT = 32 * 2**20
-MAX_TAIL = 2**20
-MAX_LOOKS = 16  # for a document that looks complete while its stream goes on
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-_OPEN, _CLOSE = b"{}"
-_BROKEN = object()
 
 
 class Framer:

@@ -33,6 +33,12 @@ from turngate.turn.records import (
 from turngate.turn.session_id import HandleFinder, HandleReading
 
 MAX_FINAL = 32 * 2**20
+MAX_STDERR = 64 * 2**10
+PART = 64 * 2**10
+MAX_FAILURES = 100
+MAX_REASON = 1000
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+NO_ANSWER = "the engine gave no answer, but may have changed files"
 
 
 class FinalText:
@@ -103,13 +109,6 @@ class FinalText:
             return self._joined.decode("utf-8", "ignore")
         # a single text is within the limit, since a record is, and JSON takes no less space than the text in it
         return self._parts[0] if self._parts else None
-
-
-MAX_STDERR = 64 * 2**10
-PART = 64 * 2**10
-MAX_FAILURES = 100
-MAX_REASON = 1000
-STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class TurnReading(Struct, frozen=True):
@@ -426,9 +425,6 @@ class TurnReader:
             ),
         )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
-
-
-NO_ANSWER = "the engine gave no answer, but may have changed files"
 
 
 def is_blank(text: str | None) -> bool:

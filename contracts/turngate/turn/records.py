@@ -17,6 +17,10 @@ from turngate.contract.values import Match
 
 Record = dict[str, Any]
 _KINDS = {list: "a list", dict: "an object", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+MAX_KINDS = 1000
+MAX_KIND = 100
+NO_VALUE: object = object()
+RecordCallback = Callable[[Record, int], bool | None]
 
 
 def value_at(record: Any, path: str) -> Any:
@@ -138,12 +142,6 @@ def excerpt(value: object) -> str:
         return str(value)
     except RecursionError:
         return "…"
-
-
-MAX_KINDS = 1000
-MAX_KIND = 100
-NO_VALUE: object = object()
-RecordCallback = Callable[[Record, int], bool | None]
 
 
 class RecordHandler(Struct, frozen=True):

@@ -16,6 +16,15 @@ _USAGE_ERROR = re.compile(r"(?i)\b(?:error|unknown|unexpected|unrecognized|inval
 _CLOSING = re.compile(r"</([^<>]+)>")
 # what Node.js prints after a fatal error
 _TRACE = re.compile(r"\s+at \S|Node\.js v\d")
+_Judge = Callable[[Observations], Finding]
+# a level checks these; the reference server adds no evidence for lower levels
+LEVELS = {
+    "static": ("static",),
+    "hermetic": ("static", "hermetic"),
+    "live": ("hermetic", "live"),
+    "server": ("server",),
+    "gate": ("gate",),
+}
 
 
 class SkippedError(Exception):
@@ -42,7 +51,6 @@ class Check(Struct, frozen=True):
 
 
 CHECKS: dict[str, Check] = {}
-_Judge = Callable[[Observations], Finding]
 
 
 def check(clause_id: str, *cases: str, blames: tuple[str, ...] = ()) -> Callable[[_Judge], _Judge]:
@@ -138,13 +146,3 @@ def _message(stderr: bytes) -> str:
     usage = next((i for i, line in enumerate(messages) if line.lower().startswith("usage")), 0)
     errors = [line for line in messages[:usage] if _USAGE_ERROR.search(line)]
     return next(iter(errors or messages[:usage][-1:] or messages[-1:]), "")
-
-
-# a level checks these; the reference server adds no evidence for lower levels
-LEVELS = {
-    "static": ("static",),
-    "hermetic": ("static", "hermetic"),
-    "live": ("hermetic", "live"),
-    "server": ("server",),
-    "gate": ("gate",),
-}

@@ -19,6 +19,8 @@ FIRST = "main/first"
 RESUMABLE = ("handle.present", "handle.place")
 # not the imitation case, which has a separate clause
 AGREEING = ("main", "bad-handles", "auto")
+GOOD = ("main/first", "main/again", "main/third")
+MOST = 30
 
 
 @check("handle.present", "main")
@@ -143,10 +145,6 @@ def _symptom(turn: Turn) -> str | None:
 
 def _kind(turn: Turn) -> str:
     return turn.case.removeprefix("backend-")
-
-
-GOOD = ("main/first", "main/again", "main/third")
-MOST = 30
 
 
 @check("stream.framing", "main")

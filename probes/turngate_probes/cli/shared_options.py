@@ -17,6 +17,9 @@ from turngate.files import contract_files, default_cache
 from turngate.sanitize import visible
 from turngate_probes.report import SARIF
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
+
 
 def engines(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the engines that begin with a text."""
@@ -45,8 +48,6 @@ def _targets(incomplete: str) -> Iterator[str]:
 
 if TYPE_CHECKING:
     from turngate_probes.releases.target import Target
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def say(text: str) -> None:
@@ -156,7 +157,6 @@ anchor_option = click.option(
     help="File in your repository that SARIF results and annotations point at.  [default: the file that pins the "
     "engine's package, else the running workflow]",
 )
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
     "--clause",
     "clauses",

@@ -20,6 +20,34 @@ from turngate_probes.simulate.printing import simulation
 PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "messages", "retries", "stdin", "second_turn", "third_turn"]
+MOST_TURNS = 3
+_FOLDER = Path(__file__).parent
+# what concerns the executable or the whole life of a process that runs one turn
+_TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {
+    "release",
+    "exit_code",
+    "goes_on_by_itself",
+}
+_PLACES = ("last", "stderr")
+# what only an output with records can show
+_IN_RECORDS = {
+    "unknown",
+    "padding",
+    "decoy",
+    "several_messages",
+    "omits_end",
+    "repeats_end",
+    "session_id",
+    "retries",
+    "goes_on_by_itself",
+}
+# transports whose turns name no session
+_WITHOUT_ID = ("json_commands",)
+_EXPECTED = {
+    "success": "COMMAND must exit with 0 and print the answer.",
+    "failure": "COMMAND must exit with a code other than 0.",
+    "either": "COMMAND may succeed with the right answer, or fail.",
+}
 
 
 class ConformRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,31 +110,6 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
         return sum(play.delay + play.pause + (self.deadline if play.hang else 0) for play in self.plays)
 
 
-MOST_TURNS = 3
-_FOLDER = Path(__file__).parent
-# what concerns the executable or the whole life of a process that runs one turn
-_TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {
-    "release",
-    "exit_code",
-    "goes_on_by_itself",
-}
-_PLACES = ("last", "stderr")
-# what only an output with records can show
-_IN_RECORDS = {
-    "unknown",
-    "padding",
-    "decoy",
-    "several_messages",
-    "omits_end",
-    "repeats_end",
-    "session_id",
-    "retries",
-    "goes_on_by_itself",
-}
-# transports whose turns name no session
-_WITHOUT_ID = ("json_commands",)
-
-
 @cache
 def rules() -> dict[str, ConformRule]:
     """Return every rule by its id, in the order of reports."""
@@ -162,13 +165,6 @@ def in_process(scenario: Scenario, contract: EngineContract) -> bool:
 def _rows(name: str) -> object:
     file = _FOLDER / f"{name}.yaml"
     return load.parse(file.read_text("utf-8"), file.name, ours=True).data[name]
-
-
-_EXPECTED = {
-    "success": "COMMAND must exit with 0 and print the answer.",
-    "failure": "COMMAND must exit with a code other than 0.",
-    "either": "COMMAND may succeed with the right answer, or fail.",
-}
 
 
 def listed() -> str:

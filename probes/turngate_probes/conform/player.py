@@ -33,6 +33,10 @@ from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
+USAGE = 2
+STDIN_GRACE = 1.0  # seconds that the caller has after the answer to end standard input
+TOGETHER, POLL = 10.0, 0.02  # seconds
+UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
 
 
 def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None) -> Started:
@@ -94,12 +98,6 @@ def _stdin() -> str:
     if stat.S_ISCHR(mode):
         return "terminal" if os.isatty(0) else "null"
     return next((name for test, name in _KINDS if test(mode)), "other")
-
-
-USAGE = 2
-STDIN_GRACE = 1.0  # seconds that the caller has after the answer to end standard input
-TOGETHER, POLL = 10.0, 0.02  # seconds
-UPDATED = "Updated to {version}. The new version is used from the next start on.\n"
 
 
 def main(folder: str) -> Never:

@@ -22,6 +22,12 @@ from turngate_probes.report.reports import Difference, Impact, ReleaseReport
 
 # a change from or to a clause that was not run counts only against a pass
 WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
+ANY = "*"
+ARGV = ("start", "resume", "auto", "interactive", "model")
+# what an orchestrator without contracts implements itself
+READ = ("streams", "handle", "end", "final", "store", "environment")
+LONGEST = 300
+TOOL_CLAUSE, CALL_CLAUSE = "interactive.no-auto-flags", "interactive.tool-call"
 
 
 class Use(StrEnum):
@@ -59,9 +65,6 @@ def of_call(mode: str, outcome: str) -> Impact:
         return Impact.BREAKING if mode == "interactive" else Impact.NONE
     lost = ("hangs", "failed") if mode == "interactive" else ("hangs", "failed", "denied", "dropped")
     return Impact.DEGRADED if outcome in lost else Impact.NONE
-
-
-ANY = "*"
 
 
 def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
@@ -116,12 +119,6 @@ def _of(
         if field is None:
             # records without a kind are counted by their keys
             yield clause, path.partition(".")[0], ""
-
-
-ARGV = ("start", "resume", "auto", "interactive", "model")
-# what an orchestrator without contracts implements itself
-READ = ("streams", "handle", "end", "final", "store", "environment")
-LONGEST = 300
 
 
 def claim_differences(
@@ -187,9 +184,6 @@ def _shown(value: Any, other: Any) -> str:
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         value = {key: part for key, part in value.items() if other.get(key) != part}
     return bounded(msgspec.json.encode(value).decode(), LONGEST)
-
-
-TOOL_CLAUSE, CALL_CLAUSE = "interactive.no-auto-flags", "interactive.tool-call"
 
 
 class ReleaseSurface(Struct, frozen=True):

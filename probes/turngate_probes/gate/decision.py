@@ -67,6 +67,9 @@ CODES: Mapping[GateOutcome, ExitCode] = {
     GateOutcome.CRASHED: CRASHED_CODE,
     GateOutcome.INTERRUPTED: INTERRUPTED_CODE,
 }
+SURFACE = ("option", "event", "key", "tool", "call")
+SCHEMA = str(GateReport.__struct_config__.tag)
+EARLIER_SCHEMA = "turngate.gate-report/2"  # spells `changes_required` with a hyphen
 
 
 def expected_failures(path: Path, engine: str) -> tuple[Entry, ...]:
@@ -198,9 +201,6 @@ def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
         yield GateReason("unanswered", name, f"{name} is unanswered")
 
 
-SURFACE = ("option", "event", "key", "tool", "call")
-
-
 def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Difference]) -> tuple[Action, ...]:
     """List what an orchestrator must do to use the newer release; new actions come first."""
     degraded = [row for row in compared if row.impact is Impact.DEGRADED]
@@ -318,10 +318,6 @@ def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, Relea
 def _without_build(release: ReleaseReport) -> ReleaseReport:
     name = f"{release.engine}@{release.version}"
     return replace(release, release=name) if release.release.startswith(f"{name} (") else release
-
-
-SCHEMA = str(GateReport.__struct_config__.tag)
-EARLIER_SCHEMA = "turngate.gate-report/2"  # spells `changes_required` with a hyphen
 
 
 def load_gate(path: Path) -> GateReport | None:

@@ -25,6 +25,12 @@ from turngate_probes.report import FORMATS
 FILE, PYPROJECT = "turngate.toml", "pyproject.toml"
 MOST_BYTES = 2**20
 _Texts = Annotated[tuple[str, ...], Meta(min_length=1)]
+_EXPECTED = {
+    "engines": '["codex"] or ["codex@0.169.0"]',
+    "in-use": '["codex@0.147.0"]',
+    "fail-on": '"broken", "degraded" or "caveat"',
+    "reports": '["gate.html"]',
+}
 
 
 class SettingsFile(Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -36,14 +42,6 @@ class SettingsFile(Struct, frozen=True, forbid_unknown_fields=True, rename="keba
     fail_on: Literal["broken", "degraded", "caveat"] | UnsetType = UNSET
     reports: _Texts | UnsetType = UNSET
     contracts: str | UnsetType = UNSET
-
-
-_EXPECTED = {
-    "engines": '["codex"] or ["codex@0.169.0"]',
-    "in-use": '["codex@0.147.0"]',
-    "fail-on": '"broken", "degraded" or "caveat"',
-    "reports": '["gate.html"]',
-}
 
 
 class Settings(Struct, frozen=True):

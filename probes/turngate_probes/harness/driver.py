@@ -43,6 +43,16 @@ from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall, new_nonce
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
+FACTOR = 2.0  # turns that start together may differ by it
+LEAST_ROOM = 2**16  # bytes on the disk; below it, what an engine does says nothing about it
+TURN_TIMEOUT = 120.0
+STARTUP_ALLOWANCE = 60.0
+QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \
+"options": ["red", "blue"], "required_fields": [], "context": {}}}"""
+ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
+ASK, FINAL = Text(QUESTION), Text(ANSWER)
+HELPER_SECONDS = 3.0  # unless the turn ends before
+TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
 
 
 class TurnInterruption:
@@ -125,9 +135,6 @@ class TurnInterruption:
         self.over()
 
 
-FACTOR = 2.0  # turns that start together may differ by it
-
-
 class Startups:
     """The starts of a release's turns. Safe for threads."""
 
@@ -170,11 +177,6 @@ class Startups:
         It is `most` until a turn has made a request, and never longer.
         """
         return min(most, FACTOR * self.slowest() or most)
-
-
-LEAST_ROOM = 2**16  # bytes on the disk; below it, what an engine does says nothing about it
-TURN_TIMEOUT = 120.0
-STARTUP_ALLOWANCE = 60.0
 
 
 class Write(Struct, frozen=True):
@@ -490,14 +492,6 @@ def _written(writes: Iterable[Write]) -> tuple[str, ...]:
     for write in found:
         write.file.unlink()
     return tuple(write.place for write in found)
-
-
-QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \
-"options": ["red", "blue"], "required_fields": [], "context": {}}}"""
-ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
-ASK, FINAL = Text(QUESTION), Text(ANSWER)
-HELPER_SECONDS = 3.0  # unless the turn ends before
-TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:

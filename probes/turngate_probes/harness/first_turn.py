@@ -25,6 +25,10 @@ from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5  # seconds between two looks
+_LARGEST = 1 << 20  # bytes of a package.json
+PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see Wrappers in the documentation"
+INSTALL = "install the engine and pass its own command, or run the wrapper offline: see Wrappers in the documentation"
+UPDATE = "update Node.js on PATH, or probe an older release"
 
 
 class _Reached(Struct, frozen=True):
@@ -139,9 +143,6 @@ def _contains(argv: list[str], arguments: tuple[str, ...]) -> bool:
     return bool(arguments) and tuple(argv[-len(arguments) :]) == arguments
 
 
-_LARGEST = 1 << 20  # bytes of a package.json
-
-
 def newer_node_needed(executable: Path) -> str | None:
     """Return the version that the executable's package asks for if the Node.js on PATH is older, such as 22.19.0.
 
@@ -171,11 +172,6 @@ def _asked(executable: Path) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part[:9]) for part in version.split("."))
-
-
-PASS_ON = "a wrapper must pass on the working directory, HOME and every variable: see Wrappers in the documentation"
-INSTALL = "install the engine and pass its own command, or run the wrapper offline: see Wrappers in the documentation"
-UPDATE = "update Node.js on PATH, or probe an older release"
 
 
 class FirstTurn(Struct):

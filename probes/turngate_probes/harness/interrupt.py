@@ -14,6 +14,8 @@ from turngate import ContractError, MachineError, RefusedError, Stop, UsageError
 from turngate.contract.clauses import Reason
 from turngate.process.signals import handling_signals
 
+SIGNALLED = 128  # plus the number of the signal: the exit code after a signal
+
 
 class Obstacle(Struct, frozen=True):
     """Why something could not run: a `reason` in the environment, or the engine; neither means turngate itself.
@@ -124,9 +126,6 @@ def at_end_of_input(interrupt: Callable[[], None]) -> None:
         interrupt()
 
     threading.Thread(target=wait, name="turngate-input", daemon=True).start()
-
-
-SIGNALLED = 128  # plus the number of the signal: the exit code after a signal
 
 
 @contextmanager

@@ -14,6 +14,16 @@ from turngate.process.executable import PrintedText
 from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 
+# By these, a client finds out whether a backend at a local address is LM Studio, Ollama, llama.cpp or vLLM.
+_LOCAL_SERVERS = {
+    ("GET", "/api/v1/models"),
+    ("GET", "/api/tags"),
+    ("POST", "/api/show"),
+    ("GET", "/v1/props"),
+    ("GET", "/props"),
+    ("GET", "/version"),
+}
+
 
 class NotObservedError(ObstacleError):
     """A check needs something that was not observed."""
@@ -156,17 +166,6 @@ class ServerCall(_Step, frozen=True):
 
 Observation: TypeAlias = Turn | CommandOutput | ServerCall
 _Item = TypeVar("_Item", Turn, CommandOutput, ServerCall)
-
-
-# By these, a client finds out whether a backend at a local address is LM Studio, Ollama, llama.cpp or vLLM.
-_LOCAL_SERVERS = {
-    ("GET", "/api/v1/models"),
-    ("GET", "/api/tags"),
-    ("POST", "/api/show"),
-    ("GET", "/v1/props"),
-    ("GET", "/props"),
-    ("GET", "/version"),
-}
 
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:

@@ -29,6 +29,16 @@ from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.stub_model import Exchange, StubBackend
 
 CONTAINER_PROGRAMS = ("docker", "podman")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+_HIDDEN = "<secret>"
+_LOOPBACK = "127.0.0.1,localhost,::1"
+_CANARY = """#!/bin/sh
+: > '{markers}'/"$1"
+"""
+_XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
 
 
 class Stranger(Struct):
@@ -78,18 +88,6 @@ def _key(name: str) -> str:
 
 def _text(name: str) -> str:
     return f"planted-text-{name}-0123456789abcdef"
-
-
-_INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_SHORTEST_SECRET = 6
-_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
-_HIDDEN = "<secret>"
-_LOOPBACK = "127.0.0.1,localhost,::1"
-_CANARY = """#!/bin/sh
-: > '{markers}'/"$1"
-"""
-_XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
 
 
 class Sandbox(Struct, frozen=True):

@@ -59,6 +59,7 @@ _TYPES: Mapping[type, str] = {
     str: "string",
     type(None): "null",
 }
+LONGEST_TEXT = 8000
 
 
 def seen_event(
@@ -223,9 +224,6 @@ def _below(value: Any, above: str, depth: int) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for item in value:
             yield from _below(item, f"{above.removesuffix('.')}[].", depth)
-
-
-LONGEST_TEXT = 8000
 
 
 class _Beginning(msgspec.Struct):

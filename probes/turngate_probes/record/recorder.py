@@ -50,6 +50,7 @@ UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]
 _DAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
 _RUN = re.compile("#+")
+Files = dict[str, bytes]
 
 
 class _Rule(Struct, frozen=True):
@@ -169,9 +170,6 @@ def _repeat(contract: EngineContract) -> bool:
 def first_number(case: str) -> int:
     """Return the number from which the session ids of a case count."""
     return zlib.crc32(case.encode()) % 9000 * 1000
-
-
-Files = dict[str, bytes]
 
 
 class _Case(Struct, frozen=True):

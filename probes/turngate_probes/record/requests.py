@@ -18,6 +18,19 @@ from turngate_probes.stub_model import NONCE, Exchange
 
 LONG = 4000
 MARK = "<prompt>"
+CUT = "[…]"
+REQUESTS = "requests.ndjson"
+FILES = ("recording.yaml", "provenance.yaml", "stdout", "stderr", REQUESTS)
+MAX_TEXTS = 12
+MAX_SIGNS = 12
+MAX_SIGN = 100
+MAX_SHORT = 300
+MAX_NAME = 128
+HINT = "record the release again, or keep only what `RecordedRequest` lists and the prompts that turngate sent"
+
+ToolName = Annotated[str, Meta(pattern=rf"^\S{{1,{MAX_NAME}}}$")]
+Nonce = Annotated[str, Meta(pattern=f"^{NONCE.pattern}$")]
+Short = Annotated[str, Meta(max_length=MAX_SHORT)]
 
 
 def shortened(text: str) -> str | LongPrompt:
@@ -37,21 +50,6 @@ def lengthened(prompt: str | LongPrompt) -> str:
         return prompt
     filled = prompt.repeated * (prompt.characters // len(prompt.repeated) + 1)
     return prompt.before + filled[: prompt.characters] + prompt.after
-
-
-CUT = "[…]"
-REQUESTS = "requests.ndjson"
-FILES = ("recording.yaml", "provenance.yaml", "stdout", "stderr", REQUESTS)
-MAX_TEXTS = 12
-MAX_SIGNS = 12
-MAX_SIGN = 100
-MAX_SHORT = 300
-MAX_NAME = 128
-HINT = "record the release again, or keep only what `RecordedRequest` lists and the prompts that turngate sent"
-
-ToolName = Annotated[str, Meta(pattern=rf"^\S{{1,{MAX_NAME}}}$")]
-Nonce = Annotated[str, Meta(pattern=f"^{NONCE.pattern}$")]
-Short = Annotated[str, Meta(max_length=MAX_SHORT)]
 
 
 class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

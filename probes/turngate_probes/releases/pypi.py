@@ -53,6 +53,9 @@ _CAUSES = (
     ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
     ("No module named pip", "this Python has no pip", "install pip, or pass an executable: ENGINE=/path/to/executable"),
 )
+REPORT = "pip-report.json"
+ENVIRONMENT = "venv"
+_INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", REPORT)
 
 
 def pip(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = None, python: Path | None = None) -> str:
@@ -71,9 +74,6 @@ def pip(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = N
     lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
     what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
     raise MachineError(what, "see pip's message above")
-
-
-REPORT = "pip-report.json"
 
 
 class Wheel(Struct, frozen=True):
@@ -108,10 +108,6 @@ def entry(wheels: Iterable[Wheel], package: str) -> Wheel:
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-ENVIRONMENT = "venv"
-_INSTALL = ("install", "--quiet", ONLY_WHEELS, "--no-compile", "--no-cache-dir", "--report", REPORT)
 
 
 class PypiRegistry(Registry, frozen=True):

@@ -39,6 +39,12 @@ from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.target import Target
 
+TEST_ONE = (
+    "`turngate probe --pinned` installs and tests the pinned releases, and "
+    "`turngate probe ENGINE=/path/to/executable` tests an executable"
+)
+_NAME_IT = "pass an executable as ENGINE=PATH"
+
 
 def registries(engine: str) -> dict[str, Registry]:
     """Return the registries that have an engine's releases, by their names, without querying them."""
@@ -68,13 +74,6 @@ def published(engine: str, name: RegistryName | None = None, stop: Stop | None =
     if name == "npm" and "pypi" in known and not find_program("npm"):
         raise NotInstalledError(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
     return known[name].listed(stop)
-
-
-TEST_ONE = (
-    "`turngate probe --pinned` installs and tests the pinned releases, and "
-    "`turngate probe ENGINE=/path/to/executable` tests an executable"
-)
-_NAME_IT = "pass an executable as ENGINE=PATH"
 
 
 class Release(Struct, frozen=True):

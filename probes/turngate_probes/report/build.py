@@ -70,6 +70,10 @@ MOST_REQUESTS = 20
 
 # a complete journal without a clause of its set was written by a turngate that did not have it
 _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
+MOST_BYTES = 256 * 1024 * 1024
+BREAKS = (Severity.BREAKING, Result.FAIL)
+HINT = "pass the JSON report (--report FILE.json) or the journal of a probe; no other format can be read"
+_SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 
 def build(events: Iterable[Event]) -> ProbeReport:
@@ -231,12 +235,6 @@ def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: 
 def _elapsed(events: Sequence[Event]) -> float:
     first, last = (datetime.fromisoformat(event.at) for event in (events[0], events[-1]))
     return max(0.0, (last - first).total_seconds())
-
-
-MOST_BYTES = 256 * 1024 * 1024
-BREAKS = (Severity.BREAKING, Result.FAIL)
-HINT = "pass the JSON report (--report FILE.json) or the journal of a probe; no other format can be read"
-_SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 
 def load_report(path: Path) -> ProbeReport:

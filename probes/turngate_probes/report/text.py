@@ -32,15 +32,6 @@ from turngate_probes.report.release_view import (
 from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, View, duration, named
 
-
-class Detail(StrEnum):
-    """How much text is printed."""
-
-    QUIET = "quiet"
-    NORMAL = "normal"
-    VERBOSE = "verbose"
-
-
 WORD = 200
 COMMAND = 1500
 EXCERPT = 1600
@@ -48,6 +39,22 @@ MOST_REQUESTS = 4
 INDENT = "  "
 
 Line = tuple[int, Text]
+MOST_EVIDENCE = 20
+WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
+SEVEREST_FIRST = (*WORDS, "noted", "skipped")
+
+STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking", "red"), "bold red")
+MOST_TOOL_LINES = 16
+MOST_OF_A_KIND = 12
+LONGEST = 240
+
+
+class Detail(StrEnum):
+    """How much text is printed."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
 
 
 def evidence_text(evidence: Iterable[Evidence]) -> str:
@@ -111,11 +118,6 @@ def _request(request: RequestExcerpt) -> str:
     return visible("; ".join(parts))
 
 
-MOST_EVIDENCE = 20
-WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
-SEVEREST_FIRST = (*WORDS, "noted", "skipped")
-
-STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking", "red"), "bold red")
 STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported", "unanswered", "interrupted"), "yellow")
 STYLES |= dict.fromkeys(("compatible", "pass", "green"), "green") | {"stale": "cyan"}
 STYLES |= dict.fromkeys(("not run", "not tested"), "magenta")
@@ -226,11 +228,6 @@ def _word(case: JudgedCase) -> str:
 
 def _not_run(clause: ClauseResult) -> bool:
     return clause.result is Result.NOT_RUN
-
-
-MOST_TOOL_LINES = 16
-MOST_OF_A_KIND = 12
-LONGEST = 240
 
 
 def print_line(console: Console, depth: int, line: Text) -> None:

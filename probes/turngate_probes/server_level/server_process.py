@@ -35,6 +35,8 @@ _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
 # with the current interpreter, because its `turngate` may not be on PATH
 _COMMAND = (sys.executable, "-P", "-c", "from turngate.entry import main; main()")
+TIMEOUT = 30.0
+FAILED = 500
 
 
 def request(
@@ -158,10 +160,6 @@ class ServerProcess:
             return f"it printed no address within {READY_WITHIN:.0f} s"
         stderr = self._outcome.stderr.decode("utf-8", "replace").strip()
         return f"exit code {self._outcome.exit_code}: {bounded(stderr, _EXCERPT)}"
-
-
-TIMEOUT = 30.0
-FAILED = 500
 
 
 class CaseClient:

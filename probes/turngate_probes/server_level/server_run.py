@@ -25,6 +25,14 @@ from turngate_probes.server_level.shim import EngineStart, Shim
 from turngate_probes.stub_model import Exchange, Reply, StubRule
 
 _PARTS = 3  # a line of a trace: the time, the direction, the message
+TURN_LIMIT = 120
+SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
+GONE_WITHIN = 10.0
+_FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
+UNSAFE = "ENGINE_UNSAFE"
+_UNSETTLED = ("queued", "running")
+_UNENDED = (*_UNSETTLED, "waiting_user")
+_LOOK = 0.02
 
 
 def saved(data: Path, run_id: str, number: int, stream: str) -> bytes:
@@ -60,15 +68,6 @@ def how_ended(run: dict[str, Any], turn: dict[str, Any], *, sticky: bool) -> End
         return Ended.STOPPED
     went_well = turn.get("outcome") in (Outcome.ASK_USER, Outcome.FINAL)
     return Ended.LINGERED if went_well and turn.get("exit_code") is None and not sticky else Ended.EXIT
-
-
-TURN_LIMIT = 120
-SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
-GONE_WITHIN = 10.0
-_FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
-UNSAFE = "ENGINE_UNSAFE"
-_UNSETTLED = ("queued", "running")
-_UNENDED = (*_UNSETTLED, "waiting_user")
 
 
 class UnsafeRunError(CaseStoppedError):
@@ -387,9 +386,6 @@ class ServerRun:
             acted=self.driver.acted(asked, sandbox.work),
         )
         self.driver.note(turn)
-
-
-_LOOK = 0.02
 
 
 class WarmRun(ServerRun):

@@ -21,6 +21,8 @@ from turngate.contract.simulation import ArgumentSyntax
 from turngate_probes.simulate.printing import simulation
 
 _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>\.\.\.)?")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HANDLE, _TEXT = "{handle}", ("text", "default")
 
 
 class AcceptedOption(Struct, frozen=True):
@@ -116,9 +118,6 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
     )
     for template in templates:
         yield from (((name,), value is not None, False) for name, value in template_options(template))
-
-
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
@@ -261,9 +260,6 @@ class LineReader:
         key = key.removeprefix("no-")
         first, *humps = key.split("-")
         return list(dict.fromkeys((key, first + "".join(hump.title() for hump in humps))))
-
-
-_HANDLE, _TEXT = "{handle}", ("text", "default")
 
 
 class Asked(Struct, frozen=True):

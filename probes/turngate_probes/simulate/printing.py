@@ -21,6 +21,13 @@ from turngate.contract.versions import bare
 from turngate.decoding import convert
 from turngate.files import simulation_files
 
+_SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTERS.upper()}"}
+
+Slots = Mapping[str, Any]
+_PROVIDED: dict[tuple[str, str | None], Simulation] = {}
+
 
 def simulation_of(engine: str, version: str | None) -> Simulation | None:
     """Return the simulation of a release; None if no file describes it."""
@@ -33,14 +40,6 @@ def _read(file: Path, version: str | None) -> Simulation | None:
     claims = load.read(file, ours=True).claims()
     claim = next((claim for claim in claims if claim.range.covers(version)), None)
     return convert(bare(claim.data), Simulation) if claim else None
-
-
-_SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTERS.upper()}"}
-
-Slots = Mapping[str, Any]
-_PROVIDED: dict[tuple[str, str | None], Simulation] = {}
 
 
 def simulation(contract: EngineContract) -> Simulation:

@@ -31,6 +31,11 @@ from turngate_probes.stub_model.protocol import (
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
+# a base URL may include a version or not, and some clients add one themselves
+_VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")
+_GEMINI_CALL = re.compile(r"(?:tuned)?models/(?P<model>[^:]+):(?P<verb>\w+)", re.IGNORECASE)
+_MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
+_CUT_TEXT = "This answer is going to end in the middle"
 
 
 def new_nonce() -> str:
@@ -90,12 +95,6 @@ class Egress(Struct, frozen=True):
     host: str
     port: int
     method: str
-
-
-# a base URL may include a version or not, and some clients add one themselves
-_VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")
-_GEMINI_CALL = re.compile(r"(?:tuned)?models/(?P<model>[^:]+):(?P<verb>\w+)", re.IGNORECASE)
-_MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
 
 
 class Route(Struct, frozen=True):
@@ -163,9 +162,6 @@ def _asking_vendor(path: str, headers: Message) -> WireProtocol:
     if "x-goog-api-key" in headers or "/v1beta/" in path or "key=" in urlsplit(path).query:
         return gemini.WIRE
     return openai_responses.WIRE
-
-
-_CUT_TEXT = "This answer is going to end in the middle"
 
 
 class Answer(Struct, frozen=True):

@@ -11,6 +11,8 @@ _ERROR_KINDS = {
     403: ("invalid_request_error", "unsupported_country_region_territory"),
     429: ("requests", "rate_limit_exceeded"),
 }
+_KINDS = {"assistant": "model", "tool": "result", "function": "result"}
+_USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 
 def refusal(status: int, message: str) -> Json:
@@ -28,10 +30,6 @@ def model(name: str) -> Json:
 def models(model: Json) -> Json:
     """List one model; the vendor's own CLI reads "models" instead, whose entries have another shape: none."""
     return {"object": "list", "data": [model], "models": []}
-
-
-_KINDS = {"assistant": "model", "tool": "result", "function": "result"}
-_USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 
 def _kind(message: Json) -> str | None:

@@ -35,6 +35,7 @@ MAX_BODY = 32 * 2**20
 _MAX_LINE = 4096
 _DECIMAL = re.compile(r"[0-9]{1,16}")
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{1,16}")
+_DEADLINE = 2.0  # seconds for the threads to end once their connections are closed
 
 
 class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
@@ -156,9 +157,6 @@ def _inflate(raw: bytes) -> bytes:
     except zlib.error:
         # some clients send the bare stream, without the zlib header that the standard asks for
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, MAX_BODY + 1)
-
-
-_DEADLINE = 2.0  # seconds for the threads to end once their connections are closed
 
 
 class Backend(Protocol):

@@ -34,6 +34,9 @@ from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
 from turngate_reference.data_dir import DataDir
 
+MAX_TRACE = 64 * 2**20
+_NOTED_LINES = 5
+
 
 class InstalledEngine(Struct, frozen=True):
     """An engine's executable and its contract; `version` None: it did not print one.
@@ -82,10 +85,6 @@ def version_of(
             data.make()
             remember_version(executable, now, version, data.versions)
     return version
-
-
-MAX_TRACE = 64 * 2**20
-_NOTED_LINES = 5
 
 
 class NoRoomError(MachineError):

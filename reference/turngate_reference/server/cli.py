@@ -30,6 +30,21 @@ from turngate_reference.server.web.security import RequestCheck, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
 
+PORT = 8321
+_EPILOG = """\b
+Examples:
+    turngate serve
+    turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
+    turngate serve --verify wait
+    turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
+
+Requests need a token. The server makes one and keeps it in the file `token` of the data directory; `turngate token`
+prints it. The server also prints an address with which you log in from a browser.
+
+The server describes its API at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
+started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
+stopped, 2 it could not start."""
+
 
 class VisibleFormatter(logging.Formatter):
     """Escapes invisible characters and indents tracebacks, so that no text can pass for a log message."""
@@ -53,22 +68,6 @@ def log_to_stderr(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     # it warns of requests that wait for a thread, and of idle threads that end late at a stop on a busy machine
     logging.getLogger("waitress").setLevel(logging.ERROR)
-
-
-PORT = 8321
-_EPILOG = """\b
-Examples:
-    turngate serve
-    turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
-    turngate serve --verify wait
-    turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
-
-Requests need a token. The server makes one and keeps it in the file `token` of the data directory; `turngate token`
-prints it. The server also prints an address with which you log in from a browser.
-
-The server describes its API at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
-started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
-stopped, 2 it could not start."""
 
 
 @click.command(epilog=_EPILOG)

@@ -15,6 +15,8 @@ from turngate import Mode
 from turngate.decoding import convert
 from turngate.model import ProfileKind
 
+_DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO, "engine_options": (), "session_timeout_sec": 1200}
+
 
 class ApiError(Exception):
     """A refused request: a code of the table `problems` in `openapi.yaml`, why, and what to do about it.
@@ -29,9 +31,6 @@ class ApiError(Exception):
     def __str__(self) -> str:
         """Render as `CODE: detail (hint)`."""
         return f"{self.code}: {self.detail}" + (f" ({self.hint})" if self.hint else "")
-
-
-_DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO, "engine_options": (), "session_timeout_sec": 1200}
 
 
 class IdempotencyKey(Struct, frozen=True):

@@ -25,6 +25,16 @@ from turngate_reference.states import State
 
 TIMEOUT = 60.0
 _PAGE = 100
+_EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
+needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
+_url = click.option("--url", metavar="URL", help="The server's address, such as http://127.0.0.1:8321.")
+_TOKEN_EPILOG = f"""\b
+Examples:
+    curl --header @<(echo "Authorization: Bearer $(turngate token)") http://127.0.0.1:8321/v1/runs
+    turngate token --link
+
+The address of --link works once, within {CODE_MINUTES} minutes. Don't write a token into the command line of a program:
+other users of the machine can read it there. Exit codes: 0 printed, 2 there is no token or no server."""
 
 
 class Pending(Struct, frozen=True):
@@ -139,11 +149,6 @@ def _refused(problem: Any) -> ServerRefusedError:
     return ServerRefusedError(detail, visible(str(reported.get("hint", ""))))
 
 
-_EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
-needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
-_url = click.option("--url", metavar="URL", help="The server's address, such as http://127.0.0.1:8321.")
-
-
 @click.command(epilog=_EPILOG)
 @_url
 @data_dir_option
@@ -256,15 +261,6 @@ def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> list[str]
 
 def _time(time: str) -> str:
     return time[:16].replace("T", " ")
-
-
-_TOKEN_EPILOG = f"""\b
-Examples:
-    curl --header @<(echo "Authorization: Bearer $(turngate token)") http://127.0.0.1:8321/v1/runs
-    turngate token --link
-
-The address of --link works once, within {CODE_MINUTES} minutes. Don't write a token into the command line of a program:
-other users of the machine can read it there. Exit codes: 0 printed, 2 there is no token or no server."""
 
 
 @click.command(epilog=_TOKEN_EPILOG)

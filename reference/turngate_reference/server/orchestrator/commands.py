@@ -48,6 +48,9 @@ from turngate_reference.server.store.events import CancelEvent, add_event
 from turngate_reference.server.store.runs import Accepted, IdempotentRequest, Run, StoredQuestion, own_cwd
 from turngate_reference.states import ENDED, Cause, RunErrorCode, State
 
+_HANDLE = "0" * HANDLE_LENGTH
+BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
+
 
 class Admission(Struct, frozen=True):
     """What requests are checked against: engines, schemas, directories, and what the operator allows.
@@ -196,9 +199,6 @@ class Admission(Struct, frozen=True):
             ) from uncovered
 
 
-_HANDLE = "0" * HANDLE_LENGTH
-
-
 def _artifacts_like(place: Path) -> Path:
     """Return a path as long as that of the artifacts of a run that will work in `place`."""
     return place / "artifacts" / _HANDLE
@@ -258,9 +258,6 @@ def resolved_workspace(asked: str, root: Path | None) -> Path:
 
 def _refused(detail: str, hint: str) -> ApiError:
     return ApiError("WORKSPACE_REFUSED", detail, hint)
-
-
-BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 
 
 class Commands(Struct, frozen=True):

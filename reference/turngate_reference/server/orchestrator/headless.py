@@ -47,6 +47,11 @@ from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
 from turngate_reference.states import Delivery, RunErrorCode, State
 
+log = logging.getLogger(__name__)
+
+MAX_TEXTS = 1000
+MAX_TEXT = 64 * 2**10
+
 
 def first_prompt(launch: RunRequest, directory: Path | None) -> str:
     """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch.
@@ -84,12 +89,6 @@ def no_artifacts(run: Run, contract: EngineContract) -> str:
     if not run.is_resumable or run.warm_wait_sec:
         return "nothing limits a process that is kept between turns to their directory"
     return artifacts.no_artifacts(contract, run.launch.engine_options) or artifacts.ambiguous(real_path(run.cwd))
-
-
-log = logging.getLogger(__name__)
-
-MAX_TEXTS = 1000
-MAX_TEXT = 64 * 2**10
 
 
 class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a fault of ours

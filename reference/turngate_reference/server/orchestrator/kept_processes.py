@@ -28,6 +28,12 @@ from turngate_reference.server.store.runs import ProcessNote
 from turngate_reference.server.transports.events import Gone, Lost, Opened, OpenRequest, ProcessEvent, TurnEnded
 from turngate_reference.server.transports.host import ProcessHost
 
+log = logging.getLogger(__name__)
+
+MEMORY_SECONDS = 10.0  # between two measurements of the waiting processes
+_MEMORY = ""  # stands for all runs, as the key of that deadline
+_MIB = 2**20
+
 
 class SlotCheck(Struct, frozen=True):
     """Whether the first queued run may start now, and the runs whose processes must end so that others can start."""
@@ -73,13 +79,6 @@ def resident_memory(pid: int) -> int:
             with suppress(psutil.Error):
                 used += process.memory_info().rss
     return used
-
-
-log = logging.getLogger(__name__)
-
-MEMORY_SECONDS = 10.0  # between two measurements of the waiting processes
-_MEMORY = ""  # stands for all runs, as the key of that deadline
-_MIB = 2**20
 
 
 class Replied(Struct, frozen=True):

@@ -29,6 +29,7 @@ from turngate_reference.server.requests import RunRequest
 
 FAILURES_KEPT = 60.0
 T = TypeVar("T")
+STICKY = "sticky_process"
 
 
 class Cache(Generic[T]):
@@ -94,9 +95,6 @@ def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], st
         return PrintedText(None, "", ""), f" was not run ({failed}) and"
     code = output.exit_code
     return output, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
-
-
-STICKY = "sticky_process"
 
 
 class Profiles:

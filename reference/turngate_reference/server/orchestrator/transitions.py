@@ -41,12 +41,6 @@ T = TypeVar("T")
 RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
 _RETURNED = "returned"  # the outcome of a turn for which no process was started
-
-
-class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
-    """Somebody else has ended the run of a turn, and its turn with it."""
-
-
 # a run that asks for a sticky process needs no engine that resumes
 _NEEDS_RESUME = """
     execution_mode = ? AND turn_index = 0
@@ -57,6 +51,10 @@ _MAY_BEGIN = f"""
     WHERE state = ? AND NOT (engine IN (SELECT value FROM json_each(?)) AND {_NEEDS_RESUME})
     ORDER BY queue_place LIMIT ?
 """  # noqa: S608 - our own words
+
+
+class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
+    """Somebody else has ended the run of a turn, and its turn with it."""
 
 
 def first_turns(store: Store) -> list[str]:

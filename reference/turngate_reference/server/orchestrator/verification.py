@@ -25,6 +25,9 @@ from turngate.process.probe_results import ProbeResult, Verification, last_resul
 from turngate.sanitize import bounded, visible
 from turngate_reference.engine.attempt import InstalledEngine
 
+_log = logging.getLogger(__name__)
+
+
 NICENESS = 10
 # the command itself gives up earlier
 DEADLINE = 240.0
@@ -36,6 +39,7 @@ _COMMAND = (
     "-c",
     f"import os; os.nice({NICENESS}); from turngate.entry import main; main()",
 )
+_SIMULATED = "the engine is simulated, which proves nothing about the real one"
 
 
 class Verify(StrEnum):
@@ -70,10 +74,8 @@ class _Printed(msgspec.Struct, frozen=True):
     detail: Annotated[str, msgspec.Meta(max_length=4000)]
 
 
-_log = logging.getLogger(__name__)
 _OFF = Verified(Status.UNPROVEN, "verification is turned off")
 _PENDING = Verified(Status.PENDING, "its resume is not verified yet")
-_SIMULATED = "the engine is simulated, which proves nothing about the real one"
 
 
 class Verifier:

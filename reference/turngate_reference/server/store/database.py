@@ -19,7 +19,14 @@ from turngate.files import open_private
 from turngate.process.launch import critical
 from turngate_reference.server.store.upgrade import prepare
 
+log = logging.getLogger(__name__)
+
+
 BUSY_SECONDS = 5.0
+
+RETRY_SECONDS = 1.0
+MAX_PENDING = 8 * 2**20
+Write = Callable[[sqlite3.Connection], None]
 
 
 class DatabaseGoneError(sqlite3.OperationalError):
@@ -145,13 +152,6 @@ def _connected(path: Path) -> sqlite3.Connection:
     # a reply that was answered with 202 must not be taken back by a power cut: its turn may have run
     connection.execute("PRAGMA synchronous = FULL")
     return connection
-
-
-log = logging.getLogger(__name__)
-
-RETRY_SECONDS = 1.0
-MAX_PENDING = 8 * 2**20
-Write = Callable[[sqlite3.Connection], None]
 
 
 class Outbox:

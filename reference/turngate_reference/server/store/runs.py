@@ -21,6 +21,32 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import AskedQuestion, StateEvent, StoredEvent, add_event, stored
 from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
 
+_USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
+Row = TypeVar("Row", bound=Struct)
+_JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
+_RUN = "SELECT * FROM runs WHERE run_id = ?"
+_ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_interaction_id)"
+_MESSAGES = """
+    SELECT * FROM events WHERE run_id = ? AND type IN ('text', 'interaction', 'reply')
+        AND id > (
+            SELECT max(id) FROM events
+            WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
+        )
+        AND id < coalesce(
+            (
+                SELECT max(id) FROM events
+                WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
+            ),
+            id + 1
+        )
+    ORDER BY id DESC LIMIT ?
+"""
+_QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
+_LAST_ANSWERED = (
+    "SELECT * FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL AND response IS NOT NULL"
+    " ORDER BY answered_at DESC LIMIT 1"
+)
+
 
 class RunProfile(EngineInteractiveProfile, frozen=True, forbid_unknown_fields=False):
     """How a run waits for its user, and for how many seconds it keeps its process after asking (`resumable` only).
@@ -149,9 +175,6 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
         return self.recovery.locations if self.recovery else {}
 
 
-_USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
-
-
 class UnsentReply(Struct, frozen=True):
     """A reply that no process got, and why: a code of problems or of run errors."""
 
@@ -205,9 +228,6 @@ class StoredTurn(Struct, frozen=True):
 def own_cwd(run_directory: Path) -> Path:
     """Return where the engine works if the caller did not name a workspace."""
     return run_directory / "work"
-
-
-Row = TypeVar("Row", bound=Struct)
 
 
 def insert(
@@ -452,34 +472,11 @@ def as_json(value: Any) -> str | None:
     return None if value is None else json.dumps(msgspec.to_builtins(value) if isinstance(value, Struct) else value)
 
 
-_JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
 _COLUMNS = {
     field.name: f"{field.encode_name}_json" if field.name in _JSON else field.encode_name
     for field in structs.fields(Run)
 }
-_RUN = "SELECT * FROM runs WHERE run_id = ?"
 _SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names
-_ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_interaction_id)"
-_MESSAGES = """
-    SELECT * FROM events WHERE run_id = ? AND type IN ('text', 'interaction', 'reply')
-        AND id > (
-            SELECT max(id) FROM events
-            WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
-        )
-        AND id < coalesce(
-            (
-                SELECT max(id) FROM events
-                WHERE run_id = ? AND type = 'turn.started' AND json_extract(data_json, '$.turn_index') = ?
-            ),
-            id + 1
-        )
-    ORDER BY id DESC LIMIT ?
-"""
-_QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
-_LAST_ANSWERED = (
-    "SELECT * FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL AND response IS NOT NULL"
-    " ORDER BY answered_at DESC LIMIT 1"
-)
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:

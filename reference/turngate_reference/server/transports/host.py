@@ -47,6 +47,9 @@ from turngate_reference.server.transports.json_commands import JsonCommandsTrans
 from turngate_reference.server.transports.stream_json import StreamJsonTransport
 from turngate_reference.server.transports.transport import Message, Transport
 
+log = logging.getLogger(__name__)
+
+
 _TRANSPORTS: dict[str, type[Transport]] = {
     "acp": AcpTransport,
     "app_server": AppServerTransport,
@@ -56,7 +59,6 @@ _TRANSPORTS: dict[str, type[Transport]] = {
 Listener = Callable[[ProcessEvent], None]
 # threads that start and end processes; more threads would slow the others down
 WORKERS = 2
-log = logging.getLogger(__name__)
 
 
 class HostedProcess:

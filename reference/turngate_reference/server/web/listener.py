@@ -48,6 +48,14 @@ BATCH = 32
 AHEAD = 1  # requests that wait behind the one in work
 _CODES = {408: "REQUEST_TIMEOUT", 413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
 _FULL = "all connections are busy"
+CEILING = 65_536  # engines inherit the limit, and some programs close every descriptor up to it, one by one
+RESERVED = 128  # for the database, requests in work, and connections between their arrival and their refusal
+RESERVED_PER_SLOT = 16  # for the pipes and files of a turn
+MOST, LEAST = 4000, 32  # connections
+MAX_HEADERS = 64 * 2**10
+SPARE_THREADS = 16
+TICK = 1.0
+GRACE = 5.0
 
 
 class Limits(Struct, frozen=True):
@@ -282,12 +290,6 @@ def _turn_away(connection: socket.socket) -> None:
         connection.recv(2**16)  # what was asked; unread, it would take the answer back
 
 
-CEILING = 65_536  # engines inherit the limit, and some programs close every descriptor up to it, one by one
-RESERVED = 128  # for the database, requests in work, and connections between their arrival and their refusal
-RESERVED_PER_SLOT = 16  # for the pipes and files of a turn
-MOST, LEAST = 4000, 32  # connections
-
-
 def raise_limit() -> int:
     """Raise the limit of open files, up to `CEILING`, as far as the system allows; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -309,10 +311,6 @@ def connections(limit: int, slots: int) -> int:
     return min(MOST, limit - reserved)
 
 
-MAX_HEADERS = 64 * 2**10
-SPARE_THREADS = 16
-TICK = 1.0
-GRACE = 5.0
 _LIMITS = Limits()
 
 

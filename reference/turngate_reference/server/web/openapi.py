@@ -20,6 +20,21 @@ from turngate.contract import load
 from turngate.contract.versions import dotted
 from turngate_reference.server.requests import ApiError
 
+MAX_BODY = 4 * 2**20
+MAX_ERRORS = 20
+_URI = "urn:turngate:openapi"
+_WORDS = {
+    "type": "must be of type {}",
+    "enum": "must be one of {}",
+    "minLength": "must have {} or more characters",
+    "maxLength": "must have {} or fewer characters",
+    "pattern": "must match {}",
+    "minimum": "must be {} or more",
+    "maximum": "must be {} or less",
+    "maxItems": "must have {} or fewer items",
+}
+_PATTERNS = {r"\S": "must not be only white space"}
+
 
 class Operation(Struct, frozen=True):
     """One method of one path of the document; `parameters` and `responses` have their references resolved."""
@@ -87,22 +102,6 @@ def resolved(value: dict[str, Any]) -> dict[str, Any]:
     for part in value["$ref"].removeprefix("#/").split("/"):
         target = target[part]
     return resolved(target)
-
-
-MAX_BODY = 4 * 2**20
-MAX_ERRORS = 20
-_URI = "urn:turngate:openapi"
-_WORDS = {
-    "type": "must be of type {}",
-    "enum": "must be one of {}",
-    "minLength": "must have {} or more characters",
-    "maxLength": "must have {} or fewer characters",
-    "pattern": "must match {}",
-    "minimum": "must be {} or more",
-    "maximum": "must be {} or less",
-    "maxItems": "must have {} or fewer items",
-}
-_PATTERNS = {r"\S": "must not be only white space"}
 
 
 def arguments(operation: Operation) -> dict[str, Any]:

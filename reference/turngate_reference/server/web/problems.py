@@ -15,6 +15,9 @@ from turngate import MachineError, UsageError
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.web import openapi
 
+_log = logging.getLogger(__name__)
+
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 _BY_STATUS = {
@@ -22,7 +25,8 @@ _BY_STATUS = {
     405: ("METHOD_NOT_ALLOWED", "this path doesn't support this method", "see the Allow header"),
     413: ("BODY_TOO_LARGE", "the body is larger than 4 MiB", "send less"),
 }
-_log = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+MAKE_ROOM = "free some space on the server's disk"
 
 
 def register(app: Flask) -> None:
@@ -63,10 +67,6 @@ def _http(error: HTTPException) -> Response:
         if name == "Allow":
             response.headers[name] = value
     return response
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-MAKE_ROOM = "free some space on the server's disk"
 
 
 def machine_error(error: BaseException | None) -> tuple[str, str]:

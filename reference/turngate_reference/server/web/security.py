@@ -19,6 +19,12 @@ from turngate_reference.access import Logouts
 from turngate_reference.server.requests import ApiError
 
 LIFETIME = 30 * 24 * 3600  # seconds
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
+PAGE = "page"  # the blueprint of what a browser shows
+_WITHOUT_TOKEN = frozenset({"/healthz", "/login"})
+_TOKEN_HINT = "send Authorization: Bearer TOKEN; on the server's machine, turngate token prints it"
+_OWN_PAGE = frozenset({"same-origin", "none"})
 
 
 class BrowserSessions:
@@ -62,14 +68,6 @@ class BrowserSessions:
     def _signature(self, text: str) -> str:
         key = self._token.encode()
         return hmac.new(key, f"turngate browser session {text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-
-
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
-PAGE = "page"  # the blueprint of what a browser shows
-_WITHOUT_TOKEN = frozenset({"/healthz", "/login"})
-_TOKEN_HINT = "send Authorization: Bearer TOKEN; on the server's machine, turngate token prints it"
-_OWN_PAGE = frozenset({"same-origin", "none"})
 
 
 class RequestCheck(Struct, frozen=True):

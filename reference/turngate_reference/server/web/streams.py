@@ -12,10 +12,11 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import StateEvent, StoredEvent
 from turngate_reference.states import ENDED
 
+_log = logging.getLogger(__name__)
+
+
 PAGE = 100
 PAUSE = 0.2  # seconds between two pieces of news: an engine may say much at once
-
-_log = logging.getLogger(__name__)
 
 
 class EventStreams:

@@ -38,6 +38,32 @@ from turngate_reference.states import State
 
 _TEXTS = ("engine", "prompt", "execution_mode", "model", "workspace", "interactive_profile", "skill")
 _SECONDS = frozenset({"session_timeout_sec", "warm_wait_sec"})
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    # a form sent under `no-referrer` would not state its origin
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_VOID = "This address was used before, or is too old. The command below prints a new one."
+_CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
+_HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
+_FILTERS = {
+    "shown": display_text.displayed,
+    "as_json": display_text.as_json,
+    "moment": display_text.moment,
+    "details": content.details,
+    "heading": conversation.heading,
+    "below_heading": conversation.below_heading,
+    "markdown": markdown.as_html,
+    "label": lambda state: State(state).label,
+    "why": lambda code: openapi.run_errors()[code],
+}
 
 
 def run_request(form: Mapping[str, str]) -> dict[str, Any]:
@@ -95,34 +121,6 @@ def _schema(text: str) -> Any:
         return strict_json.parse(text)
     except (ValueError, RecursionError) as wrong:
         raise ApiError("INVALID_REQUEST", f"the output schema is not valid JSON: {str(wrong)[:200]}") from wrong
-
-
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Frame-Options": "DENY",
-    # a form sent under `no-referrer` would not state its origin
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-_VOID = "This address was used before, or is too old. The command below prints a new one."
-_CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
-_HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
-_FILTERS = {
-    "shown": display_text.displayed,
-    "as_json": display_text.as_json,
-    "moment": display_text.moment,
-    "details": content.details,
-    "heading": conversation.heading,
-    "below_heading": conversation.below_heading,
-    "markdown": markdown.as_html,
-    "label": lambda state: State(state).label,
-    "why": lambda code: openapi.run_errors()[code],
-}
 
 
 class Pages(Struct, frozen=True):
