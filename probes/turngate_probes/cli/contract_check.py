@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from turngate import ContractError, NotCoveredError
 from turngate.contract import lint, load
 from turngate.contract.clauses import Result
-from turngate.contract.lint import about, recordings_named
+from turngate.contract.lint.claims import about, recordings_named
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
 from turngate.contract.versions import dotted

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turngate.contract import load
-from turngate.contract.lint import about, claim_errors, recordings_named
+from turngate.contract.lint.claims import about, claim_errors, recordings_named
 from turngate.contract.load import Document
 from turngate.contract.versions import dotted
 

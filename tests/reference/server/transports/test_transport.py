@@ -8,7 +8,7 @@ import pytest
 from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
-from turngate.contract.lint import WARM_TRANSPORTS
+from turngate.contract.lint.sticky import WARM_TRANSPORTS
 from turngate.model import Mode
 from turngate_reference.server.transports import host
 from turngate_reference.server.transports.events import Lost, PermissionAsked, TurnEnded
