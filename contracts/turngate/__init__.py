@@ -42,15 +42,8 @@ if TYPE_CHECKING:
     )
     from turngate.process.converse import Conversation, ConversationSetup, converse, converse_async
     from turngate.process.executable import engine_version, find_executable
-    from turngate.process.execution import (
-        ProcessOutcome,
-        ProcessRequest,
-        Stop,
-        TurnRun,
-        process_request,
-        run_turn,
-        run_turn_async,
-    )
+    from turngate.process.execution import ProcessOutcome, ProcessRequest, Stop
+    from turngate.process.turn_run import TurnRun, process_request, run_turn, run_turn_async
     from turngate.process.turn_values import TurnInput, TurnOutput, end_tagged, play_turn
     from turngate.turn.mode_patch import mode_patch
     from turngate.turn.read import TurnReader, TurnReading, read_turn
@@ -137,15 +130,8 @@ _MODULES = {
     ),
     "process.converse": ("Conversation", "ConversationSetup", "converse", "converse_async"),
     "process.executable": ("engine_version", "find_executable"),
-    "process.execution": (
-        "ProcessOutcome",
-        "ProcessRequest",
-        "Stop",
-        "TurnRun",
-        "process_request",
-        "run_turn",
-        "run_turn_async",
-    ),
+    "process.execution": ("ProcessOutcome", "ProcessRequest", "Stop"),
+    "process.turn_run": ("TurnRun", "process_request", "run_turn", "run_turn_async"),
     "process.turn_values": ("TurnInput", "TurnOutput", "end_tagged", "play_turn"),
     "turn.mode_patch": ("mode_patch",),
     "turn.read": ("TurnReader", "TurnReading", "read_turn"),

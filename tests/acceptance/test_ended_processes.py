@@ -8,7 +8,7 @@ from tests.probes import engines
 from turngate.argv.build import first_turn, resumed_turn
 from turngate.model import Ended, Mode
 from turngate.process import execution
-from turngate.process.execution import process_request, run_turn
+from turngate.process.turn_run import process_request, run_turn
 from turngate.turn.read import TurnReader
 from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.sandbox import sandbox

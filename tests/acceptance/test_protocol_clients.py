@@ -17,8 +17,9 @@ from turngate.argv.file_slot import SLOT
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import PermissionMode
 from turngate.model import Ended
-from turngate.process.execution import ProcessRequest, supplied_folder
+from turngate.process.execution import ProcessRequest
 from turngate.process.execution import run as run_to_end
+from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall

@@ -31,7 +31,7 @@ from turngate.argv.file_slot import SLOT
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.process import execution, is_alive
-from turngate.process.execution import supplied_folder
+from turngate.process.supplied_files import supplied_folder
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -412,7 +412,7 @@ import sys
 import turngate_reference.conversations.cli.turns, turngate.cli
 from turngate.argv.file_slot import SLOT
 from turngate.contract import load
-from turngate.process.execution import supplied_folder
+from turngate.process.supplied_files import supplied_folder
 from turngate.turn.envelope import read_envelope
 load.contract("codex").at()
 question = '{"kind": "confirm", "prompt": "So?", "options": [], "required_fields": [], "context": {}}'

@@ -9,15 +9,8 @@ from msgspec import Struct
 from turngate.argv.build import first_turn, resumed_turn
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Mode
-from turngate.process.execution import (
-    TIMEOUT,
-    ProcessRequest,
-    Stop,
-    TurnRun,
-    process_request,
-    run_turn,
-    run_turn_async,
-)
+from turngate.process.execution import ProcessRequest, Stop
+from turngate.process.turn_run import TIMEOUT, TurnRun, process_request, run_turn, run_turn_async
 from turngate.turn.mode_patch import mode_patch
 from turngate.turn.read import TurnReader
 

@@ -13,7 +13,8 @@ from turngate.errors import MachineError, UsageError
 from turngate.model import AdapterTurnResult, EngineSessionHandle
 from turngate.process.converse import ConversationSetup
 from turngate.process.executable import engine_version, find_executable
-from turngate.process.execution import TIMEOUT, Stop, run_turn
+from turngate.process.execution import Stop
+from turngate.process.turn_run import TIMEOUT, run_turn
 
 
 class _JsonValue(Struct, frozen=True):

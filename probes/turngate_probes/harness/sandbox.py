@@ -23,7 +23,7 @@ from turngate import ContractError, MachineError
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import Redirect, SetupFile
 from turngate.files import locked
-from turngate.process.execution import supplied_root
+from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness import mcp_server
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.stub_model import Exchange, StubBackend

@@ -24,7 +24,7 @@ from turngate import ContractError, Ended, EngineContract, MachineError, UsageEr
 from turngate.argv.file_slot import SLOT
 from turngate.contract.clauses import Reason
 from turngate.contract.session_ids import numbered_like
-from turngate.process.execution import supplied_folder
+from turngate.process.supplied_files import supplied_folder
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle

@@ -16,7 +16,7 @@ from turngate.argv.file_slot import artifacts_in, as_in_contract
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
-from turngate.process.execution import process_request
+from turngate.process.turn_run import process_request
 
 ABLE = [contract for contract in NEWEST.values() if contract.artifacts]
 UNABLE = [contract for contract in NEWEST.values() if contract.artifacts is None]

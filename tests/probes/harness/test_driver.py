@@ -19,7 +19,7 @@ from turngate.contract.home_and_workspace import ToolUse
 from turngate.errors import MachineError
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
-from turngate.process.execution import process_request
+from turngate.process.turn_run import process_request
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.driver import ANSWER, FINAL, Ask, EngineDriver, Startups
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt

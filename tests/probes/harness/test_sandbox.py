@@ -12,7 +12,7 @@ from tests.probes import turns as t
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import SetupFile
 from turngate.errors import ContractError
-from turngate.process.execution import supplied_root
+from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep

@@ -12,7 +12,7 @@ from turngate import EngineContract
 from turngate.contract import load
 from turngate.errors import MachineError, UsageError
 from turngate.process import Ended
-from turngate.process.execution import supplied_folder
+from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt

@@ -9,7 +9,7 @@ from turngate.argv import build
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
-from turngate.process.execution import process_request
+from turngate.process.turn_run import process_request
 from turngate_probes.simulate.arguments import UsageProblem, in_plain_text, read, refusal
 
 RECORDED = [pytest.param(name, vector, id=f"{name}: {vector.name}") for name in vectors() for vector in vectors()[name]]

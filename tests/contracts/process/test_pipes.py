@@ -5,7 +5,7 @@ from typing import Self, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.process.execution import Pipes
+from turngate.process.pipes import Pipes
 
 CHUNKS = st.lists(st.binary(min_size=1, max_size=20))
 

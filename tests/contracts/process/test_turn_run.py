@@ -12,8 +12,9 @@ from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.errors import MachineError
 from turngate.model import Ended, Mode, Outcome
 from turngate.process import execution
-from turngate.process.execution import ProcessRequest, Stdin, Stop, process_request, run_turn, run_turn_async
+from turngate.process.execution import ProcessRequest, Stdin, Stop
 from turngate.process.family import is_alive
+from turngate.process.turn_run import process_request, run_turn, run_turn_async
 from turngate.turn.read import TurnReader
 
 CODEX = NEWEST["codex"]

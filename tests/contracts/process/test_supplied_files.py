@@ -11,7 +11,7 @@ from turngate.argv.file_slot import as_in_contract, digest
 from turngate.contract import load
 from turngate.contract.launch import AutoFlag, Guards, Option, PermissionMode
 from turngate.model import Mode
-from turngate.process.execution import supplied_folder
+from turngate.process.supplied_files import supplied_folder
 
 FILES = {"ask.toml": "ask = true\n"}
 CODEX = load.contract("codex").at("0.169.0")
