@@ -19,6 +19,7 @@ from turngate.process.sessions import LEADERS, POLL, STARTING, TAG, Leftover, Pr
 
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
+HUNT = 30.0  # seconds in which what goes on in new processes is followed with SIGKILL
 _CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
 _INCONCLUSIVE = 20  # searches in a row that miss something until one that finds nothing counts all the same
 
@@ -148,19 +149,24 @@ def end_all(sweep: Callable[[signal.Signals], Found]) -> list[psutil.Process]:
     """Sweep with SIGTERM, then with SIGKILL, until nothing is left; return what was found last if something may be.
 
     `sweep` sends the signal to everything that it finds. A grace period begins once this was done, however long the
-    search took.
+    search took, and anew if SIGKILL goes to a process that was not there before: a busy machine may need many sweeps to
+    catch what goes on in new processes.
     """
     left = list[psutil.Process]()
-    for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
-        deadline, inconclusive = 0.0, 0
+    for number, grace, most in ((signal.SIGTERM, TERM_GRACE, TERM_GRACE), (signal.SIGKILL, KILL_GRACE, HUNT)):
+        start, deadline, inconclusive, seen = 0.0, 0.0, 0, set[psutil.Process]()
         while inconclusive < _INCONCLUSIVE:
             found = sweep(number)
             left = found.processes
             if not (left or found.missed):
                 return []
-            deadline = deadline or time.monotonic() + grace
+            now = time.monotonic()
+            start = start or now
+            if not seen.issuperset(left):
+                seen.update(left)
+                deadline = min(now + grace, start + most)
             inconclusive = 0 if left else inconclusive + 1
-            if left and time.monotonic() >= deadline:
+            if left and now >= deadline:
                 break
             wait_gone(left, deadline)
         else:

@@ -139,6 +139,7 @@ def test_a_process_that_goes_on_is_told_if_it_can_not_be_ended(tmp_path: Path, m
         with monkeypatch.context() as powerless:
             powerless.setattr(family, "TERM_GRACE", 0.02)
             powerless.setattr(family, "KILL_GRACE", 0.02)
+            powerless.setattr(family, "HUNT", 0.02)
             powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
             outcome = run(hopping(hops, tag=hops.tag))
         assert any(leftover.survived for leftover in outcome.leftovers)
