@@ -23,6 +23,7 @@ def shown(reading: TurnReading) -> Shown:
         "session": session and f"{session.handle_type} {session.handle_value}",
         "where": reading.handle.detail,
         "unfamiliar": reading.handle.unfamiliar,
+        "displaced": reading.handle.displaced,
         "seen": [
             f"{occurrence.stream} {occurrence.index}: {str(occurrence.value)[:80]}" for occurrence in occurrences[:3]
         ],

@@ -46,14 +46,14 @@ def test_a_release_that_nobody_described_is_no_crash(tmp_path: Path) -> None:
 
 
 def test_the_configuration_in_force_is_shown(tmp_path: Path) -> None:
-    """The contract's command prints the setting that makes a sticky process ask; without the setting, it acts."""
+    """The contract's command prints the settings by which a sticky process asks or denies; without them, it acts."""
     opencode = at_known_release("opencode")
     approval = opencode.sticky.interactive
     assert approval
     assert approval.query
     machine = SimulatedMachine(tmp_path)
     asking = {name: value.replace(SLOT, str(tmp_path)) for name, value in approval.env.items()}
-    for env, decision in (asking, "ask"), ({}, "allow"):
+    for env, decisions in (asking, {"ask", "deny"}), ({}, {"allow"}):
         machine.env = env
         shown = json.loads(machine.call(opencode, approval.query.argv).stdout)
-        assert set(shown[approval.query.key].values()) == {decision}
+        assert set(shown[approval.query.key].values()) == decisions
