@@ -134,7 +134,8 @@ def conform(  # noqa: PLR0913 - as it has options
     from turngate_probes.conform.catalogue import scenarios
     from turngate_probes.conform.conform_report import expected_breaches
     from turngate_probes.conform.conform_view import ConformProgress, view
-    from turngate_probes.conform.session import ConformSession, observed
+    from turngate_probes.conform.observe import observed
+    from turngate_probes.conform.session import ConformSession
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.report.publish import publish
 

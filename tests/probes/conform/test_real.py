@@ -10,8 +10,8 @@ from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.conform.real import obstacle, rules, staged
+from turngate_probes.conform.run import play
 from turngate_probes.conform.scenario_model import QUESTION
-from turngate_probes.conform.session import play
 from turngate_probes.simulate.faults import Play
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Text

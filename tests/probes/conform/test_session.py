@@ -1,35 +1,25 @@
 """Many scenarios, and their report."""
 
-import json
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
+from tests.probes.conform.sessions import CODEX, GOOD, IFLOW, RAN, TALKS, conform, played
 from turngate import load_contract
-from turngate_probes.conform.calls import EngineCall, Started
-from turngate_probes.conform.catalogue import Scenario, scenarios
-from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult, ScenarioRow
-from turngate_probes.conform.judge import Evidence, Ran
-from turngate_probes.conform.plan import Conversation
-from turngate_probes.conform.session import (
-    FEWER_TURNS,
-    LONG_ARGUMENT,
-    NO_CALL,
-    NO_FILE,
+from turngate_probes.conform.answered import (
     NO_THIRD_TURN,
     ONE_PROCESS,
-    PLAIN_TEXT,
-    TOO_LONG,
-    ConformSession,
 )
+from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.conform_report import Conformance, ScenarioResult, ScenarioRow
+from turngate_probes.conform.judge import Evidence
+from turngate_probes.conform.session import FEWER_TURNS, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
-CODEX, IFLOW = load_contract("codex", "0.169.0"), load_contract("iflow", "0.5.19")
 CLAUDE = load_contract("claude", "2.1.330")
 # one process of Claude Code, which gets a message for each turn
 PROCESS = """
@@ -47,18 +37,6 @@ with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdo
     engine.stdin.close()
 print(record["result"])
 """
-# and another process for the last turn, which may be for one turn only
-ONE_TURN = """
-argv = ["claude", "--print", "--output-format", "json", "--resume", record["session_id"], settings["TURNGATE_REPLY_2"]]
-print(subprocess.check_output(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=subprocess.DEVNULL, text=True))
-"""
-RESUMED = """
-argv += ["--resume", record["session_id"]]
-message = {"type": "user", "message": {"role": "user", "content": settings["TURNGATE_REPLY_2"]}}
-said = json.dumps(message).encode() + b"\\n"
-print(subprocess.run(argv, cwd=settings["TURNGATE_WORKSPACE"], input=said, stdout=pipe, check=True).stdout.decode())
-"""
-GOOD = (sys.executable, str(CORRECT["python"]))
 # the correct orchestrator, which repeats a turn in its session
 RETRIES = """
 def tried(*said):
@@ -78,19 +56,6 @@ for name in ("TURNGATE_REPLY", "TURNGATE_REPLY_2"):
         _, answer = turn("\\n\\n".join(said))
 print(json.loads(answer)["final_data"]["answer"])
 """
-IDLE = (sys.executable, "-c", "raise SystemExit(1)")
-TALKS = scenarios()["two-turns"]
-BEGUN = Started(1, (), "", (), "pipe", 0.0, kind="turn")
-RAN = Ran(Conversation("a", ("first", "second"), "amber"), 1, "", "", 0.0, ())
-
-
-def conform(
-    root: Path, command: tuple[str, ...], *names: str, expected: tuple[ExpectedBreach, ...] = ()
-) -> ConformReport:
-    """Run scenarios with Codex."""
-    return ConformSession(command, (CODEX,), tuple(scenarios()[name] for name in names), root, 2, expected).run(
-        Interrupt(), lambda _: None
-    )
 
 
 def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> None:
@@ -101,46 +66,6 @@ def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> N
     assert [(row.scenario, row.result) for row in report.results] == [(one.id, ScenarioResult.PASS) for one in chosen]
     assert {row.scenario for row in reported} == {one.id for one in chosen}
     assert (report.verdict, report.exit_code, report.mode) == (Conformance.CONFORMS, 0, "simulated")
-
-
-def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
-    """Not even that a conversation failed, as it should; the hint names the variable of the engine."""
-    report = conform(tmp_path, IDLE, "lost-session", "prompt-200-kb")
-    hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
-    assert [(row.result, row.detail) for row in report.results] == [
-        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
-        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
-    ]
-    assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
-
-
-def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path) -> None:
-    """The same orchestrator runs a short prompt. A driver that looks for the variable is told where the prompt is."""
-    driver = tmp_path / "driver.py"
-    driver.write_text(CORRECT["python"].read_text().replace('*resume, "-"]', '*resume, "--", text]'))
-    report = conform(tmp_path / "1", (sys.executable, str(driver)), "prompt-200-kb")
-    ((breach,),) = [row.breaches for row in report.results]
-    assert (breach.rule, breach.detail.startswith(TOO_LONG + LONG_ARGUMENT)) == ("orchestrator.text-whole", True)
-    assert "Argument list too long" in breach.detail
-    source = CORRECT["python"].read_text()
-    driver.write_text(
-        source.replace("    resume =", "    assert len(text) < 99999, 'at most 99999 characters'\n    resume =")
-    )
-    report = conform(tmp_path / "3", (sys.executable, str(driver)), "prompt-200-kb")
-    ((breach,),) = [row.breaches for row in report.results]
-    assert breach.detail == f"{TOO_LONG} (it exited with 1: 'AssertionError: at most 99999 characters')"
-    driver.write_text("import os; os.environ['TURNGATE_PROMPT']")
-    report = conform(tmp_path / "2", (sys.executable, str(driver)), "prompt-200-kb")
-    assert report.results[0].detail.startswith(NO_FILE)
-
-
-@pytest.mark.parametrize("last", [RESUMED, ONE_TURN], ids=["process", "turn"])
-def test_two_processes_can_have_three_turns(tmp_path: Path, last: str) -> None:
-    """Turns are not counted by processes, one of which had two. Its session id is one that may be resumed."""
-    chosen, command = (scenarios()["three-turns"],), (sys.executable, "-c", PROCESS + last)
-    report = ConformSession(command, (CLAUDE,), chosen, tmp_path, 1).run(Interrupt(), lambda _: None)
-    ((result, detail, calls),) = [(row.result, row.detail, len(row.calls)) for row in report.results]
-    assert (result, detail, calls) == (ScenarioResult.PASS, "", 2)
 
 
 def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
@@ -156,22 +81,6 @@ def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
         (ScenarioResult.PASS, "", 1),
         skipped,
         skipped,
-    ]
-
-
-def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
-    """The contract describes only output with records. A turn without an answer is one without text."""
-    driver = tmp_path / "driver.sh"
-    driver.write_text(
-        'cd "$TURNGATE_WORKSPACE" && answer=$(claude --print "$TURNGATE_PROMPT") && test -n "$answer" && echo "$answer"'
-    )
-    chosen = tuple(scenarios()[name] for name in ("two-turns", "no-answer", "exit-0-without-end"))
-    session = ConformSession(("sh", str(driver)), (CLAUDE,), chosen, tmp_path / "r", 2, turns=1)
-    report = session.run(Interrupt(), lambda _: None)
-    assert [(row.result, row.detail) for row in report.results] == [
-        (ScenarioResult.PASS, ""),
-        (ScenarioResult.PASS, ""),
-        (ScenarioResult.SKIPPED, PLAIN_TEXT),
     ]
 
 
@@ -216,14 +125,6 @@ def test_an_orchestrator_may_send_the_whole_conversation(tmp_path: Path) -> None
     ]
 
 
-def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
-    """Its last line says what to correct."""
-    report = conform(tmp_path, (sys.executable, "-c", "import no_such_module"), "two-turns")
-    assert report.results[0].detail.endswith(
-        "(it exited with 1: \"ModuleNotFoundError: No module named 'no_such_module'\")"
-    )
-
-
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
     """Because of the engine, or because the driver has no second reply."""
     chosen = (scenarios()["long-line"],)
@@ -263,49 +164,6 @@ def test_one_job_keeps_the_order(tmp_path: Path) -> None:
     for jobs, first in ((1, "two-turns"), (2, "slow-answer")):
         started = played(tmp_path / str(jobs), Evidence(TALKS, "", (RAN,), ()), "two-turns", "slow-answer", jobs=jobs)
         assert (started[0], len(started)) == (first, 2)
-
-
-def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
-    """A hang is repeated if the reply had not arrived; a process for several turns is one call, whatever it got."""
-    hang = scenarios()["hang-before-answer"]
-    for said, times in ((b"first", 2), (b"first second", 1)):
-        begun = Started(1, (), "", (), "pipe", 0.0, kind="process")
-        message = json.dumps({"text": said.decode()}).encode()
-        call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", stderr="", signals=(), handle=None)
-        evidence = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
-        assert played(tmp_path, evidence, hang.id) == [hang.id] * times
-
-
-def test_a_slow_command_that_may_have_canceled_is_given_more_time(tmp_path: Path) -> None:
-    """It is repeated if it took as long as a deadline, and its last turn did not; else it is known what it did."""
-    canceled = scenarios()["canceled"]
-    for seconds, ended, times in ((13.0, 4.0, 2), (13.0, 10.0, 1), (4.0, 3.0, 1)):
-        call = EngineCall(1, BEGUN, None, b"second", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
-        evidence = Evidence(canceled, "", (replace(RAN, seconds=seconds, ended=ended),), (call,))
-        assert played(tmp_path, evidence, canceled.id) == [canceled.id] * times
-
-
-def test_a_command_that_was_ended_early_is_given_more_time(tmp_path: Path) -> None:
-    """It must have had its deadline and its grace since the engine's last sign; one that exits is not repeated."""
-    hang = scenarios()["hang-before-answer"]
-    enough = hang.deadline + hang.grace
-    for code, idle, times in ((None, enough - 1, 2), (None, enough + 1, 1), (0, 0.0, 1)):
-        evidence = Evidence(hang, "", (replace(RAN, exit_code=code, idle=idle),), ())
-        assert played(tmp_path, evidence, hang.id) == [hang.id] * times
-
-
-def played(root: Path, evidence: Evidence, *names: str, jobs: int = 1) -> list[str]:
-    """Return the scenarios that a session plays, if each run gives the same evidence."""
-    started = list[str]()
-
-    def play(scenario: Scenario, *_: object, **__: object) -> Evidence:
-        started.append(scenario.id)
-        return evidence
-
-    session = ConformSession(IDLE, (CODEX,), tuple(scenarios()[name] for name in names), root, jobs)
-    with patch("turngate_probes.conform.session.play", play):
-        session.run(Interrupt(), lambda _: None)
-    return started
 
 
 def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:

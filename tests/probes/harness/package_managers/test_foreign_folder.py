@@ -18,7 +18,6 @@ from turngate_probes.releases.source import published
 NPM = (
     "gate --clause version.readable",
     "gate codex@latest --from codex@0.162.0 --clause version.readable",
-    "gate codex@0.163.0 --from codex@0.162.0 --clause version.readable --contracts own --accept",
     "probe codex@0.163.0 --level static",
     "probe codex@latest --level static",
     "matrix codex --versions latest:1 --level static --results results",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from turngate import MachineError, Stop, load_contract
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Evidence
-from turngate_probes.conform.session import play
+from turngate_probes.conform.run import play
 from turngate_probes.simulate.faults import Play
 
 CODEX = load_contract("codex", "0.169.0")

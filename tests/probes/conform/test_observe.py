@@ -8,7 +8,7 @@ import pytest
 from turngate import load_contract
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
 from turngate_probes.conform.conform_view import view
-from turngate_probes.conform.session import observed
+from turngate_probes.conform.observe import observed
 from turngate_probes.harness.interrupt import Interrupt
 
 CONTRACTS = (load_contract("codex", "0.169.0"), load_contract("gemini", "0.61.0"))

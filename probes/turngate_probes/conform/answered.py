@@ -1,0 +1,105 @@
+"""What the calls of a run say about its scenario, apart from the rules: nothing, too little, or enough to be judged."""
+
+import re
+
+from turngate import EngineContract
+from turngate_probes.conform.calls import EngineCall
+from turngate_probes.conform.catalogue import (
+    MOST_TURNS,
+    in_process,
+    needs_records,
+    obstacle,
+)
+from turngate_probes.conform.conform_report import (
+    ScenarioResult,
+)
+from turngate_probes.conform.judge import Evidence, last_words
+from turngate_probes.conform.run import MAX_VARIABLE, variable_of
+from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text
+
+NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
+ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
+NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
+NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
+PLAIN_TEXT = "COMMAND asks for plain text, which the contract of the engine doesn't describe"
+NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
+TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
+LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt on standard input"
+
+
+def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
+    """Return why a run says nothing about its scenario; None: it says something."""
+    turns = turns_of(evidence)
+    if not turns:
+        reported = NO_FILE if has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
+        return ScenarioResult.UNANSWERED, reported + _failed(evidence)
+    in_turns = [call for call in turns if call.started.kind == "turn"]
+    if needs_records(evidence.scenario) and any(in_plain_text(contract, call.started.argv) for call in in_turns):
+        return ScenarioResult.SKIPPED, PLAIN_TEXT
+    chosen = (in_chosen_output(contract, call.started.argv) for call in in_turns)
+    if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
+        return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
+    good = all(call.ended and not call.ended.exit_code for call in turns)
+    refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
+    third = any(ran.conversation.prompts[-1] in (call.text or "") for ran in evidence.ran for call in turns)
+    fewer = len(turns) == MOST_TURNS - 1 and not third  # two processes can have more turns than two
+    if "third_turn" in evidence.scenario.needs and good and not refused and fewer:
+        return ScenarioResult.SKIPPED, NO_THIRD_TURN
+    if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
+        return ScenarioResult.SKIPPED, NO_CANCEL
+    if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario, contract):
+        return ScenarioResult.SKIPPED, ONE_PROCESS
+    return None
+
+
+def too_long(evidence: Evidence) -> str:
+    """Return what is wrong if only a long prompt starts no engine: it was an argument, or COMMAND refuses it."""
+    printed = (text for ran in evidence.ran for text in (ran.stdout, ran.stderr))
+    argument = any(re.search(r"E2BIG|Argument list too long", text) for text in printed)
+    return f"{TOO_LONG}{LONG_ARGUMENT if argument else ''}{_failed(evidence)}"
+
+
+def turns_of(evidence: Evidence) -> list[EngineCall]:
+    """Return the calls that are about the conversation."""
+    return [call for call in evidence.calls if call.started.kind != "query"]
+
+
+def is_long(evidence: Evidence) -> bool:
+    """Whether the prompt fits neither an argument nor a variable."""
+    return len(evidence.ran[0].conversation.prompts[0]) > MAX_VARIABLE
+
+
+def has_not_read(evidence: Evidence) -> bool:
+    """Whether COMMAND looks for a long prompt in the variable, which is not there."""
+    return is_long(evidence) and any(re.search(r"TURNGATE_PROMPT(?!_FILE)", last_words(ran)) for ran in evidence.ran)
+
+
+def came_too_soon(evidence: Evidence) -> bool:
+    """Whether a slow machine used up the deadline before the turn that misbehaves."""
+    wanted = min((play.turn or 1 for play in evidence.scenario.plays), default=1)
+    turns = len(turns_of(evidence))
+    # a process for several turns is one call
+    reached = any(
+        ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
+    )
+    return turns < wanted and not reached and any(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
+
+
+def may_have_canceled(evidence: Evidence) -> bool:
+    """Whether COMMAND took as long as a deadline, but its last turn did not: a slow machine hides a cancel."""
+    scenario, turns = evidence.scenario, turns_of(evidence)
+    if not scenario.cancel_after or not turns:
+        return False
+    last = max(call.started.at for call in turns)
+    return all(ran.seconds >= scenario.deadline > ran.ended - last for ran in evidence.ran)
+
+
+def ended_early(evidence: Evidence) -> bool:
+    """Whether COMMAND was ended before it had its deadline and all of its grace after the engine's last sign."""
+    enough = evidence.scenario.deadline + evidence.scenario.grace
+    return any(ran.exit_code is None and ran.idle < enough for ran in evidence.ran)
+
+
+def _failed(evidence: Evidence) -> str:
+    """Return how COMMAND failed, in brackets; empty: it did not."""
+    return next((f" ({last_words(ran)})" for ran in evidence.ran if ran.exit_code), "")

@@ -1,0 +1,166 @@
+"""Runs COMMAND for a scenario: once for each conversation, with a fresh HOME, and the engine's stand-in on PATH."""
+
+import os
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+from turngate import EngineContract, ProcessRequest, Stop
+from turngate.process import run as run_process
+from turngate.process.sessions import Leftover
+from turngate.sanitize import bounded
+from turngate_probes.conform import executable
+from turngate_probes.conform.calls import EngineCall, calls, last_noted
+from turngate_probes.conform.catalogue import (
+    Scenario,
+)
+from turngate_probes.conform.judge import Evidence, Ran
+from turngate_probes.conform.plan import ConformPlan, Conversation
+from turngate_probes.conform.real import staged
+
+LONG_PROMPT = 200_000
+MAX_VARIABLE = 100_000  # Linux accepts 128 KB
+MAX_OUTPUT = 16 * 2**20
+LONGEST = 200
+# variables that hold a secret, or that lead to the user's own settings and sessions
+_WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.*|TURNGATE_.*|.*_HOME|.*_CONFIG_DIR)$")
+
+
+def play(
+    scenario: Scenario,
+    contract: EngineContract,
+    command: tuple[str, ...],
+    folder: Path,
+    stop: Stop,
+    environ: Mapping[str, str] = os.environ,
+    real: Path | None = None,
+    *,
+    git: bool = False,
+) -> Evidence:
+    """Run a scenario in an empty folder, and return what happened; TurngateError if COMMAND can't be started.
+
+    `real` is the CLI to run instead of the simulated engine; `git`: the workspace is an empty repository.
+    """
+    folder = folder.resolve()
+    workspace, home = folder / scenario.workspace, folder / "home"
+    workspace.mkdir(parents=True)
+    home.mkdir()
+    if git:
+        _make_repository(workspace / ".git")
+    talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
+    plan = ConformPlan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
+    with staged(plan, contract, real) if real else nullcontext(plan) as complete:
+        return _played(scenario, complete, command, workspace, stop, environ)
+
+
+def variable_of(engine: str) -> str:
+    """Return the name of the variable with the path of an engine's executable."""
+    return f"TURNGATE_ENGINE_{engine.upper()}"
+
+
+def _played(
+    scenario: Scenario,
+    plan: ConformPlan,
+    command: tuple[str, ...],
+    workspace: Path,
+    stop: Stop,
+    environ: Mapping[str, str],
+) -> Evidence:
+    """Run COMMAND for each conversation of a plan."""
+    folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
+    env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
+        "HOME": str(folder / "home"),
+        "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
+        "TURNGATE_ENGINE": plan.engine,
+        variable_of(plan.engine): str(path),
+        "TURNGATE_WORKSPACE": str(workspace),
+        "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
+    }
+    if scenario.cancel_after:
+        env["TURNGATE_CANCEL_AFTER_SEC"] = f"{scenario.cancel_after:g}"
+    if any(play.release == "gone" for play in scenario.plays):
+        env["PATH"] = _without(path.name, env["PATH"], folder)
+
+    def converse(talk: Conversation) -> Ran:
+        variables = _variables(talk, folder)
+        limit = scenario.deadline * scenario.turns + scenario.grace
+        request = ProcessRequest(command, Path.cwd(), env | variables, timeout=limit, max_output=MAX_OUTPUT)
+        outcome = run_process(request, stop=stop)
+        ended = time.time()
+        return Ran(
+            talk,
+            None if outcome.ended != "exit" else outcome.exit_code,
+            outcome.stdout.decode("utf-8", "replace"),
+            outcome.stderr.decode("utf-8", "replace"),
+            outcome.seconds,
+            tuple(_named(left, path, calls(folder)) for left in outcome.leftovers),
+            ended - (last_noted(folder) or ended),
+            time.monotonic(),
+        )
+
+    with ThreadPoolExecutor(len(talks)) as pool:
+        ran = tuple(pool.map(converse, talks))
+    return Evidence(scenario, str(workspace), ran, calls(folder))
+
+
+def _without(name: str, path: str, folder: Path) -> str:
+    """Return PATH without an executable: links to all others stand for a directory that has it."""
+    directories = []
+    for number, directory in enumerate(path.split(os.pathsep)):
+        directories.append(directory)
+        if not (Path(directory) / name).is_file() or Path(directory).parent == folder:
+            continue
+        directories[-1] = str(folder / "path" / str(number))
+        Path(directories[-1]).mkdir(parents=True)
+        for other in Path(directory).iterdir():
+            if other.name != name:
+                Path(directories[-1], other.name).symlink_to(other.absolute())
+    return os.pathsep.join(directories)
+
+
+def _make_repository(folder: Path) -> None:
+    """Make an empty repository, as `git init` does, so that git isn't needed."""
+    for name in ("objects", "refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+    (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n", "utf-8")
+
+
+def _named(left: Leftover, path: Path, made: Iterable[EngineCall]) -> str:
+    """Name a process that was left running by its call, if it belongs to one, or else by its command line."""
+    # the simulated engine runs in an interpreter, whose command line has the plan's folder
+    is_engine = str(path.parents[1]) in " ".join(left.argv) or path.name in map(os.path.basename, left.argv[:2])
+    for call in reversed(tuple(made)):
+        argv = call.started.argv
+        if left.pid == call.started.pid or (is_engine and left.argv[-len(argv) or len(left.argv) :] == argv):
+            return f"call {call.number} ({bounded(shlex.join((path.name, *argv)), LONGEST)})"
+    return bounded(shlex.join(left.argv), LONGEST) or f"process {left.pid}"
+
+
+def _conversation(scenario: Scenario) -> Conversation:
+    name = secrets.token_hex(4)
+    slots = {"name": name, "padding": "x" * LONG_PROMPT}
+    replies = (scenario.reply, "Yes, I am sure. ({name})")[: scenario.turns - 1]
+    prompts = [_filled(text, slots) for text in (scenario.prompt, *replies)]
+    return Conversation(name, tuple(prompts), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
+
+
+def _filled(text: str, slots: Mapping[str, str]) -> str:
+    return re.sub(r"\{(name|padding)\}", lambda match: slots[match[1]], text)
+
+
+def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
+    """Return what the user says, as variables and as files, which also hold what is too long for a variable."""
+    variables = {}
+    for name, text in zip(("TURNGATE_PROMPT", "TURNGATE_REPLY", "TURNGATE_REPLY_2"), talk.prompts, strict=False):
+        file = folder / f"{talk.name}-{name.lower()}.txt"
+        file.write_text(text, "utf-8")
+        variables[f"{name}_FILE"] = str(file)
+        if len(text.encode()) < MAX_VARIABLE:
+            variables[name] = text
+    return variables
