@@ -221,7 +221,9 @@ def act(options: dict[str, str], call: "Any") -> str:
         signal.pause()
     if call["name"] not in offered(options):
         return "unsupported call"
-    command = json.loads(call["arguments"])["cmd"]
+    command = json.loads(call["arguments"]).get("cmd")
+    if not command:
+        return "no command"
     file = Path(command.split()[-1]).resolve()
     if not file.is_relative_to(writable(options)):
         return "rejected by the sandbox"

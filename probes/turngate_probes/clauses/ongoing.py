@@ -14,13 +14,15 @@ STEPS = ("first", "again")
 MOST = 5  # changed files that are named
 
 
-@check("turn.ends-once", "ends-once", blames=RESUMABLE)
+@check("turn.ends-once", "main", "ends-once", blames=RESUMABLE)
 def ends_once(observed: Observations) -> Finding:
     """The question ended the turn, no request followed it, the process exited, and nothing was written."""
     calls = observed.contract.ongoing_calls
     if not calls:
         raise SkippedError("the contract names no tool that outlives a turn")
     lingers = any(deviation.clause == "process.clean-exit" for deviation in observed.contract.deviations)
+    plain = observed.turns.get("main/first")
+    lingers = lingers or (plain is not None and plain.ended is Ended.LINGERED)  # which another clause reports
     # whatever happened counts, even if a later turn is missing
     for turn in filter(None, (observed.turns.get(f"ends-once/{step}") for step in STEPS)):
         if signs := tuple(_signs(turn, lingers=lingers)):
@@ -49,7 +51,7 @@ class _Sign(Struct, frozen=True):
 
 
 def _signs(turn: Turn, *, lingers: bool) -> Iterator[_Sign]:
-    """Yield what shows that a turn went on; a process that `lingers` stays after every turn."""
+    """Yield what shows that a turn went on; a process that `lingers` stays after every turn, whatever is called."""
     more, records = _after_answer(turn), ", ".join(turn.reading.after_end)
     if more or records:
         printed = f", and printed {records}" if records else ""

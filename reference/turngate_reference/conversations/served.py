@@ -25,7 +25,7 @@ from turngate_reference.server.orchestrator.recovery import noted_processes, set
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.database import DatabaseGoneError, Outbox, Store
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import ENDED, RunErrorCode, State
 
@@ -91,7 +91,7 @@ class ServedRun(Struct, frozen=True):
             # a session has one process at a time
             end_orphans(noted_processes(self.run.process))
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
-            transitions.eventually(lambda: transitions.note_sending(self.store, claimed), stop.wait)
+            transitions.eventually(lambda: transitions.note_sending(self.store, claimed), self._give_up(stop))
             with self._ended_from_elsewhere(stop):
                 done = claimed_turn.play(built, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
@@ -99,13 +99,27 @@ class ServedRun(Struct, frozen=True):
         unsaved = ""
         with closing(checker):
             try:
-                complete(outbox, self.records, claimed, play, stop.wait)
+                complete(outbox, self.records, claimed, play, self._give_up(stop))
             except transitions.RunHasEnded:
                 unsaved = "turngate serve took this terminal for dead and ended the run"
+            except DatabaseGoneError as gone:
+                unsaved = str(gone)
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
             raise UsageError(self._unsent_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
+
+    def _give_up(self, stop: Stop) -> Callable[[float], bool]:
+        """Return what waits for a database that can't be written, but not for one that is gone."""
+
+        def wait(seconds: float) -> bool:
+            try:
+                self.store.require_file()
+            except DatabaseGoneError:
+                return True
+            return stop.wait(seconds)
+
+        return wait
 
     @property
     def _unsent(self) -> str:
@@ -126,7 +140,7 @@ class ServedRun(Struct, frozen=True):
         def fail() -> tuple[Decision, TurnResult]:
             raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}")
 
-        complete(Outbox(self.store), self.records, claimed, fail, stop.wait)
+        complete(Outbox(self.store), self.records, claimed, fail, self._give_up(stop))
         return UsageError(_news(runs.find(self.store, claimed.run_id) or claimed), _see(self.records.data))
 
     def _unsent_news(self, run: Run) -> str:
