@@ -150,7 +150,7 @@ def main() -> int:
         os.killpg(agent.process.pid, signal.SIGKILL)
         agent.process.wait()
     sys.stdout.write(answer)
-    return 0 if answer or MISTAKE == "accepts-silence" else 1
+    return 0 if answer.strip() or MISTAKE == "accepts-silence" else 1
 
 
 sys.exit(main())
