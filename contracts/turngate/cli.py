@@ -53,15 +53,11 @@ TASKS = {
         "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
         "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
         "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
-        "token": ("turngate_reference.conversations.cli.runs:token", "Print the token of a running server."),
     },
     "Add an engine": {
         "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),
         "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
         "record": ("turngate_probes.cli.record:record", "Record real releases for tests that need no engine."),
-    },
-    "About turngate": {
-        "version": ("turngate.cli:version", "Print the version."),
     },
 }
 COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
@@ -75,6 +71,8 @@ FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI brea
   turngate serve                         answer your agents in a browser or over HTTP
 
 turngate --help lists all commands, and turngate COMMAND --help has examples."""
+# what does the job of a name that turngate had
+REPLACED = {"version": "turngate --version", "token": "turngate serve --print-token"}
 GROUP = "turngate.commands"  # the entry points with which other distributions add commands
 
 UNANSWERED = 2
@@ -115,6 +113,9 @@ class EntryPointGroup(click.Group):
         """Import one command; an unknown name raises click.UsageError, which suggests the nearest one."""
         target = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else _registered().get(cmd_name)
         if target is None:
+            if cmd_name in REPLACED:
+                message = f"No such command {cmd_name!r}. Use `{REPLACED[cmd_name]}`."
+                raise click.exceptions.NoSuchCommand(cmd_name, message, ctx=ctx)
             raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_registered(), ctx=ctx)
         module, _, attribute = target.partition(":")
         command = getattr(import_module(module), attribute)
@@ -192,14 +193,6 @@ def turngate(ctx: click.Context) -> int:
         click.echo(FIRST_STEPS)
         return UNANSWERED  # a script whose command is empty has tested nothing
     return 0
-
-
-@click.command()
-def version() -> None:
-    """Print the version."""
-    from importlib.metadata import version as installed  # noqa: PLC0415 - slow to import, and asked for by few
-
-    click.echo(f"turngate {installed('turngate')}")
 
 
 def run(args: Sequence[str]) -> int:

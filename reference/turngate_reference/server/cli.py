@@ -14,12 +14,21 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from turngate import engine_names, load_contract
+from turngate import NotFoundError, UsageError, engine_names, load_contract
 from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
 from turngate.sanitize import visible, visible_lines
-from turngate_reference.access import CODE_MINUTES, Logouts, is_exposed, login_address, make_token, read_token
-from turngate_reference.data_dir import RunningServer, data_dir
+from turngate_reference.access import (
+    CODE_MINUTES,
+    Logouts,
+    is_exposed,
+    kept_token,
+    login_address,
+    make_token,
+    read_token,
+    token_of,
+)
+from turngate_reference.data_dir import DataDir, RunningServer, data_dir, running_server
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
@@ -31,19 +40,22 @@ from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.trust_options import trust, trust_options
 
 PORT = 8321
-_EPILOG = """\b
+_EPILOG = f"""\b
 Examples:
     turngate serve
     turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
     turngate serve --verify wait
     turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
+    curl --header @<(echo "Authorization: Bearer $(turngate serve --print-token)") http://127.0.0.1:8321/v1/runs
 
-Requests need a token. The server makes one and keeps it in the file `token` of the data directory; `turngate token`
-prints it. The server also prints an address with which you log in from a browser.
+Requests need a token. The server makes one and keeps it in the file `token` of the data directory. It also prints an
+address that logs a browser in; it works once, within {CODE_MINUTES} minutes. While it serves, --print-token and
+--print-link print the token, or another address, and exit. Don't write a token into the command line of a program:
+other users of the machine can read it there.
 
 The server describes its API at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
 started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
-stopped, 2 it could not start."""
+stopped, or what was asked for is printed; 2 it could not start, or there is no token or no server."""
 
 
 class VisibleFormatter(logging.Formatter):
@@ -109,6 +121,10 @@ def log_to_stderr(level: str) -> None:
     "makes one]",
 )
 @click.option("--no-token", is_flag=True, help="Need no token: everybody on this machine may start runs as you.")
+@click.option("--print-token", "printed", flag_value="token", help="Print the token of the running server, and exit.")
+@click.option(
+    "--print-link", "printed", flag_value="link", help="Print an address that logs a browser in there, and exit."
+)
 @trust_options
 @click.option(
     "--pass-env", multiple=True, metavar="NAME", help="Pass this environment variable to engines, too (repeatable)."
@@ -151,6 +167,7 @@ def serve(  # noqa: PLR0913 - as it has options
     workspace_root: Path | None,
     token_file: Path | None,
     no_token: bool,
+    printed: str | None,
     allow_unsafe: tuple[str, ...],
     trust_workspace: tuple[Path, ...],
     pass_env: tuple[str, ...],
@@ -163,6 +180,9 @@ def serve(  # noqa: PLR0913 - as it has options
 
     By default, the server accepts only local connections. It uses the engines on PATH.
     """
+    if printed:
+        _print_access(data_dir(asked_dir), link=printed == "link")
+        return 0
     log_to_stderr(log_level.upper())
     family, address = address_of(host, port)
     if token_file and no_token:
@@ -213,6 +233,20 @@ def serve(  # noqa: PLR0913 - as it has options
     return 0
 
 
+def _print_access(data: DataDir, *, link: bool) -> None:
+    """Print the token of the server that runs on a data directory, or of the last one; or an address to log in at."""
+    server = running_server(data)
+    if server is None:
+        if link:
+            raise NotFoundError(f"no server runs on {data.root}", f"start one: {data.command('serve')}")
+        click.echo(kept_token(data))
+        return
+    text = token_of(data, server)
+    if text is None:
+        raise UsageError("the server needs no token", f"open {server.url}")
+    click.echo(login_address(server.url, text) if link else text)
+
+
 def _server(settings: ServerSettings, listening: socket.socket, token_file: Path | None) -> closing[Server]:
     return closing(Server(replace(settings, reached=RunningServer(url(listening), token_file))))
 
@@ -226,7 +260,7 @@ def _started(core: Server, at: str, settings: ServerSettings, token: str | None)
     if token:
         reported.append(
             f"log in: {login_address(at, token)}\n"
-            f"(works once, within {CODE_MINUTES} minutes; {settings.data.command('token --link')} prints another)"
+            f"(works once, within {CODE_MINUTES} minutes; {settings.data.command('serve --print-link')} prints another)"
         )
     return "\n".join(reported if names else [*reported, _no_engines()])
 

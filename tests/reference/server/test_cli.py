@@ -97,7 +97,7 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     assert serving.process.stdout
     reported: list[str] = []
     assert serving.process.stdout.readline().startswith("log in: http")
-    assert "turngate token --link prints another" in serving.process.stdout.readline()
+    assert "turngate serve --print-link prints another" in serving.process.stdout.readline()
     for line in serving.process.stdout:
         reported.append(line.strip())
         if "&&" in line:
@@ -227,11 +227,11 @@ def test_nobody_else_on_the_machine_starts_a_run(cli_env: CliEnv) -> None:
             assert (cli_env.data / "token").stat().st_mode & 0o777 == 0o600
             started = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
             assert started["handle"] in cli_env.type("runs").out
-            tokens.append(cli_env.type("token").out)
+            tokens.append(cli_env.type("serve", "--print-token").out)
             assert serving.headers["Authorization"] == f"Bearer {tokens[-1].strip()}"
         finally:
             serving.end(signal.SIGTERM)
-    assert tokens[0] == tokens[1] == cli_env.type("token").out
+    assert tokens[0] == tokens[1] == cli_env.type("serve", "--print-token").out
 
 
 @pytest.mark.long
@@ -243,7 +243,7 @@ def test_a_browser_logs_in_by_an_address_that_is_nowhere_logged(cli_env: CliEnv)
     try:
         reported = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         printed = serving.process.stdout.readline().split()[2]
-        links = [printed, cli_env.type("token", "--link").out.strip()]
+        links = [printed, cli_env.type("serve", "--print-link").out.strip()]
         for link in links:
             assert link.startswith(f"{serving.url}/login?code=")
             opened = []
@@ -259,7 +259,7 @@ def test_a_browser_logs_in_by_an_address_that_is_nowhere_logged(cli_env: CliEnv)
         events = serving.read(reported["links"]["events"])
     finally:
         _, err = serving.end(signal.SIGTERM)
-    token = cli_env.type("token").out.strip()
+    token = cli_env.type("serve", "--print-token").out.strip()
     secrets = [token.encode(), *(link.partition("code=")[2].encode() for link in links)]
     kept = {file: file.read_bytes() for file in cli_env.data.rglob("*") if file.is_file()}
     assert [file.name for file, content in kept.items() if any(secret in content for secret in secrets)] == ["token"]
@@ -274,7 +274,7 @@ def test_serve_can_need_no_token(cli_env: CliEnv) -> None:
         assert serving.headers == {}
         assert json.loads(serving.read("/v1/runs", Accept="*/*"))["runs"] == []
         assert cli_env.type("runs").code == 0
-        for words in (("token",), ("token", "--link")):
+        for words in (("serve", "--print-token"), ("serve", "--print-link")):
             said = cli_env.type(*words)
             assert (said.code, said.out) == (2, "")
             assert "the server needs no token" in said.err
@@ -305,7 +305,7 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
         assert json.loads(serving.read("/healthz")) == {"status": "ok"}
         assert json.loads(serving.read("/readyz", Authorization=f"Bearer {TOKEN}")) == {"status": "ready"}
         assert refusal(serving, "/readyz") == 401
-        assert cli_env.type("token").out == f"{TOKEN}\n"
+        assert cli_env.type("serve", "--print-token").out == f"{TOKEN}\n"
         assert cli_env.type("runs").code == 0
         assert not (cli_env.data / "token").exists()
     finally:

@@ -1,7 +1,6 @@
-"""The subcommands that use a running server, over its HTTP API: `runs`, `reply` and `token`.
+"""The subcommands that use a running server, over its HTTP API.
 
-`runs` lists its runs, `reply` answers their questions, and `token` prints its token, or an address that logs a browser
-in.
+`runs` lists its runs, and `reply` answers their questions.
 """
 
 import json
@@ -17,7 +16,7 @@ from msgspec import Struct
 from turngate import MachineError, NotFoundError, ServerRefusedError, UsageError
 from turngate.decoding import convert
 from turngate.sanitize import visible
-from turngate_reference.access import CODE_MINUTES, kept_token, login_address, token_of
+from turngate_reference.access import token_of
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import quoted
 from turngate_reference.data_dir import DataDir, data_dir, running_server
@@ -28,13 +27,6 @@ _PAGE = 100
 _EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
 needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
 _url = click.option("--url", metavar="URL", help="The server's address, such as http://127.0.0.1:8321.")
-_TOKEN_EPILOG = f"""\b
-Examples:
-    curl --header @<(echo "Authorization: Bearer $(turngate token)") http://127.0.0.1:8321/v1/runs
-    turngate token --link
-
-The address of --link works once, within {CODE_MINUTES} minutes. Don't write a token into the command line of a program:
-other users of the machine can read it there. Exit codes: 0 printed, 2 there is no token or no server."""
 
 
 class Pending(Struct, frozen=True):
@@ -143,7 +135,7 @@ def _refused(problem: Any) -> ServerRefusedError:
     """Return the error for a problem document."""
     reported = problem if isinstance(problem, dict) else {}
     if reported.get("code") == "UNAUTHORIZED":
-        hint = "give it in the environment variable TURNGATE_TOKEN; on the server's machine, turngate token prints it"
+        hint = "give it in the environment variable TURNGATE_TOKEN: turngate serve --print-token prints it there"
         return ServerRefusedError("the server needs its token, and got none or another", hint)
     detail = visible(str(reported.get("detail", "the server refused the request")))
     return ServerRefusedError(detail, visible(str(reported.get("hint", ""))))
@@ -261,21 +253,3 @@ def _question(run: ServedRunInfo, question: Pending, data: DataDir) -> list[str]
 
 def _time(time: str) -> str:
     return time[:16].replace("T", " ")
-
-
-@click.command(epilog=_TOKEN_EPILOG)
-@data_dir_option
-@click.option("--link", is_flag=True, help="Print an address that logs a browser in, instead.")
-def token(asked_dir: Path | None, link: bool) -> None:
-    """Print the token of the server that runs on the data directory, or of the last one."""
-    data = data_dir(asked_dir)
-    server = running_server(data)
-    if server is None:
-        if link:
-            raise NotFoundError(f"no server runs on {data.root}", f"start one: {data.command('serve')}")
-        click.echo(kept_token(data))
-        return
-    text = token_of(data, server)
-    if text is None:
-        raise UsageError("the server needs no token", f"open {server.url}")
-    click.echo(login_address(server.url, text) if link else text)
