@@ -12,7 +12,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.verdict import Verdict
 from turngate.history import History, KnownRelease, KnownResult
-from turngate_probes.report.release_view import NOT_TESTED, label
+from turngate_probes.report.wording import NOT_TESTED, label
 
 ROOT = Path(__file__).parents[2]
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"

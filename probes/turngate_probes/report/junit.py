@@ -4,9 +4,9 @@ from xml.etree import ElementTree as ET
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
-from turngate_probes.report.release_view import advice, known
 from turngate_probes.report.text import evidence_text
 from turngate_probes.report.view import JudgedCase, Suite, View
+from turngate_probes.report.wording import advice, known
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 TAGS = {"failed": "failure", "open": "error"}

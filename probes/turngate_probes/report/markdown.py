@@ -7,10 +7,11 @@ from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.release_view import ReleaseView, advice, counted, known, profile_of, verdict_of
+from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
 from turngate_probes.report.text import evidence_text
 from turngate_probes.report.view import ACTIONS, EDITS, Block, Cell, Remark, Suite, View, duration, named
+from turngate_probes.report.wording import advice, counted, known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096

@@ -29,8 +29,8 @@ from turngate_probes.journal.events import (
     TurnEvent,
 )
 from turngate_probes.report.github import commands_off
-from turngate_probes.report.release_view import from_where, label
 from turngate_probes.report.text import style_of
+from turngate_probes.report.wording import from_where, label
 
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4

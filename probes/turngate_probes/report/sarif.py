@@ -10,9 +10,11 @@ from urllib.parse import quote
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.release_view import REMARK_LEVELS, ReleaseView, advice, known
+from turngate_probes.report.release_view import ReleaseView
+from turngate_probes.report.remarks import REMARK_LEVELS
 from turngate_probes.report.source_locations import Place, unplaced
 from turngate_probes.report.view import Remark, View
+from turngate_probes.report.wording import advice, known
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000

@@ -16,8 +16,11 @@ from rich.text import Text
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.sanitize import bounded, command_line, quoted_lines, visible
-from turngate_probes.report.release_view import (
-    ReleaseView,
+from turngate_probes.report.judgement import probe_cases
+from turngate_probes.report.release_view import ReleaseView
+from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
+from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, View, duration, named
+from turngate_probes.report.wording import (
     advice,
     basis,
     clause_set_of,
@@ -25,12 +28,9 @@ from turngate_probes.report.release_view import (
     from_where,
     known,
     name_of,
-    probe_cases,
     profile_of,
     version_of,
 )
-from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, View, duration, named
 
 WORD = 200
 COMMAND = 1500

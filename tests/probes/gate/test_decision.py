@@ -16,11 +16,12 @@ from turngate import cli
 from turngate.errors import UsageError
 from turngate_probes.gate.decision import load_gate
 from turngate_probes.report.github import annotations
+from turngate_probes.report.headline import gate_headline
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
-from turngate_probes.report.release_view import ReleaseView, gate_headline, view
+from turngate_probes.report.release_view import ReleaseView, view
 from turngate_probes.report.reports import GateReport
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines

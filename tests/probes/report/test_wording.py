@@ -13,8 +13,9 @@ from turngate_probes.journal.events import Event
 from turngate_probes.report import FORMATS
 from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import renderer
-from turngate_probes.report.release_view import counted, known, profile_of, verdict_of, version_of, view
+from turngate_probes.report.release_view import view
 from turngate_probes.report.text import report_lines
+from turngate_probes.report.wording import counted, known, profile_of, verdict_of, version_of
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:

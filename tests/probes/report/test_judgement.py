@@ -20,9 +20,10 @@ from turngate_probes.journal.events import Event
 from turngate_probes.pytest_plugin.items import ClauseFailed, ClauseTest
 from turngate_probes.report.build import code_of
 from turngate_probes.report.github import annotations
+from turngate_probes.report.judgement import judged_case
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
-from turngate_probes.report.release_view import judged_case, view
+from turngate_probes.report.release_view import view
 from turngate_probes.report.reports import ProbeReport, ReleaseReport
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines

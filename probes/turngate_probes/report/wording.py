@@ -1,0 +1,90 @@
+"""The words for a release, its verdict, its clauses and their results."""
+
+from collections import Counter
+from typing import Final
+
+from turngate.contract.clauses import Clause, Result
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
+from turngate.sanitize import visible
+from turngate_probes.journal.events import Origin
+from turngate_probes.report.reports import (
+    GatedRelease,
+    ReleaseReport,
+)
+from turngate_probes.report.view import (
+    EXPLAIN,
+)
+
+NOT_TESTED: Final = "not tested"
+LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
+
+
+def known(clause_id: str) -> Clause | None:
+    """Return the catalogue's entry; None for a clause of another version of turngate."""
+    return catalogue().get(clause_id)
+
+
+def from_where(source: Origin) -> str:
+    """Return where a release comes from, such as `from npm`."""
+    return "no executable" if source == "none" else f"from {source}"
+
+
+def advice(clause: Clause) -> tuple[str, ...]:
+    """Return what to do if a clause fails, in an orchestrator and in a contract, and the command that explains it."""
+    contract = (f"In a contract: {clause.contract}",) if clause.contract else ()
+    return f"In an orchestrator: {clause.orchestrator}", *contract, f"More: {EXPLAIN} {clause.id}"
+
+
+def name_of(release: ReleaseReport) -> str:
+    """Return the release's key, with control characters escaped."""
+    return visible(release.release)
+
+
+def version_of(release: ReleaseReport) -> str:
+    """Return the version, with control characters escaped, and what the key adds if builds share the version."""
+    name, key = f"{release.engine}@{release.version or 'unknown'}", release.release
+    return visible((release.version or "?") + (key.removeprefix(name) if key.startswith(name) else ""))
+
+
+def basis(release: ReleaseReport) -> str:
+    """Return the addition to a verdict that is based on recordings; empty if the release was run."""
+    return ", from recordings" if release.source == "recordings" else ""
+
+
+def clause_set_of(release: ReleaseReport | GatedRelease) -> str:
+    """Return the name of the set of clauses by which a release was judged."""
+    return visible(f"clause set {release.clause_set}")
+
+
+def verdict_of(release: ReleaseReport) -> str:
+    """Return the verdict of a release, its set of clauses, and the number of its caveats; none for selected clauses."""
+    caveats = sum(clause.result is Result.DEVIATES for clause in release.clauses)
+    with_caveats = f", {caveats} known caveat{'s' * (caveats > 1)}" if caveats else ""
+    verdict = f"{release.verdict} ({clause_set_of(release)})" if release.verdict else "no verdict"
+    return f"{verdict}{with_caveats}{basis(release)}"
+
+
+def profile_of(release: ReleaseReport) -> str:
+    """Return the profile kind of a release; `not tested` if resuming was not tested."""
+    return release.profile.kind if release.profile else NOT_TESTED
+
+
+def counted(release: ReleaseReport) -> str:
+    """Return the number of clauses by result; `unsupported` is left out if it is 0."""
+    counts = Counter(clause.result for clause in release.clauses)
+    caveats, total = counts[Result.DEVIATES], len(release.clauses)
+    words = [f"{counts[Result.PASS]} passed", f"{caveats} known caveat{'s' * (caveats != 1)}"]
+    words += [f"{counts[Result.FAIL]} failed", f"{counts[Result.NOT_RUN]} not run"]
+    words += [f"{counts[Result.UNSUPPORTED]} unsupported"] if counts[Result.UNSUPPORTED] else []
+    return f"{total} clause{'s' * (total != 1)}: {', '.join(words)}"
+
+
+def state(clause: ClauseResult) -> str:
+    """Return the result of a clause, or `stale`."""
+    return "stale" if clause.stale and clause.result is Result.PASS else clause.result
+
+
+def label(state_of_clause: str) -> str:
+    """Return the words for a result: `deviates` is a known caveat."""
+    return LABELS.get(state_of_clause, state_of_clause.replace("_", " "))
