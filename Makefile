@@ -99,7 +99,7 @@ orchestrators: setup ## Measure released orchestrators and render their page (mi
 	@$(BIN)/python -m tests.conform $(ARGS)
 
 record: setup ## Record real releases into fixtures, such as ARGS='codex@0.169.0'
-	@$(BIN)/turngate record $(ARGS)
+	@$(BIN)/turngate contracts record $(ARGS)
 
 pin: setup ## Pin a release of an engine, such as ARGS='codex@0.169.0'
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv

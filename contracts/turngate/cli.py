@@ -55,9 +55,8 @@ TASKS = {
         "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
     },
     "Add an engine": {
-        "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate engine contracts."),
+        "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate contracts, and record releases."),
         "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
-        "record": ("turngate_probes.cli.record:record", "Record real releases for tests that need no engine."),
     },
 }
 COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
@@ -72,7 +71,11 @@ FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI brea
 
 turngate --help lists all commands, and turngate COMMAND --help has examples."""
 # what does the job of a name that turngate had
-REPLACED = {"version": "turngate --version", "token": "turngate serve --print-token"}
+REPLACED = {
+    "record": "turngate contracts record",
+    "token": "turngate serve --print-token",
+    "version": "turngate --version",
+}
 GROUP = "turngate.commands"  # the entry points with which other distributions add commands
 
 UNANSWERED = 2

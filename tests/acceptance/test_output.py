@@ -40,7 +40,7 @@ COMMANDS = (
     "report report.json",
     "report report.json --json",
     "report report.json --verbose",
-    "record codex=fake/codex --case main --into recordings",
+    "contracts record codex=fake/codex --case main --into recordings",
     "verify codex=fake/codex",
     "verify codex=fake/codex --json",
     "serve --port 0 --verify off",

@@ -37,13 +37,13 @@ WHY_NOT = {
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
-    r"turngate (probe|record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
+    r"turngate (probe|contracts record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
     r"turngate matrix \w+ --versions|turngate bisect|turngate gate": (
         "it asks npm what is published, and takes minutes: tests/probes/matrix and tests/acceptance/test_gate.py"
     ),
     r"turngate conform .*-- ": "tests/conform/test_drivers.py runs the drivers, tests/probes/conform the options",
     r"turngate matrix --merge": "it joins what other machines left: tests/probes/matrix/test_results.py",
-    r"turngate record": "it records for minutes: tests/acceptance/test_record_command.py",
+    r"turngate contracts record": "it records for minutes: tests/acceptance/test_record_command.py",
     r"chmod |sed |\./acme |turngate (--contracts my|contracts check my/|contracts new)": (
         "tests/packaging/test_writing_a_contract.py runs the whole page"
     ),

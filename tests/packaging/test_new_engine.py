@@ -81,7 +81,7 @@ def _copy(tmp_path: Path) -> Path:
     engine = tmp_path / "brook"
     engine.write_text(f"#!{sys.executable}\n{(BROOK / 'engine.py').read_text('utf-8')}")
     engine.chmod(0o755)
-    recorded = run(copy, "-c", HURRIED, "record", f"brook={engine}", "--into", str(copy / "fixtures"))
+    recorded = run(copy, "-c", HURRIED, "contracts", "record", f"brook={engine}", "--into", str(copy / "fixtures"))
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
     return copy
 

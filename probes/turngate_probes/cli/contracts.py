@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from turngate import Mode
+from turngate_probes.cli.record import record
 from turngate_probes.cli.shared_options import as_json_option, file, folder, say, targets
 
 _TOOL_CALL = "nothing would show whether the engine asks before it acts"
@@ -15,7 +16,10 @@ _TOOL_CALL = "nothing would show whether the engine asks before it acts"
 
 @click.group()
 def contracts() -> None:
-    """Draft and validate engine contracts."""
+    """Draft and validate engine contracts, and record releases."""
+
+
+contracts.add_command(record)
 
 
 @contracts.command()

@@ -1,4 +1,4 @@
-"""The subcommand that records real CLIs: `record`."""
+"""The subcommand `contracts record`, which records real CLIs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +38,8 @@ def record(
     that the engine wrote. `turngate contracts check` rejects recordings that contain more.
 
     \b
-    turngate record codex@0.169.0
-    turngate record gemini@0.61.0 --case main --into /tmp/recordings
+    turngate contracts record codex@0.169.0
+    turngate contracts record gemini@0.61.0 --case main --into /tmp/recordings
 
     Exit codes: 0 recorded; 2 a release could not be recorded, or --into is missing.
     """

@@ -1,4 +1,4 @@
-"""The command `record`; the acceptance tests record a whole release."""
+"""The command `contracts record`; the acceptance tests record a whole release."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_case_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown case is rejected before anything runs, with the list of known cases."""
-    assert cli.run(["record", "codex", "--case", "nonsense"]) == 2
+    assert cli.run(["contracts", "record", "codex", "--case", "nonsense"]) == 2
     said = capsys.readouterr().err
     assert "unknown case: nonsense" in said
     assert "main" in said
@@ -28,7 +28,7 @@ def test_one_release_that_can_not_be_recorded_stops_no_other(
     """If one release can't be recorded, the others still are, and the exit code is 2."""
     executable = engines.install(tmp_path / "bin")
     targets = (f"codex={tmp_path}/none", f"codex={executable}")
-    assert cli.run(["record", *targets, "--case", "final", "--into", str(tmp_path / "there")]) == 2
+    assert cli.run(["contracts", "record", *targets, "--case", "final", "--into", str(tmp_path / "there")]) == 2
     said = capsys.readouterr()
     assert said.err.startswith(f"codex={tmp_path}/none: there is no executable")
     assert said.out.startswith("codex@0.169.0: ")
@@ -42,6 +42,6 @@ def test_outside_a_checkout_the_folder_must_be_named(
     executable = engines.install(tmp_path / "bin")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    assert cli.run(["record", f"codex={executable}", "--case", "final"]) == 2
+    assert cli.run(["contracts", "record", f"codex={executable}", "--case", "final"]) == 2
     assert "pass a folder for the recordings with --into DIR" in capsys.readouterr().err
     assert not list((tmp_path / "work").iterdir())

@@ -55,7 +55,7 @@ def _cache(tmp_path: Path) -> Path:
         ("turngate bisect cod", ["codex"]),
         ("turngate bisect codex resume.acc", ["resume.accepted"]),
         ("turngate probe --clause upgrade.res", ["upgrade.resume"]),
-        ("turngate record ge", ["gemini"]),
+        ("turngate contracts record ge", ["gemini"]),
         ("turngate verify ge", ["gemini"]),
         ("turngate simulate cl", ["claude"]),
         ("turngate start cod", ["codex"]),
