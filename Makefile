@@ -42,7 +42,7 @@ drift: setup ## Count the drifts that the clauses detect
 	@$(BIN)/python -m tests.drift
 
 chaos: setup ## Interrupt real servers at every step, with faults; ARGS='--seed 7 --rounds 50', ARGS=--short
-	@$(BIN)/python -m tests.chaos $(ARGS)
+	@$(BIN)/python -m tests.tools.chaos $(ARGS)
 
 fleet: ## Run the tests of reference/examples/fleet, which need PostgreSQL and install its packages
 	@FLEET_HOME=$(CURDIR)/build/fleet PYTHON=$(PYTHON) reference/examples/fleet/fleet test $(ARGS)
@@ -66,10 +66,10 @@ docs: setup ## Build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 readme: setup ## Renew the outputs and pictures that the README and docs show, from real engines
-	@$(BIN)/python -m tests.docs
+	@$(BIN)/python -m tests.tools.docs
 
 schemas: setup ## Generate the JSON Schemas from structs
-	@$(BIN)/python -m tests.schemas
+	@$(BIN)/python -m tests.tools.schemas
 
 browser: setup ## Run the tests of the HTML report and the server's page, which need Chromium and npm
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
@@ -81,19 +81,19 @@ engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
 
 bench: setup ## Run the benchmarks, such as ARGS='server'; ARGS=--short only checks that they run; COMPARE=old.json shows changes
-	@$(BIN)/python -m tests.bench $(if $(COMPARE),--compare '$(COMPARE)') $(ARGS)
+	@$(BIN)/python -m tests.tools.bench $(if $(COMPARE),--compare '$(COMPARE)') $(ARGS)
 
 speed: setup ## Run all benchmarks on a quiet machine, and write docs/speed.md and docs/speed.json (half an hour)
-	@$(BIN)/python -m tests.bench --publish $(ARGS)
+	@$(BIN)/python -m tests.tools.bench --publish $(ARGS)
 
 soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --clients 10' and the like
-	@$(BIN)/python -m tests.soak $(ARGS)
+	@$(BIN)/python -m tests.tools.soak $(ARGS)
 
 history: setup ## Test the releases that an engine's history lacks, such as ENGINE=codex; ARGS='--clause ID' adds a clause (hours)
-	@$(BIN)/python -m tests.history $(ENGINE) $(ARGS)
+	@$(BIN)/python -m tests.tools.history $(ENGINE) $(ARGS)
 
 compatibility: setup ## Render the compatibility tables from the histories
-	@$(BIN)/python -m tests.compatibility
+	@$(BIN)/python -m tests.tools.compatibility
 
 orchestrators: setup ## Measure released orchestrators and render their page (minutes; ARGS='codex_sdk': only one)
 	@$(BIN)/python -m tests.conform $(ARGS)

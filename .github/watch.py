@@ -138,8 +138,8 @@ def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
 def what_changed(upgrade: Upgrade) -> str:
     """Add the release to the history in the checkout, and return what changed since the pin, as Markdown."""
     engine, since, until = upgrade.engine, upgrade.pinned, upgrade.newest
-    run(sys.executable, "-m", "tests.history", engine, "--versions", until)
-    run(sys.executable, "-m", "tests.compatibility")
+    run(sys.executable, "-m", "tests.tools.history", engine, "--versions", until)
+    run(sys.executable, "-m", "tests.tools.compatibility")
     told = run("turngate", "history", engine, "--from", since, "--to", until)
     # names that an engine prints could hold a fence
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", told)), default=0))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.outputs import PLACE, ran, unvarying
+from tests.tools.docs.outputs import PLACE, ran, unvarying
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -8,13 +8,13 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
-from tests.bench import __main__ as command
-from tests.bench import page, saved
-from tests.bench.benches import BENCHES, Bench
-from tests.bench.form import SHORT_LABEL
-from tests.bench.rows import Measured, Row, Target, measured
+from tests.tools.bench import __main__ as command
+from tests.tools.bench import page, saved
+from tests.tools.bench.benches import BENCHES, Bench
+from tests.tools.bench.form import SHORT_LABEL
+from tests.tools.bench.rows import Measured, Row, Target, measured
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 FIRST, SECOND = Row("first", "The first", "s", target=Target(10)), Row("second", "The second", "s")
 THIRD = Row("third", "The third", "s")
 Figures: TypeAlias = list[float | BaseException]
@@ -192,8 +192,8 @@ def test_figures_of_another_machine_stay_and_are_named(figures: Figures, monkeyp
 
 def test_every_bench_is_run_at_night() -> None:
     """The command includes every bench module, and `make night` runs the command without names."""
-    measuring = {path.stem for path in HERE.glob("*.py") if "\ndef bench(" in path.read_text("utf-8")}
+    measuring = {
+        path.stem for path in (ROOT / "tests/tools/bench").glob("*.py") if "\ndef bench(" in path.read_text("utf-8")
+    }
     assert {bench.run.__module__.rpartition(".")[2] for bench in BENCHES.values()} == measuring
-    assert re.search(
-        r"^step bench make bench ARGS=--short$", (HERE.parents[1] / ".ci/night").read_text("utf-8"), re.MULTILINE
-    )
+    assert re.search(r"^step bench make bench ARGS=--short$", (ROOT / ".ci/night").read_text("utf-8"), re.MULTILINE)

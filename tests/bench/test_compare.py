@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from tests.bench import saved
-from tests.bench.compare import comparison
-from tests.bench.rows import Measure, Measured, Row, Target, measured
+from tests.tools.bench import saved
+from tests.tools.bench.compare import comparison
+from tests.tools.bench.rows import Measure, Measured, Row, Target, measured
 
 RATIO = Row("a", "A turn", "ms", "bare", Target(2, Measure.RATIO))
 SPEED = Row("a", "Reading", "MB/s", "json", Target(2, Measure.RATIO, least=True))

@@ -1,7 +1,7 @@
 """docs/speed.md shows the rows that the benches define, with the figures of docs/speed.json."""
 
-from tests.bench import page, saved
-from tests.bench.benches import ROWS
+from tests.tools.bench import page, saved
+from tests.tools.bench.benches import ROWS
 
 
 def test_the_page_shows_the_rows_of_the_benches() -> None:

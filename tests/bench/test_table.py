@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.bench.rows import Measure, Row, Target, measured
-from tests.bench.table import amount, table, verdict
+from tests.tools.bench.rows import Measure, Row, Target, measured
+from tests.tools.bench.table import amount, table, verdict
 
 
 def cells(row: Row, *samples: list[float]) -> list[str]:

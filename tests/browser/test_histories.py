@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
-from tests.docs.hooks import ROOT
+from tests.tools.docs.hooks import ROOT
 
 COLOURS = """[...new Set([...document.querySelectorAll(
   '.history-strip :is(.compatible, .degraded, .broken)')].map(bar => getComputedStyle(bar).fill))]"""

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.__main__ import Rotation
-from tests.chaos.plan import COUNTING, FAULTS, HOSTILE, KEPT, Round, plan
-from tests.chaos.rounds import RoundResult
+from tests.tools.chaos.__main__ import Rotation
+from tests.tools.chaos.plan import COUNTING, FAULTS, HOSTILE, KEPT, Round, plan
+from tests.tools.chaos.rounds import RoundResult
 
 ROOT = Path(__file__).parents[2]
 
 
 def chaos(*args: str) -> subprocess.Popen[str]:
     """Start the command."""
-    argv = (sys.executable, "-m", "tests.chaos", "--seed", "7", "--jobs", "2", *args)
+    argv = (sys.executable, "-m", "tests.tools.chaos", "--seed", "7", "--jobs", "2", *args)
     return subprocess.Popen(
         argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     )
@@ -101,7 +101,7 @@ def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callabl
     assert process.returncode == 1
     assert said.startswith("seed 7, 1 rounds")
     assert f" of seed 7: {broken}" in said
-    assert f"again: python -m tests.chaos --seed 7 --only {number}" in said
+    assert f"again: python -m tests.tools.chaos --seed 7 --only {number}" in said
     kept = Path(said.partition("data and log: ")[2].splitlines()[0])
     assert (kept / "data" / "turngate.db").is_file()
     shutil.rmtree(kept)

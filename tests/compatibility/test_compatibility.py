@@ -6,8 +6,17 @@ from copy import deepcopy
 import pytest
 from msgspec.structs import replace
 
-from tests.compatibility.boundaries import boundaries, disagreeing
-from tests.compatibility.render import PAGE, README, histories, in_readme, page, stretches, summary, unknown_clauses
+from tests.tools.compatibility.boundaries import boundaries, disagreeing
+from tests.tools.compatibility.render import (
+    PAGE,
+    README,
+    histories,
+    in_readme,
+    page,
+    stretches,
+    summary,
+    unknown_clauses,
+)
 from turngate import history
 from turngate.contract import load
 from turngate.contract.clauses import FIRST_SET, Result

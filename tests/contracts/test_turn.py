@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.transcript import RECORDED, chunks, printed, turn
 from tests.contracts.releases import IDS
 from tests.contracts.transcripts import lines, transcript
 from tests.contracts.turn.plain import plain
@@ -28,6 +27,7 @@ from tests.contracts.turns import (
     read,
     why,
 )
+from tests.tools.bench.transcript import RECORDED, chunks, printed, turn
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream

@@ -3,7 +3,7 @@ from subprocess import CalledProcessError
 
 import pytest
 
-from tests.docs.outputs import ran, renewed, unvarying
+from tests.tools.docs.outputs import ran, renewed, unvarying
 
 PAGE = "Before.\n<!-- output: turngate --version -->\nold\n<!-- /output -->\nAfter.\n"
 

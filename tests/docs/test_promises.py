@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.docs.hooks import ROOT
+from tests.tools.docs.hooks import ROOT
 from turngate import model, strict_json
 from turngate.contract import load, yaml_text
 from turngate_reference import access

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs.run_states import FILE, with_states
+from tests.tools.docs.run_states import FILE, with_states
 from turngate_reference.states import TRANSITIONS
 
 

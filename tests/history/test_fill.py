@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.test_history import PASS, known, release
-from tests.history import fill
-from tests.history.fill import missing, recent, with_journal
 from tests.probes.report import journals as j
+from tests.tools.history import fill
+from tests.tools.history.fill import missing, recent, with_journal
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.history import History

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.schemas.table import FOLDER, SCHEMAS, text_of
+from tests.tools.schemas.table import FOLDER, SCHEMAS, text_of
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.bench.served import Served
-from tests.soak import __main__ as command
-from tests.soak import soak as module
-from tests.soak.figures import Figures, percentile
-from tests.soak.flatness import Sample, growths
-from tests.soak.soak import Load, Outcome, soak
+from tests.tools.bench.served import Served
+from tests.tools.soak import __main__ as command
+from tests.tools.soak import soak as module
+from tests.tools.soak.figures import Figures, percentile
+from tests.tools.soak.flatness import Sample, growths
+from tests.tools.soak.soak import Load, Outcome, soak
 
 FLAT = [Sample(100_000_000 + number % 3 * 1_000_000, 50 + number % 5, 530) for number in range(40)]
 

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 from msgspec.structs import replace
 
-from tests.docs.history.feeds import Entry, atom, entries, json_feed
-from tests.docs.history.small import SMALL
+from tests.tools.docs.history.feeds import Entry, atom, entries, json_feed
+from tests.tools.docs.history.small import SMALL
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

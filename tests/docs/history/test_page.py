@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
-from tests.docs.history.page import changed_releases, engine_page, entry_html, overview
-from tests.docs.history.small import HANGS, OUTPUT, SMALL
+from tests.tools.docs.history.page import changed_releases, engine_page, entry_html, overview
+from tests.tools.docs.history.small import HANGS, OUTPUT, SMALL
 from turngate.contract.verdict import Verdict
 from turngate.history import KnownRelease
 

@@ -3,8 +3,8 @@ from xml.etree import ElementTree as ET
 
 from msgspec.structs import replace
 
-from tests.docs.history.picture import Bar, bars, svg
-from tests.docs.history.small import SMALL
+from tests.tools.docs.history.picture import Bar, bars, svg
+from tests.tools.docs.history.small import SMALL
 from turngate.history import KnownRelease
 
 

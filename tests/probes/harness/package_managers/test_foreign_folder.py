@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.history import fill
 from tests.longer import first_quick
 from tests.probes import wheels
 from tests.probes.matrix.conftest import Shop
 from tests.probes.matrix.conftest import _shop as _shop  # noqa: PLC0414 - a fixture
+from tests.tools.history import fill
 from turngate import cli
 from turngate_probes.harness.registry_hosts import configured
 from turngate_probes.releases.source import published

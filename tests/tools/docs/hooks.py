@@ -1,0 +1,62 @@
+"""MkDocs hooks: pages at the top of the repository, and those about histories, become pages of the site."""
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from tests.tools.compatibility.render import histories
+from tests.tools.docs.history.feeds import atom, entries, json_feed
+from tests.tools.docs.history.page import engine_page, overview, title
+from turngate import history
+
+ROOT = Path(__file__).parents[3]
+TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
+
+
+# the page in the navigation that gets those of the engines beside it
+OVERVIEW = "history/index.md"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the page of each engine that has a history into the navigation."""
+    listed = sorted(history.engines(), key=lambda engine: title(engine).lower())
+    pages = [{title(engine): f"history/{engine}.md"} for engine in listed]
+    for section in config.nav or ():
+        for name, entry in section.items():
+            if entry == [OVERVIEW]:
+                section[name] = [OVERVIEW, *pages]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the top folder, with links as they are inside the site, and those about histories."""
+    for name, page in TOP.items():
+        text = (ROOT / name).read_text("utf-8")
+        files.append(File.generated(config, page, content=re.sub(r"(?<=\]\()([^)#\s]+)", _moved, text)))
+    for name, text in _about_histories().items():
+        files.append(File.generated(config, f"history/{name}", content=text))
+    return files
+
+
+def _about_histories() -> dict[str, str]:
+    """Return the text of each file about histories."""
+    known = histories()
+    listed = entries(known)
+    pages = {f"{engine}.md": engine_page(each) for engine, each in known.items()}
+    return pages | {"index.md": overview(known), "changes.atom": atom(listed), "changes.json": json_feed(listed)}
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Return a page whose links to the top folder are changed to those of the site."""
+    return re.sub(r"(?<=\]\()\.\./([A-Z]+\.md)", lambda link: TOP[link[1]], markdown)
+
+
+def _moved(link: re.Match[str]) -> str:
+    target = link[1]
+    if "://" in target:
+        return target
+    return TOP.get(target) or posixpath.relpath(target, "docs")
