@@ -43,7 +43,7 @@ TASKS = {
     },
     "Talk to an engine at a terminal": {
         "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
-        "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
+        "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation, or reply to a run."),
         "handles": (
             "turngate_reference.conversations.cli.handles:handles",
             "List, show and prune conversations and runs.",
@@ -51,8 +51,6 @@ TASKS = {
     },
     "Run agents on a server": {
         "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
-        "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
-        "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
     },
     "Add an engine": {
         "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate contracts, and record releases."),
@@ -73,6 +71,8 @@ turngate --help lists all commands, and turngate COMMAND --help has examples."""
 # what does the job of a name that turngate had
 REPLACED = {
     "record": "turngate contracts record",
+    "reply": "turngate resume",
+    "runs": "turngate handles",
     "token": "turngate serve --print-token",
     "version": "turngate --version",
 }

@@ -33,7 +33,7 @@ WHY_NOT = {
     r"turngate probe codex=\./my-codex": "it needs a wrapper: tests/acceptance/test_wrappers.py",
     r"turngate doctor": "what it finds depends on the machine: tests/probes/cli/test_doctor.py",
     r"turngate stub": "it runs until it is stopped: tests/probes/cli/test_stub.py",
-    r"turngate (start|resume|runs|reply)|git diff": "handles are drawn by chance: tests/reference/conversations",
+    r"turngate (start|resume)|git diff": "handles are drawn by chance: tests/reference/conversations",
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",

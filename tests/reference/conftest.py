@@ -41,7 +41,6 @@ def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Provide an empty environment for commands."""
     cli_env = CliEnv(tmp_path, capsys)
     monkeypatch.setenv("TURNGATE_DATA_DIR", str(cli_env.data))
-    monkeypatch.delenv("TURNGATE_TOKEN", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{cli_env.path}{os.pathsep}/usr/bin{os.pathsep}/bin")

@@ -100,8 +100,8 @@ def test_a_directory_with_another_layout_is_refused(tmp_path: Path, mark: bytes,
 
 def test_commands_in_hints_name_the_directory_that_was_asked_for(tmp_path: Path) -> None:
     """A directory from the command line is repeated, quoted if needed; another one is found without it."""
-    assert data_dir(None).command("runs") == "turngate runs"
-    assert data_dir(tmp_path / "x y").command("runs") == f"turngate runs --data-dir '{tmp_path}/x y'"
+    assert data_dir(None).command("handles") == "turngate handles"
+    assert data_dir(tmp_path / "x y").command("handles") == f"turngate handles --data-dir '{tmp_path}/x y'"
 
 
 def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:

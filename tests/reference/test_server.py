@@ -100,13 +100,14 @@ def test_conversations_continue_after_an_upgrade(saved: CliEnv, later: int) -> N
 
 @pytest.mark.long
 def test_a_waiting_run_is_answered_from_outside_after_an_upgrade(saved: CliEnv) -> None:
-    """`turngate serve` opens the data, `turngate runs` lists who waits, and `turngate reply` answers."""
+    """`turngate serve` opens the data, `turngate handles` lists who waits, and `turngate resume` replies."""
     serving = ServeProcess(saved)
     try:
-        waiting = json.loads(saved.type("runs", "--waiting", "--json").out)
-        assert {run["handle"] for run in waiting} == {saved_data.WAITING, saved_data.ALSO_WAITING}
-        assert {run["pending"]["prompt"] for run in waiting} == {"Which colour?"}
-        said = saved.type("reply", saved_data.WAITING, "blue")
+        waiting = json.loads(saved.type("handles", "--waiting", "--json").out)
+        asked = {record["handle"] for record in waiting if record.get("pending", {}).get("prompt") == "Which colour?"}
+        assert asked == {saved_data.WAITING, saved_data.ALSO_WAITING}
+        assert {record["handle"] for record in waiting} == {*asked, saved_data.STARTED}
+        said = saved.type("resume", saved_data.WAITING, "blue")
         assert said.code == 0, said.err
     finally:
         code, _ = serving.end(signal.SIGTERM)

@@ -66,6 +66,13 @@ class Attempted(Struct, frozen=True):
     deleted: bool = False
 
 
+class SentReply(Struct, frozen=True):
+    """A reply that the server took, as it was sent, and the record since."""
+
+    record: HandleRecord
+    text: str
+
+
 class Conversations(Struct, frozen=True):
     """What starting and continuing share: the data directory, the listener for the agent's texts, and the stop."""
 
@@ -104,8 +111,8 @@ class Conversations(Struct, frozen=True):
             record = handle_record.new(directory, asked.engine, launch, asked.prompt, state=State.RUNNING, turns=1)
             return self._attempt(record, installed, built)
 
-    def resume(self, prefix: str, message: str) -> Attempted:
-        """Run the next turn of a conversation; TurngateError says what is missing."""
+    def resume(self, prefix: str, message: str) -> Attempted | SentReply:
+        """Run the next turn of a conversation, or let the server that keeps its process; TurngateError: it can't be."""
         handle = handle_record.find(self.data, prefix).handle
         with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
@@ -115,6 +122,8 @@ class Conversations(Struct, frozen=True):
                 from turngate_reference.conversations import served  # noqa: PLC0415 - it needs a database, and takes longer
 
                 with served.opened(self.data, record) as run:
+                    if run.is_kept:
+                        return run.send(message)
                     if run.waits:
                         record, done, news, unsaved = run.reply(message, self.on_text, self.stop, self.safe)
                         tried = Attempted(record, done, _is_other_session(done, record.session.value), news, unsaved)

@@ -14,6 +14,8 @@ from msgspec.structs import replace as changed
 from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
+from turngate_reference.conversations.conversation import SentReply
+from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt, contract_for, find_engine
 from turngate_reference.handle_record import HandleRecord
@@ -46,6 +48,11 @@ class ServedRun(Struct, frozen=True):
     def waits(self) -> bool:
         """Whether the run waits for its user; if not, it has ended."""
         return self.run.state is State.WAITING_USER
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether `turngate serve` keeps the process of a run that waits, so that only it can run the next turn."""
+        return self.waits and self.run.is_sticky
 
     def record_after(self, record: HandleRecord) -> HandleRecord:
         """Return the record of a run that has ended: `record` if a terminal has continued the run since."""
@@ -108,6 +115,21 @@ class ServedRun(Struct, frozen=True):
         if done is None:
             raise UsageError(self._unsent_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
+
+    def send(self, message: str) -> SentReply:
+        """Send the reply to the server that keeps the run's process; TurngateError: it didn't take it.
+
+        A reply that differs from an option only in case is sent as that option.
+        """
+        run, data = self.run, self.records.data
+        asked = runs.question(self.store, run.pending_interaction_id or "")
+        if asked is None:
+            raise UsageError(f"the question of {run.handle} was already answered or closed", _see(data))
+        options = [option for option in asked.question.options if option.casefold() == message.strip().casefold()]
+        text = message if message in options or len(options) != 1 else options[0]
+        send_reply(data, run.links["reply"], asked.interaction_id, text)
+        taken = runs.find(self.store, run.run_id) or run
+        return SentReply(record_of(taken, taken.state, taken.session), text)
 
     def _give_up(self, stop: Stop) -> Callable[[float], bool]:
         """Return what waits for a database that can't be written, but not for one that is gone."""
@@ -194,9 +216,7 @@ def _reason_against(store: Store, run: Run) -> str:
         return "its next turn is queued in turngate serve"
     if run.state is State.RUNNING:
         return "turngate serve is running its turn, or was killed while it did"
-    if run.is_sticky:
-        if run.state is State.WAITING_USER:
-            return f"its sticky process belongs to turngate serve; POST the reply to {run.links['reply']}"
+    if run.is_sticky and run.state in ENDED:
         sticky = contract_for(run.engine, run.engine_version).sticky
         if not sticky.keeps_session_id or sticky.private_store:
             return f"its session ended with its sticky process: {run.engine} can't resume it by its id"

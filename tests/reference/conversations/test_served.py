@@ -177,21 +177,17 @@ def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
 
 
 @pytest.mark.parametrize(
-    "state,profile,why",
+    "state, why",
     [
-        (State.QUEUED, None, "its next turn is queued in turngate serve"),
-        (State.RUNNING, None, "turngate serve is running its turn, or was killed while it did"),
-        (State.WAITING_USER, STICKY, "its sticky process belongs to turngate serve; POST the reply to /v1/runs/"),
+        (State.QUEUED, "its next turn is queued in turngate serve"),
+        (State.RUNNING, "turngate serve is running its turn, or was killed while it did"),
     ],
 )
-def test_what_can_not_be_continued_is_refused_with_the_reason(
-    server_env: ServerEnv, state: State, profile: dict[str, Any] | None, why: str
-) -> None:
-    """Queued, running and sticky runs are left to the server; no engine runs, and nothing changes."""
+def test_what_can_not_be_continued_is_refused_with_the_reason(server_env: ServerEnv, state: State, why: str) -> None:
+    """Queued and running runs are left to the server; no engine runs, and nothing changes."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
     server_env.server.dispatcher.close()
-    change(server_env, run_id, **({"profile": profile} if profile else {}))
     with server_env.server.store.writing() as connection:
         connection.execute("UPDATE runs SET state = ? WHERE run_id = ?", (state, run_id))
     before = server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))

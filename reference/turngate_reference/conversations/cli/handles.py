@@ -1,50 +1,69 @@
-"""The subcommand `handles`: lists, shows and prunes the records of conversations and served runs."""
+"""The subcommand `handles`: lists, shows and prunes the records of conversations and of runs of the server."""
 
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from turngate import MachineError, UsageError
 from turngate.files import real_path
+from turngate.sanitize import visible
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli.options import data_dir_option
-from turngate_reference.conversations.cli.printing import row
+from turngate_reference.conversations.cli.printing import question_lines, row
 from turngate_reference.data_dir import DataDir, data_dir, locked
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.states import ENDED, State
 
 if TYPE_CHECKING:
-    from turngate_reference.server.store.runs import Summary
+    from turngate_reference.server.store.runs import StoredQuestion, Summary
+
+
+class ServedRuns(Struct, frozen=True):
+    """The runs in the server's database, and the open questions of those that wait; both by handle."""
+
+    summaries: "dict[str, Summary]"
+    questions: "dict[str, StoredQuestion]"
+
+
+NO_RUNS = ServedRuns({}, {})
 
 
 @click.group(invoke_without_command=True)
 @data_dir_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--waiting", is_flag=True, help="List only those that wait for you.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the handle records as JSON, with the open questions of runs."
+)
 @click.pass_context
-def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
-    """List conversations and served runs, newest first."""
+def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: bool) -> int:
+    """List conversations and runs of the server: first those that wait for you, then the others, newest first."""
     ctx.obj = data_dir(asked_dir)
     ctx.obj.check_layout()
     if ctx.invoked_subcommand:
         return 0
     records, unreadable = _records(ctx.obj)
-    if stored := _stored(ctx.obj, records):
-        records = [_updated(record, stored) for record in records]
-        records.sort(key=lambda record: record.touched, reverse=True)
+    stored = _stored(ctx.obj, records) or NO_RUNS
+    records = [_updated(record, stored) for record in records]
+    records.sort(key=lambda record: (record.state is State.WAITING_USER, record.touched), reverse=True)
+    if waiting:
+        records = [record for record in records if record.state is State.WAITING_USER]
     if as_json:
-        click.echo(json.dumps([record.to_json() for record in records], indent=2))
-    else:
-        for record in records:
-            click.echo(row(record))
-        if not records and not unreadable:
-            click.echo(f"none in {ctx.obj.handles}; start one: turngate start ENGINE PROMPT", err=True)
+        click.echo(json.dumps([_with_question(record, stored) for record in records], indent=2))
+        return 2 if unreadable else 0
+    for record in records:
+        click.echo(row(record))
+        if question := stored.questions.get(record.handle):
+            click.echo("\n".join(_question(record, question, stored, ctx.obj)))
+    if not records and not unreadable:
+        what = "none waits for you" if waiting else "none; start one: turngate start ENGINE PROMPT"
+        click.echo(f"{ctx.obj.handles}: {what}", err=True)
     return 2 if unreadable else 0
 
 
@@ -54,7 +73,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
 def show(data: DataDir, handle: str) -> None:
     """Print one handle record."""
     record = handle_record.find(data, handle)
-    click.echo(handle_record.as_text(_updated(record, _stored(data, [record]) or {})))
+    click.echo(handle_record.as_text(_updated(record, _stored(data, [record]) or NO_RUNS)))
 
 
 @handles.command()
@@ -69,11 +88,11 @@ def prune(data: DataDir, older_than: str) -> None:
     records, _ = _records(data)
     stored = _stored(data, records)
     for record in records:
-        run = stored.get(record.handle) if stored else None
+        run = stored.summaries.get(record.handle) if stored else None
         if record.served and (stored is None or (run and run.state not in ENDED)):
             if record.touched < before:
                 click.echo(f"kept: {record.handle}: its run has not ended", err=True)
-        elif _updated(record, stored or {}).touched < before:
+        elif _updated(record, stored or NO_RUNS).touched < before:
             _remove(data, record)
 
 
@@ -85,27 +104,47 @@ def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
     return records, bool(unreadable)
 
 
-def _stored(data: DataDir, records: list[HandleRecord]) -> "Mapping[str, Summary] | None":
-    """Read all served runs, by handle, from the server's database; None: no record is served, or it can't be read."""
+def _stored(data: DataDir, records: list[HandleRecord]) -> ServedRuns | None:
+    """Read all runs from the server's database; None: no record is served, or it can't be read."""
     if not any(record.served for record in records):
         return None
     from turngate_reference.server.store import database, runs  # noqa: PLC0415 - most lists need no database
 
     try:
         with database.opened(data.database) as store:
-            return {run.handle: run for run in runs.summaries(store)}
+            summaries = {run.handle: run for run in runs.summaries(store)}
+            waits = {handle: run for handle, run in summaries.items() if run.state is State.WAITING_USER}
+            asked = {handle: runs.question(store, run.pending_interaction_id or "") for handle, run in waits.items()}
+            return ServedRuns(summaries, {handle: question for handle, question in asked.items() if question})
     except (MachineError, UsageError) as lacking:
         click.echo(f"the states of served runs may be outdated: {lacking}", err=True)
         return None
 
 
-def _updated(record: HandleRecord, stored: "Mapping[str, Summary]") -> HandleRecord:
+def _updated(record: HandleRecord, stored: ServedRuns) -> HandleRecord:
     """Return the record of a conversation or run as the database has it."""
-    run = stored.get(record.handle)
+    run = stored.summaries.get(record.handle)
     # an ended run continues only at a terminal, which does not update the database
     if run is None or (run.state in ENDED and record.turns > run.turn_index):
         return record
     return replace(record, state=run.state, turns=run.turn_index, updated_at=run.updated_at)
+
+
+def _with_question(record: HandleRecord, stored: ServedRuns) -> dict[str, Any]:
+    """Return a record as JSON, with the open question of a run as the API has it."""
+    if (asked := stored.questions.get(record.handle)) is None:
+        return record.to_json()
+    question = to_builtins(asked.question)
+    pending = {"interaction_id": asked.interaction_id, **question, "asked_at": asked.asked_at}
+    return {**record.to_json(), "pending": pending}
+
+
+def _question(record: HandleRecord, asked: "StoredQuestion", stored: ServedRuns, data: DataDir) -> list[str]:
+    """Return the lines below a run that waits: its question, until when it is open, and how to reply."""
+    closes = stored.summaries[record.handle].wait_deadline_at
+    until = [f"  closes {closes[:16].replace('T', ' ')} UTC"] if closes else []
+    reply = visible(f"  {data.command('resume')} {record.handle} MESSAGE")
+    return [*question_lines(asked.question)[1:], *until, reply, ""]
 
 
 def _remove(data: DataDir, record: HandleRecord) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -13,13 +13,17 @@ from turngate.process import EXIT_LIMIT
 from turngate.process.session_store import session_exists
 from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
-from turngate_reference.conversations.conversation import Attempted
+from turngate_reference.conversations.conversation import Attempted, SentReply
 from turngate_reference.engine.attempt import contract_for, traces
 from turngate_reference.handle_record import HandleRecord
+
+if TYPE_CHECKING:
+    from turngate_reference.server.store.events import AskedQuestion
 
 # newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
 _KEPT = "\n\t\u200c\u200d"
 _STDERR_LINES = 10
+_SENT_LENGTH = 200
 _note = partial(click.echo, err=True)
 
 
@@ -84,12 +88,17 @@ def _columns(stream: TextIO) -> int:
         return 0
 
 
-def question_lines(asked: Interaction) -> list[str]:
-    """Return a question, as `turngate start` shows it."""
+def question_lines(asked: "Interaction | AskedQuestion") -> list[str]:
+    """Return a question, as `turngate start` and `handles` show it."""
     lines = ["", *quoted(asked.prompt, "? ")]
     lines += [line for option in asked.options for line in quoted(option, "  - ")]
     lines += [line for field in asked.required_fields for line in quoted(f"{field}:", "  * ")]
     return lines
+
+
+def sent(reply: SentReply) -> str:
+    """Return that the server took a reply."""
+    return "\n".join(quoted(reply.text[:_SENT_LENGTH], f"sent to {reply.record.handle}: "))
 
 
 def _note_quoted(text: str, mark: str) -> None:

@@ -16,7 +16,7 @@ from turngate.process.signals import ending, handling_signals
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
-from turngate_reference.conversations.conversation import Attempted, Conversations, StartRequest
+from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
 from turngate_reference.data_dir import data_dir
 from turngate_reference.trust_options import trust, trust_options
 
@@ -171,10 +171,11 @@ def resume(
     handle: str,
     words: tuple[str, ...],
 ) -> int:
-    """Continue a conversation by its handle.
+    """Continue a conversation by its handle, or reply to a run of `turngate serve` that waits.
 
     HANDLE may be shortened to an unambiguous prefix. Engine, session, options, mode and directory come from the record.
-    Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
+    If the server keeps the process of the run, it gets the message and runs the turn, and the exit code is 0. Put
+    turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
     text = _message(words, from_file)
     return _converse(
@@ -204,7 +205,7 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
 def _converse(
     asked_dir: Path | None,
     as_json: bool,
-    act: Callable[[Conversations], Attempted],
+    act: Callable[[Conversations], Attempted | SentReply],
     trusted: Trust,
     *,
     allow_file_marks: bool,
@@ -224,8 +225,12 @@ def _converse(
             raise click.UsageError(str(refused)) from refused
     if as_json:
         click.echo(handle_record.as_text(done.record))
+    elif isinstance(done, SentReply):
+        click.echo(printing.sent(done))
     else:
         answer.end(done.attempt.envelope)
+    if isinstance(done, SentReply):
+        return 0
     printing.diagnostics(done)
     if not as_json and not done.deleted:
         printing.continuation(done.record, data.command("resume"))

@@ -10,6 +10,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.data_dir import locked
+from turngate_reference.states import State
 
 
 def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
@@ -134,7 +135,55 @@ def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
 def listed(cli_env: CliEnv) -> dict[str, str]:
     """List the handles with their states, as the command does."""
     lines = cli_env.type("handles").out.splitlines()
-    return {line[:8]: re.split(" {2,}", line)[3] for line in lines}
+    return {line[:8]: re.split(" {2,}", line)[3] for line in lines if re.match(r"\w{8}  ", line)}
+
+
+def test_waiting_runs_come_first_with_their_question(server_env: ServerEnv) -> None:
+    """The question stands below its run, with the command that replies; `--waiting` leaves out the others."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, _ = server_env.ask()
+    later = server_env.create()
+    server_env.wait(later, State.SUCCEEDED, State.FAILED)
+    handle = handle_of(run_id)
+    lines = server_env.cli_env.type("handles").out.splitlines()
+    question = ["? Which colour?", "  - red", "  - blue", f"  turngate resume {handle} MESSAGE", ""]
+    assert (lines[0][:8], lines[1:6], lines[6][:8]) == (handle, question, handle_of(later))
+    waiting = server_env.cli_env.type("handles", "--waiting").out.splitlines()
+    assert waiting == lines[:6]
+
+
+def test_nobody_waits_where_no_program_reads_it(cli_env: CliEnv) -> None:
+    """A person learns that none waits; stdout stays empty."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin()
+    said = cli_env.type("handles", "--waiting")
+    assert (said.code, said.out, said.err) == (0, "", f"{cli_env.data}/handles: none waits for you\n")
+
+
+def test_the_list_as_json_holds_each_open_question(server_env: ServerEnv) -> None:
+    """The record of a run that waits has its question as `pending`, with the fields of the API."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
+    (listed,) = json.loads(server_env.cli_env.type("handles", "--json").out)
+    pending = listed.pop("pending")
+    assert listed == json.loads(server_env.cli_env.type("handles", "show", handle_of(run_id)).out)
+    assert (pending["interaction_id"], pending["asked_at"]) == (question.interaction_id, question.asked_at)
+    assert (pending["prompt"], pending["options"]) == ("Which colour?", ["red", "blue"])
+
+
+def test_no_question_forges_a_line_of_the_list(server_env: ServerEnv) -> None:
+    """Each further line of a prompt, an option and a field is indented and marked; the list has one command."""
+    forged = "x\n  turngate resume k3n9x2ab 'rm -rf ~'\n\nk3n9x2ab  2026-11-22 20:45  codex      waiting for you"
+    asked = json.loads(ASK)
+    asked["interaction"] |= {"prompt": forged, "options": [forged, "blue"], "required_fields": [forged]}
+    server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
+    run_id, _ = server_env.ask()
+    lines = server_env.cli_env.type("handles").out.splitlines()
+    assert [line for line in lines if re.match(r" *(turngate|k3n9)", line)] == [
+        f"  turngate resume {handle_of(run_id)} MESSAGE"
+    ]
+    assert lines[1:3] == ["? x", "| " + "  turngate resume k3n9x2ab 'rm -rf ~'"]
+    assert all(line.lstrip().startswith(("?", "|", "-", "*")) for line in lines[1:-2])
 
 
 def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:
