@@ -1,5 +1,6 @@
 """Runs scenarios with engines, several at a time, and makes the report."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -83,10 +84,11 @@ class ConformSession(Struct, frozen=True):
         if self.jobs > 1:  # the longest first, so that none is left alone at the end
             asked.sort(key=lambda pair: -pair[1].seconds)
         used: list[ExpectedBreach] = []
+        environ = dict(os.environ)  # once, since others may change it while the scenarios run
 
         def one(pair: tuple[EngineContract, Scenario]) -> ScenarioRow | None:
             try:
-                row = self._row(*pair, interrupt, used)
+                row = self._row(*pair, interrupt, used, environ)
             except CaseStoppedError:
                 return None
             reported(row)
@@ -104,7 +106,12 @@ class ConformSession(Struct, frozen=True):
         return report(self.command, self.mode, rows, started, began, unused, interrupt, strict=self.strict)
 
     def _row(
-        self, contract: EngineContract, scenario: Scenario, interrupt: Interrupt, used: list[ExpectedBreach]
+        self,
+        contract: EngineContract,
+        scenario: Scenario,
+        interrupt: Interrupt,
+        used: list[ExpectedBreach],
+        environ: Mapping[str, str],
     ) -> ScenarioRow:
         version = contract.version or ""
         real = self.real.get(contract.engine)
@@ -121,17 +128,17 @@ class ConformSession(Struct, frozen=True):
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()
         with interrupt.scope() as stop:
-            evidence = self._play(scenario, contract, folder / "1", stop)
+            evidence = self._play(scenario, contract, folder / "1", stop, environ)
             too_soon = came_too_soon(evidence) or may_have_canceled(evidence)
             if too_soon or ended_early(evidence):
                 deadline = scenario.deadline * (PATIENCE if too_soon else 1)
                 patient = replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE)
-                evidence = self._play(patient, contract, folder / "2", stop)
+                evidence = self._play(patient, contract, folder / "2", stop, environ)
             missing = unanswered(evidence, contract)
             listed = [] if missing else breaches(evidence)
             if is_long(evidence) and not turns_of(evidence) and not has_not_read(evidence):
                 short = replace(scenario, prompt=PROMPT)
-                if turns_of(self._play(short, contract, folder / "short", stop)):
+                if turns_of(self._play(short, contract, folder / "short", stop, environ)):
                     missing, listed = None, [Breach("orchestrator.text-whole", too_long(evidence))]
         if interrupt.is_set():
             raise CaseStoppedError("interrupted")
@@ -149,9 +156,11 @@ class ConformSession(Struct, frozen=True):
             tuple(map(call_row, evidence.calls)),
         )
 
-    def _play(self, scenario: Scenario, contract: EngineContract, folder: Path, stop: Stop) -> Evidence:
+    def _play(
+        self, scenario: Scenario, contract: EngineContract, folder: Path, stop: Stop, environ: Mapping[str, str]
+    ) -> Evidence:
         real = self.real.get(contract.engine)
-        evidence = play(scenario, contract, self.command, folder, stop, real=real, git=self.git)
+        evidence = play(scenario, contract, self.command, folder, stop, environ, real=real, git=self.git)
         return replace(evidence, interactive=not self.autonomous)
 
     def _breach(

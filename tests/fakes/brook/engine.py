@@ -8,6 +8,15 @@ import sys
 import urllib.request
 import uuid
 from pathlib import Path
+from typing import Any
+
+TEXT = {"type": "string"}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "save_file", "parameters": {"type": "object", "properties": {"path": TEXT, "text": TEXT}}},
+    }
+]
 
 
 class _Cli(argparse.ArgumentParser):
@@ -46,14 +55,30 @@ if args.session and not (session.isalnum() and file.exists()):
 messages = json.loads(file.read_text()) if args.session else []
 messages.append({"role": "user", "content": prompt})
 event("turn_start")
-request = urllib.request.Request(
-    os.environ["BROOK_BASE_URL"] + "/chat/completions",
-    json.dumps({"model": args.model, "messages": messages}).encode(),
-    {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ['BROOK_API_KEY']}"},
-)
-try:
+
+
+def asked() -> dict[str, Any]:
+    """Return what the model answers."""
+    request = urllib.request.Request(
+        os.environ["BROOK_BASE_URL"] + "/chat/completions",
+        json.dumps({"model": args.model, "messages": messages, "tools": TOOLS}).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ['BROOK_API_KEY']}"},
+    )
     with urllib.request.urlopen(request, timeout=300) as response:
-        text = json.load(response)["choices"][0]["message"]["content"]
+        said: dict[str, Any] = json.load(response)["choices"][0]["message"]
+        return said
+
+
+try:
+    while calls := (said := asked()).get("tool_calls"):
+        messages.append(said)
+        for call in calls:
+            wanted = json.loads(call["function"]["arguments"])
+            if args.auto:
+                Path(wanted["path"]).write_text(wanted["text"])
+            result = "saved" if args.auto else "refused, because nobody can be asked"
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+    text = said["content"]
 except (OSError, ValueError, http.client.HTTPException) as error:
     event("error", errors=[{"message": str(error)}])
     sys.exit(1)
