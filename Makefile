@@ -30,7 +30,7 @@ test: setup ## Run the tests (no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal --durations 5 --durations-min 10 $(ARGS)
 
 long: setup ## Run the slow tests (several minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'long and not hypothesis and not engines and not browser' $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist worksteal -m 'long and not hypothesis and not engines and not browser' $(ARGS)
 
 properties: setup ## Run the property tests with many random examples (several minutes; no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'hypothesis and not engines and not browser' --hypothesis-profile long $(ARGS)
