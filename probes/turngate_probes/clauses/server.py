@@ -12,7 +12,7 @@ from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
 from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import NotObservedError, Observations, ServerCall, Turn
-from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
+from turngate_probes.harness.server_calls import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 
 ACCEPTED, CONFLICT = 202, 409
 ASKED = json.loads(QUESTION)["interaction"]

@@ -11,9 +11,8 @@ from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, fa
 from turngate_probes.clauses.settings import check_effects, check_machine, effect_of
 from turngate_probes.harness import settings_cases
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
+from turngate_probes.harness.server_calls import ALLOWED, DECLINED, UNSAFE
 from turngate_probes.journal.tool_access import reported
-from turngate_probes.server_level.cases import ALLOWED, DECLINED
-from turngate_probes.server_level.server_run import UNSAFE
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")

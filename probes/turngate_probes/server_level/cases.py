@@ -14,26 +14,16 @@ from turngate_probes.harness import settings_cases
 from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import ASK, FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.server_calls import ALLOWED, DECLINED, HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError, WarmRun
 from turngate_probes.server_level.shim import install
 from turngate_probes.stub_model import Hang, Refuse, Reply, Text, new_nonce
 
-SCHEMA = {
-    "type": "object",
-    "required": ["colour"],
-    "additionalProperties": False,
-    "properties": {"colour": {"enum": ["red", "blue"]}},
-}
 # a question without a prompt
 MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "options": ["red", "blue"]}}'
-REFUSED = 401
-HANGS = "hang-401"
 SHORT_LIMIT = 20  # seconds for an engine that never gives up; a working one needs less for a turn
-RACERS = 10
-REPEATS = 3
 NO_OPTION = "perhaps"
 NO_TRANSPORT = "its contract has no sticky transport"
-ALLOWED, DECLINED = "allowed", "declined"
 WARM_WAIT = 3600  # seconds, longer than all turns of the case
 SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 

@@ -20,6 +20,7 @@ from turngate.process.family import leftover, tagged
 from turngate_probes.harness.driver import FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn
+from turngate_probes.harness.server_calls import UNSAFE
 from turngate_probes.server_level.server_process import CaseClient, ServerProcess, read_token, request
 from turngate_probes.server_level.shim import EngineStart, Shim
 from turngate_probes.stub_model import Exchange, Reply, StubRule
@@ -29,7 +30,6 @@ TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
 GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
-UNSAFE = "ENGINE_UNSAFE"
 _UNSETTLED = ("queued", "running")
 _UNENDED = (*_UNSETTLED, "waiting_user")
 _LOOK = 0.02

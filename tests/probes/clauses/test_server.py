@@ -13,7 +13,8 @@ from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.driver import ANSWER
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotObservedError, Observation
-from turngate_probes.server_level.cases import RACERS, RESUMED_CASES, WARM_CASE
+from turngate_probes.harness.server_calls import RACERS
+from turngate_probes.server_level.cases import RESUMED_CASES, WARM_CASE
 
 CLAUSES = [clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")]
 CLAUDE = load.contract("claude").at()

@@ -7,7 +7,8 @@ from tests.probes import turns as t
 from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
-from turngate_probes.server_level.cases import MALFORMED, RACERS, REPEATS
+from turngate_probes.harness.server_calls import RACERS, REPEATS
+from turngate_probes.server_level.cases import MALFORMED
 from turngate_probes.stub_model import Exchange
 
 RUN = "/v1/runs/1"

@@ -19,7 +19,8 @@ from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
+from turngate_probes.harness.server_calls import RACERS, REPEATS
+from turngate_probes.server_level.cases import RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Exchange
 
