@@ -24,12 +24,12 @@ Each transition is one transaction with all that belongs to it. What may be lost
   run goes to the end of the queue. A run that has kept the only process that can continue goes on at once: the reply
   begins the next turn, or, if it gives or refuses a permission, continues the turn that asked. `turngate resume` claims
   the turn for itself, so that no server runs it too.
-- *Returned.* A reply counts as sent from the moment at which the turn's process starts, or its kept process gets the
-  prompt. A note of the run says that this moment has not come; it is removed in a transaction before it comes. If the
-  turn ends while the note is there, no process has the reply. One transaction then undoes the claim, so that the run
-  is `queued` again, and returns the reply: the run waits with the same question, which keeps the reply as unsent, and
-  the idempotency key of the reply is free again. A restart of the server finds the note and does the same. Only a
-  session that is gone fails the run, which keeps the reply as unsent, too.
+- *Returned.* A reply counts as sent from the moment at which the turn's process starts. A note of the run says that
+  this moment has not come; it is removed in a transaction before it comes. If the turn ends while the note is there,
+  no process has the reply. One transaction then undoes the claim, so that the run is `queued` again, and returns the
+  reply: the run waits with the same question, which keeps the reply as unsent, and the idempotency key of the reply
+  is free again. A restart of the server finds the note and does the same. Only a session that is gone fails the run,
+  which keeps the reply as unsent, too.
 - *Continued.* A run that has ended and whose session can be resumed goes to the end of the queue, with a message of its
   user. One transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle,
   so that no terminal continues the session meanwhile.

@@ -74,31 +74,23 @@ def test_a_run_is_started_answered_after_a_crash_and_succeeds(
 
 
 @pytest.mark.parametrize("script", [True, False])
-def test_a_run_keeps_its_process_for_a_quick_answer(
+def test_a_sticky_process_gets_the_answer(
     tab: Browser,
     server: PageServer,
     script: bool,  # noqa: FBT001
 ) -> None:
-    """The form says which engines can; the run's page says for how long, and where each prompt went."""
+    """The form lets the user choose the profile; the run's page says where each prompt went."""
     tab.open(f"{server.url}/new", script=script)
     tab.click("summary")
-    field = "document.querySelector('[name=warm_wait_sec]')"
-    reported = tab.ask(f"{field}.closest('label').innerText")
-    assert all(engine["title"] in reported for engine in server.call("/v1/engines")["engines"] if engine["executable"])
     tab.ask("document.querySelector('[name=engine]').value = 'codex'")
+    tab.ask("document.querySelector('[name=interactive_profile]').value = 'sticky_process'")
     tab.click("[name=prompt]")
     tab.type("Paint the door.")
-    tab.click("[name=warm_wait_sec]")
-    tab.type("86401")
-    assert tab.ask(f"{field}.checkValidity()") is False
-    tab.ask(f"{field}.select()")
-    tab.type("600")
     tab.follow("button.main")
     run_id = tab.ask("location.pathname").rpartition("/")[2]
     server.follow(run_id, "waiting_user")
-    assert server.call(f"/v1/runs/{run_id}")["interactive_profile"]["warm_wait_sec"] == 600
+    assert server.call(f"/v1/runs/{run_id}")["interactive_profile"]["kind"] == "sticky_process"
     tab.open(f"{server.url}/runs/{run_id}", script=script)
-    assert "for 600 s after asking" in tab.ask("document.querySelector('#facts').textContent")
     tab.follow(".options button")
     server.follow(run_id, "succeeded")
     tab.open(f"{server.url}/runs/{run_id}", script=script)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.chaos.__main__ import Rotation
-from tests.tools.chaos.plan import COUNTING, FAULTS, HOSTILE, KEPT, Round, plan
+from tests.tools.chaos.plan import COUNTING, FAULTS, HOSTILE, Round, plan
 from tests.tools.chaos.rounds import RoundResult
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,6 @@ def test_all_faults_and_engines_are_drawn() -> None:
     assert {run.profile for run in runs} == {None, "resumable", "sticky_process"}
     words = {run.model or run.turns[0].split()[0] for run in runs if run.name == "bad"}
     assert words == {how.split()[0] for how in HOSTILE}
-    assert {run.turns[0].split()[0] for run in runs if run.warm} == set(KEPT)
     assert {run.cancel for run in runs} == {"", "queued", "running", "waiting_user"}
 
 
@@ -65,7 +64,7 @@ def first(wanted: Callable[[Round], bool]) -> str:
 
 def has_repeated_reply(planned: Round) -> bool:
     """Whether a reply to a resumable run is repeated before anything is interrupted."""
-    runs = (run for run in planned.runs if run.profile == "resumable" and run.again and not run.warm)
+    runs = (run for run in planned.runs if run.profile == "resumable" and run.again)
     late = planned.interrupted_after is None
     return late and any(run.state == "succeeded" and not run.left and not run.cancel for run in runs)
 
@@ -76,13 +75,6 @@ def waits_when_killed(planned: Round) -> bool:
     return killed and any(run.left and run.profile == "sticky_process" for run in planned.runs)
 
 
-def loses_its_process(planned: Round) -> bool:
-    """Whether a kept process, which gives way to no other run, ends when it gets a reply, before any interruption."""
-    runs = (run for run in planned.runs if run.warm and not run.left and not run.cancel)
-    uninterrupted = planned.interrupted_after is None and planned.slots >= len(planned.runs)
-    return uninterrupted and any(run.turns[0].startswith("crashlate") for run in runs)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "sabotage, broken, wanted",
@@ -90,7 +82,6 @@ def loses_its_process(planned: Round) -> bool:
         ("twice", "nothing is executed twice", has_repeated_reply),
         ("no-idempotency", "the same reply with its key gets the same answer", has_repeated_reply),
         ("no-recovery", "an ended run has no process", waits_when_killed),
-        ("no-fallback", "a run ends as it must", loses_its_process),
     ],
 )
 def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callable[[Round], bool]) -> None:

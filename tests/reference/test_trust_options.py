@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, handle_in
-from tests.reference.server.warm_env import LIVING, NEW, warm_env
 from tests.reference.server_env import ASK, ServerEnv, created, final, replied
 from turngate.argv.trust import Trust
 from turngate.contract.engine_contract import Deviation
@@ -175,21 +174,6 @@ def test_a_setting_that_came_while_a_run_waited_is_found(closed_server_env: Serv
         setting.unlink()
         replied(server, run_id, reply)
         closed_server_env.wait(run_id, State.SUCCEEDED)
-
-
-@pytest.mark.long
-def test_no_process_is_kept_where_a_setting_could_let_it_act(closed_server_env: ServerEnv) -> None:
-    """A run says why it keeps none. One that kept a process continues headless once the setting is there."""
-    with warm_env(closed_server_env, warm_wait=60) as env:
-        run_id, _ = env.ask()
-        assert env.turn(run_id).process is not None
-        rule = write_setting(env.box.home, "rules/default.rules", RULE)
-        assert env.turn(run_id).process is None
-        assert env.deliveries(run_id) == [NEW, LIVING, NEW]
-        late, _ = env.ask(0)
-        profile = env.server_env.run(late).profile
-        assert profile
-        assert (profile.warm_wait_sec, str(rule) in str(profile.warm_wait_reason)) == (0, True)
 
 
 def test_the_terminal_finds_the_same_settings(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -144,15 +144,14 @@ def sticky(
     model: str | None = None,
     workspace: Path | None = None,
     files: Path | None = None,
-    warm: bool = False,
 ) -> tuple[str, ...]:
     """Build the arguments of a sticky process; RefusedError if it doesn't accept an option.
 
-    `files` is the folder with the files of the contract's permission mode. `warm` says that a resumable run keeps it.
+    `files` is the folder with the files of the contract's permission mode.
     """
 
     def built(folder: Path | None) -> tuple[str, ...]:
-        filling = {"{options}": sticky_options(contract, mode, options, model, workspace, folder, warm=warm)}
+        filling = {"{options}": sticky_options(contract, mode, options, model, workspace, folder)}
         return tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
 
     # a contract allows its own files by their slot, not by a path
@@ -167,8 +166,6 @@ def sticky_options(
     model: str | None = None,
     workspace: Path | None = None,
     files: Path | None = None,
-    *,
-    warm: bool = False,
 ) -> tuple[str, ...]:
     """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError: as for `sticky`."""
     sticky = contract.sticky
@@ -179,8 +176,7 @@ def sticky_options(
         if placed.option.flag not in sticky.options:
             hint = "remove it, or use the profile `resumable`"
             raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
-    approval = sticky.warm if warm else sticky.interactive
-    approval = approval if mode is Mode.INTERACTIVE else sticky.auto
+    approval = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
     ours = approval.options if approval else ()
     if files:
         ours = tuple(token.replace("{files}", str(files)) for token in ours)

@@ -24,7 +24,7 @@ def as_in_contract(tokens: tuple[str, ...], contract: EngineContract) -> tuple[s
     """Return the arguments of a process with slots in place of the folder of its files, and of that for artifacts."""
     tokens = tuple(option[0] if (option := _artifact_option(token, contract)) else token for token in tokens)
     sticky, guards = contract.sticky, contract.guards.files
-    modes = [mode.files for mode in (sticky.interactive, sticky.auto, sticky.warm) if mode]
+    modes = [mode.files for mode in (sticky.interactive, sticky.auto) if mode]
     names = {f"/{digest({**guards, **files})}/" for files in ({}, *modes) if guards or files}
     found = ((token, next((name for name in names if name in token), None)) for token in tokens)
     return tuple(token if name is None else f"{SLOT}/{token.partition(name)[2]}" for token, name in found)

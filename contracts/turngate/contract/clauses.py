@@ -11,7 +11,8 @@ Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 ClauseSet: TypeAlias = Literal["2026-11", "2026-12"]
 """The name of a set of clauses, oldest first. A verdict names the set that it was given by.
 
-Each set contains the one before it. All but the newest are frozen.
+Each set contains the one before it. All but the newest are frozen: no clause joins them. One that no longer exists has
+left all of them; reports of earlier versions show it.
 """
 CLAUSE_SETS: Final[tuple[ClauseSet, ...]] = get_args(ClauseSet)
 FIRST_SET, NEWEST_SET = CLAUSE_SETS[0], CLAUSE_SETS[-1]

@@ -36,10 +36,6 @@ _WHOLE: SchemaRule = {
     "required": ["argv", "interactive", "permission_requests", "one_time", "keeps_session_id", "private_store"]
 }
 _COMMANDS = either(has("transport", "json_commands"), ("commands",), ())
-_SAME_ID: SchemaRule = {
-    "if": has("warm"),
-    "then": {"properties": {"keeps_session_id": {"const": True}}, "required": ["keeps_session_id"]},
-}
 Stream = Literal["stdout", "stderr"]
 _SLOTS = "An argument. {options} and {prompt} are arguments of their own; {handle} is one, or the end of one."
 _ARGUMENT = matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$", description=_SLOTS)
@@ -414,14 +410,11 @@ class Sticky(Struct, frozen=True):
     permission_requests: The requests by which the engine asks for permission. Any other gets an error response.
     keeps_session_id: Whether a headless resume accepts the session id of the transport.
     private_store: Whether the process stores its sessions elsewhere than headless turns do.
-    warm: What makes the process act like a headless turn in mode interactive, and how to confirm it. Permission
-        requests are declined. Absent: a resumable run can't keep a process between its turns.
-    loads_headless_sessions: Whether the transport continues a session of a headless turn.
     commands: The protocol, if the transport is json_commands.
     max_chars: The longest prompt in characters.
     """
 
-    RULE: ClassVar[SchemaRule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS, _SAME_ID]}
+    RULE: ClassVar[SchemaRule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS]}
 
     transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"]
     argv: Strings = ()
@@ -433,7 +426,5 @@ class Sticky(Struct, frozen=True):
     one_time: OneTime | None = None
     keeps_session_id: bool = False
     private_store: bool = False
-    warm: PermissionMode | None = None
-    loads_headless_sessions: bool = False
     commands: JsonCommands | None = None
     max_chars: Annotated[int, Meta(ge=1)] | None = None

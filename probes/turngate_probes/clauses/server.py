@@ -1,13 +1,11 @@
 """Checks of the whole loop through the reference server: its API responses, and the requests to the model."""
 
 import json
-import re
 from typing import Any
 
-from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.checks import SkippedError, check, fail_if, passed, unmatched
+from turngate_probes.clauses.checks import check, fail_if, passed, unmatched
 from turngate_probes.clauses.process import left_running
 from turngate_probes.clauses.prompt import check_asks
 from turngate_probes.harness.driver import ANSWER, QUESTION
@@ -17,8 +15,6 @@ from turngate_probes.harness.server_calls import HANGS, RACERS, REFUSED, REPEATS
 ACCEPTED, CONFLICT = 202, 409
 ASKED = json.loads(QUESTION)["interaction"]
 FINAL_DATA = json.loads(ANSWER)["final_data"]
-LIVING, NEW = "living_process", "new_process"
-_DELIVERED = re.compile(r'"delivery": ?"(\w+)"')
 
 
 @check("server.waits", "loop")
@@ -164,33 +160,6 @@ def one_reply(observed: Observations) -> Finding:
     )
 
 
-@check("server.warm-wait", "warm", blames=("server.waits",))
-def warm_wait(observed: Observations) -> Finding:
-    """A kept process got the second prompt; after its death others went on, each with all earlier prompts."""
-    sticky = observed.contract.sticky
-    if sticky.warm is None:
-        raise SkippedError("its contract doesn't show that headless turns can resume the sessions of a kept process")
-    turns = list[Turn]()
-    for i in range(1, 6):
-        turn = observed.turn(f"warm/turn-{i}")
-        flags = auto_flags_in(as_in_contract(turn.argv[1:], observed.contract), observed.contract)
-        fail_if(flags, f"turn {i} was run with {', '.join(flags)}", turn)
-        fail_if(not turn.carries(*turns), f"no request of turn {i} contains all earlier prompts", *turns, turn)
-        turns.append(turn)
-    ended, events = observed.call("warm/ended"), observed.call("warm/events")
-    check_state("succeeded", ended, ended, *turns)
-    wanted = [NEW, LIVING, NEW, LIVING if sticky.loads_headless_sessions else NEW]
-    delivered = _DELIVERED.findall(str(events.answer))
-    another = f"the server's turns went to {', '.join(delivered) or 'nothing'} instead of {', '.join(wanted)}"
-    fail_if(delivered != wanted, another, events, *turns)
-    sessions = {_session_of(observed.call(f"warm/{step}")) for step in ("asked-1", "asked-2", "asked-4", "ended")}
-    sessions.add(turns[2].session)
-    fail_if(len(sessions) > 1, f"the turns have the sessions {', '.join(map(str, sessions))}", ended, *turns)
-    left = turns[-1].leftovers
-    fail_if(left, f"the run has ended, but still running: {left_running(turns[-1])}", ended, turns[-1])
-    return passed(f"session {turns[2].session} in five turns: {', '.join(delivered)}, and one headless", ended, *turns)
-
-
 def check_state(state: str, call: ServerCall, *evidence: Turn | ServerCall, when: str = "") -> None:
     """Check that the call returned the run in this state."""
     fail_if(call.state != state, f"{when}the run is {standing(call)}", *evidence)
@@ -212,10 +181,6 @@ def standing(call: ServerCall) -> str:
 
 def _turns(observed: Observations, case: str) -> list[Turn]:
     return [turn for turn in observed.turns.values() if turn.case == case]
-
-
-def _session_of(call: ServerCall) -> str | None:
-    return (call.document.get("engine_session_handle") or {}).get("handle_value")
 
 
 def _check_starts(observed: Observations, case: str, wanted: int) -> None:

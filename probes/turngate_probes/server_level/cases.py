@@ -15,7 +15,7 @@ from turngate_probes.harness.cases import FIRST_TURN, Case
 from turngate_probes.harness.driver import ASK, FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.server_calls import ALLOWED, DECLINED, HANGS, RACERS, REFUSED, REPEATS, SCHEMA
-from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError, WarmRun
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, UnsafeRunError
 from turngate_probes.server_level.shim import install
 from turngate_probes.stub_model import Hang, Refuse, Reply, Text, new_nonce
 
@@ -24,7 +24,6 @@ MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "opti
 SHORT_LIMIT = 20  # seconds for an engine that never gives up; a working one needs less for a turn
 NO_OPTION = "perhaps"
 NO_TRANSPORT = "its contract has no sticky transport"
-WARM_WAIT = 3600  # seconds, longer than all turns of the case
 SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
 
@@ -205,34 +204,6 @@ def _sticky_ends(run: ServerRun) -> None:
     run.note_turn("orphan")
 
 
-def _warm_case(driver: EngineDriver) -> None:
-    """Run five turns of one session: two in a kept process, and after its death one without the server and two more."""
-    if driver.contract.sticky.warm is None:
-        raise CaseStoppedError("its contract describes no warm wait", Reason.CONTRACT)
-    with driver.slot():
-        shim = install(driver.contract, driver.executable, driver.sandbox.root)
-        with closing(WarmRun(driver, shim)) as run:
-            run.open()
-            _warm(run)
-
-
-def _warm(run: WarmRun) -> None:
-    run.create(ASK, warm_wait_sec=WARM_WAIT)
-    run.waits("asked-1")
-    run.note_turn("turn-1")
-    run.reply("reply-2", run.question("question-1"), ask(ASK, turn_index=2))
-    run.waits("asked-2")
-    run.note_turn("turn-2")
-    run.kill()
-    run.resume_headless("turn-3", ask(ASK, turn_index=3))
-    run.reply("reply-4", run.question("question-2"), ask(ASK, turn_index=4))
-    run.waits("asked-4")
-    run.note_turn("turn-4")
-    run.reply("reply-5", run.question("question-4"), ask(FINAL, turn_index=5))
-    run.finish("ended")
-    run.note_turn("turn-5")
-
-
 def _sticky_allowed_turns(contract: EngineContract) -> int:
     return 2 * len(settings_cases.calls(contract))
 
@@ -301,5 +272,4 @@ SURROUNDED_CASES = (
     Case("sticky-own-settings", _held(_sticky_own_settings), _sticky_settings_turns, level="server"),
     Case("sticky-workspace", _held(_sticky_workspace), _sticky_workspace_turns, level="server"),
 )
-WARM_CASE = Case("warm", _warm_case, 5, level="server")
-SERVER_CASES = (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES, *SURROUNDED_CASES)
+SERVER_CASES = (FIRST_TURN, *RESUMED_CASES, *STICKY_CASES, *SURROUNDED_CASES)

@@ -32,7 +32,6 @@ GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
 _UNSETTLED = ("queued", "running")
 _UNENDED = (*_UNSETTLED, "waiting_user")
-_LOOK = 0.02
 
 
 def saved(data: Path, run_id: str, number: int, stream: str) -> bytes:
@@ -134,10 +133,9 @@ class ServerRun:
         self._asked, self._turns_noted = [], 0
         # of a server's callers it takes paths of the workspace alone
         options = [token.replace("{work}", ".").replace("{tmp}", ".") for token in contract.hermetic.options]
-        if self.sticky or "warm_wait_sec" in more:
+        if self.sticky:
             placed = read_options(contract, options)
             options = [token for p in placed if p.option.flag in contract.sticky.options for token in p.tokens]
-        if self.sticky:
             more["interactive_profile"] = "sticky_process"
         asked = replace(ask(reply), tool=tool)
         self._script(asked)
@@ -322,8 +320,8 @@ class ServerRun:
     def _starts(self) -> list[EngineStart]:
         """Return the starts of the engine for this run, except checks of its configuration."""
         sticky = self.driver.contract.sticky
-        queries = [mode.query.argv for mode in (sticky.interactive, sticky.warm) if mode and mode.query]
-        starts = [start for start in self.shim.starts(self._workspace) if start.arguments not in queries]
+        query = sticky.interactive.query.argv if sticky.interactive and sticky.interactive.query else None
+        starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]
         return starts[self._earlier_starts :]
 
     def _new_requests(self) -> tuple[Exchange, ...]:
@@ -331,10 +329,6 @@ class ServerRun:
         exchanges = self.driver.sandbox.backend.exchanges()
         new, self._requests_seen = exchanges[self._requests_seen :], len(exchanges)
         return new
-
-    def _is_kept(self, _number: int) -> bool:
-        """Whether the process of a turn is kept for the next one."""
-        return self.sticky
 
     def _note(
         self,
@@ -349,7 +343,7 @@ class ServerRun:
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
         session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
         stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
-        kept = self._is_kept(number)
+        kept = self.sticky
         ended, code = how_ended(self.run, described, sticky=kept), described.get("exit_code")
         reading = read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
@@ -386,51 +380,3 @@ class ServerRun:
             acted=self.driver.acted(asked, sandbox.work),
         )
         self.driver.note(turn)
-
-
-class WarmRun(ServerRun):
-    """Like ServerRun; its `process` is the newest one that the server has started."""
-
-    @property
-    def process(self) -> EngineStart:
-        """The newest start of the engine for this run; CaseStoppedError if there is none."""
-        starts = self._starts()
-        if not starts:
-            raise CaseStoppedError(f"the engine could not be started: {self._standing()}", by_engine=True)
-        return starts[-1]
-
-    def kill(self) -> None:
-        """Kill the process and all below it; CaseStoppedError if one of them is still there later."""
-        tag = self.process.tag
-        for process in alive(tag):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        if not self._gone(tag):
-            raise CaseStoppedError("processes of the engine are still running after SIGKILL")
-
-    def resume_headless(self, step: str, asked: Ask) -> None:
-        """Run a headless turn in the session of the run, of which the server isn't told."""
-        session = (self.run.get("engine_session_handle") or {}).get("handle_value")
-        self._headless.resume(step, session, asked)
-        self._new_requests()
-
-    def finish(self, step: str) -> None:
-        """Wait until the run has ended and its process is gone, or the deadline; record its events, if it has ended."""
-        self.follow(step, _UNENDED)
-        self._gone(self.process.tag)
-        if self.run.get("state") not in _UNENDED:  # its events would never end
-            self._get("events", "events")
-
-    def _gone(self, tag: str) -> bool:
-        """Wait until the processes of a start are gone, or the deadline; return whether they are."""
-        deadline = time.monotonic() + GONE_WITHIN
-        while alive(tag):
-            if time.monotonic() > deadline:
-                return False
-            self.driver.interrupt.wait(_LOOK)
-        return True
-
-    def _is_kept(self, number: int) -> bool:
-        """Whether the process of a turn is kept for the next one: only the server's headless turns have an output."""
-        attempt = self._data / "runs" / str(self.run["run_id"]) / ".turngate" / f"attempt-{number:03}"
-        return not (attempt / "stdout").exists()

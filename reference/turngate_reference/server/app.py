@@ -35,9 +35,7 @@ class ServerSettings(Struct, frozen=True):
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
     `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified, `reached`
-    how terminal commands reach the server. Resumable runs keep their processes for `warm_wait` seconds after asking,
-    unless they request something else; `warm_memory` limits the resident memory of these processes, in bytes. `trust`
-    is what the operator allows although turngate can't make it safe.
+    how terminal commands reach the server. `trust` is what the operator allows although turngate can't make it safe.
     """
 
     data: DataDir
@@ -47,8 +45,6 @@ class ServerSettings(Struct, frozen=True):
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     verify: Verify = Verify.OFF
-    warm_wait: int = 0
-    warm_memory: int | None = None
     reached: RunningServer | None = None
     trust: Trust = NO_TRUST
 
@@ -88,8 +84,8 @@ class Server:
         # two, so that requests do not hold up turns
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES)
         self.results = SchemaChecker(DATA_SECONDS)
-        losses, slots = KeptLosses(self.store, self._records), self.dispatcher
-        self.kept = KeptProcesses(ProcessHost(), losses, slots.release, slots.kick, settings.warm_memory)
+        losses = KeptLosses(self.store, self._records)
+        self.kept = KeptProcesses(ProcessHost(), losses, self.dispatcher.release)
         self._runner = TurnRunner(
             self.store,
             self._records,
@@ -99,7 +95,6 @@ class Server:
             self.results.data_flaw,
             settings.env,
             settings.pass_env,
-            settings.warm_wait,
             settings.observe,
             trust=settings.trust,
         )
@@ -130,7 +125,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.kept.has_room, self.kept.end)
+        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.kept.end)
         self._watch.start()
         self._started = True
 

@@ -138,21 +138,6 @@ def log_to_stderr(level: str) -> None:
     "stay queued until then), before serving, or never. Known results are reused.",
 )
 @click.option(
-    "--warm-wait",
-    metavar="SECONDS",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 86400),
-    help="Keep the process of a resumable run this long after it asks, so that a quick reply needs no new one. A run's "
-    "warm_wait_sec overrides it.",
-)
-@click.option(
-    "--warm-memory",
-    metavar="MIB",
-    type=click.IntRange(1),
-    help="Resident memory that these processes may use together; the oldest end first.  [default: unlimited]",
-)
-@click.option(
     "--log-level",
     type=click.Choice(("debug", "info", "warning")),
     default="warning",
@@ -172,8 +157,6 @@ def serve(  # noqa: PLR0913 - as it has options
     trust_workspace: tuple[Path, ...],
     pass_env: tuple[str, ...],
     verify: str,
-    warm_wait: int,
-    warm_memory: int | None,
     log_level: str,
 ) -> int:
     """Run the reference server: runs, questions and replies over HTTP.
@@ -203,8 +186,6 @@ def serve(  # noqa: PLR0913 - as it has options
         pass_env,
         metrics.turn_ended,
         Verify(verify),
-        warm_wait,
-        None if warm_memory is None else warm_memory * 2**20,
         trust=trust(allow_unsafe, trust_workspace),
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue

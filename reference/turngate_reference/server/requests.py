@@ -61,7 +61,6 @@ class RunRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     workspace: str | None = None
     interactive_profile: ProfileKind | None = None
     allow_file_marks: bool = False
-    warm_wait_sec: int | None = None
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> "RunRequest":

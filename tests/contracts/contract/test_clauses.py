@@ -32,10 +32,16 @@ def test_clauses_of_some_levels_keep_their_order() -> None:
     assert CATALOGUE.at_level() == ()
 
 
+# what no turngate checks any more; older reports show it, and keep their verdicts
+GONE = {"server.warm-wait"}
+
+
 @pytest.mark.parametrize("name", CLAUSE_SETS[:-1])
 def test_earlier_sets_are_frozen(name: str) -> None:
-    """A verdict names its set, so a set that releases were judged by never changes: a new clause joins the newest."""
-    frozen = (Path(__file__).parent / "clause_sets" / f"{name}.txt").read_text().splitlines()
+    """A verdict names its set, so a set that releases were judged by gets no clause: a new one joins the newest."""
+    recorded = (Path(__file__).parent / "clause_sets" / f"{name}.txt").read_text().splitlines()
+    frozen = [line for line in recorded if line.split()[0] not in GONE]
+    assert len(frozen) == len(recorded) - len(GONE)
     listed = load.catalogue().of_set(name).values()
     assert [f"{clause.id} {clause.level} {clause.severity}" for clause in listed] == frozen
 
@@ -136,9 +142,6 @@ STICKY = {
 }
 
 
-WARM = {"server.warm-wait"}
-
-
 INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 
 
@@ -189,7 +192,7 @@ def test_levels_of_the_fixed_clauses() -> None:
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
         (BREAKING | DEGRADED | INFORMATIVE) - STATIC - SERVER - CROSSED - KEPT
     )
-    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | KEPT | STICKY | WARM
+    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | KEPT | STICKY
 
 
 def test_clauses_say_what_and_why() -> None:

@@ -1,20 +1,17 @@
 """Checks of the loop through the reference server, on hand-made server runs."""
 
 import pytest
-from msgspec.structs import replace
 
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
 from turngate.contract import load
 from turngate.contract.load import catalogue
 from turngate_probes.clauses import CHECKS
-from turngate_probes.clauses.checks import SkippedError
-from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.driver import ANSWER
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotObservedError, Observation
 from turngate_probes.harness.server_calls import RACERS
-from turngate_probes.server_level.cases import RESUMED_CASES, WARM_CASE
+from turngate_probes.server_level.cases import RESUMED_CASES
 
 CLAUSES = [clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")]
 CLAUDE = load.contract("claude").at()
@@ -72,21 +69,6 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "a refused reply is sent": (
         "one-reply",
         v.turn("one-reply/turn-2", "one-reply/turn-1", f"one-reply/reply-{RACERS}"),
-    ),
-    "a reply gets a new process": ("warm-wait", v.delivered(NEW, NEW, NEW, LIVING)),
-    "a loaded session isn't kept": ("warm-wait", v.delivered(NEW, LIVING, NEW, NEW)),
-    "the kept run fails": ("warm-wait", v.ended("warm/ended", "failed", "SESSION_RESUME_FAILED")),
-    "the new process forgets": ("warm-wait", v.turn("warm/turn-4", "warm/turn-1")),
-    "the headless turn forgets": ("warm-wait", v.turn("warm/turn-3", "warm/turn-1")),
-    "the headless turn is another session": (
-        "warm-wait",
-        t.resumed("warm/turn-3", "warm/turn-1", "warm/turn-2", stdout=FRESH),
-    ),
-    "the living process changes its session": ("warm-wait", v.asked("warm/asked-2", engine_session_handle=None)),
-    "the kept process may act": ("warm-wait", v.turn("warm/turn-1", argv=("codex", "app-server", "--yolo"))),
-    "the kept process outlives its run": (
-        "warm-wait",
-        v.turn("warm/turn-5", *(f"warm/turn-{i}" for i in range(1, 5)), leftovers=(t.leftover("codex"),)),
     ),
 }
 
@@ -146,23 +128,9 @@ def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
     assert not t.check("server.engine-failure", *late).ok
 
 
-def test_a_session_that_a_kept_process_can_not_load_needs_no_kept_process() -> None:
-    """If a kept process can't load headless sessions, each reply after the death must start a new process."""
-    never = replace(t.CODEX, sticky=replace(t.CODEX.sticky, loads_headless_sessions=False))
-    cold = v.good(v.delivered(NEW, LIVING, NEW, NEW))
-    assert t.check("server.warm-wait", *cold, contract=never).ok
-    assert not t.check("server.warm-wait", *v.good(), contract=never).ok
-
-
-def test_an_engine_without_a_warm_wait_is_skipped() -> None:
-    """The clause is skipped for engines whose contract describes no warm wait, with that reason."""
-    with pytest.raises(SkippedError, match="can resume the sessions of a kept process"):
-        t.check("server.warm-wait", contract=CLAUDE)
-
-
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
     """If a case was stopped, its clauses are not run and report why."""
-    for case in (*RESUMED_CASES, WARM_CASE):
+    for case in RESUMED_CASES:
         observed = [item for item in v.good() if not item.name.startswith(f"{case.name}/")]
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
         assert asking

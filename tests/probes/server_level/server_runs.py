@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from tests.probes import turns as t
-from turngate_probes.clauses.server import LIVING, NEW
 from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
 from turngate_probes.harness.server_calls import RACERS, REPEATS
@@ -114,30 +113,7 @@ def bad_ways() -> list[Observation]:
     ]
 
 
-def delivered(*deliveries: str) -> ServerCall:
-    """Return the event stream of a run whose turns were delivered like this."""
-    events = [
-        f'id: {i}\nevent: turn.delivered\ndata: {{"turn_index": {i}, "delivery": "{delivery}"}}\n\n'
-        for i, delivery in enumerate(deliveries, 1)
-    ]
-    return call("warm/events", "".join(events))
-
-
-def warm() -> list[Observation]:
-    """Return a run that keeps its process: two turns in one, a headless one, and two in another process."""
-    names = [f"warm/turn-{i}" for i in range(1, 6)]
-    return [
-        asked("warm/asked-1"),
-        asked("warm/asked-2"),
-        asked("warm/asked-4"),
-        ended("warm/ended"),
-        delivered(NEW, LIVING, NEW, LIVING),
-        turn(names[0]),
-        *(turn(name, *names[:i]) for i, name in enumerate(names[1:], 1)),
-    ]
-
-
 def good(*spoilt: Observation) -> list[Observation]:
     """Return all observations, with those given replacing others of the same name."""
     instead = {item.name: item for item in spoilt}
-    return [instead.get(item.name, item) for item in (*loop(), *one_reply(), *bad_ways(), *warm())]
+    return [instead.get(item.name, item) for item in (*loop(), *one_reply(), *bad_ways())]

@@ -13,7 +13,7 @@ from turngate_probes.harness.cases import FIRST_TURN
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import cases
-from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
+from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES, STICKY_CASES, SURROUNDED_CASES
 
 
 class _Run:
@@ -41,7 +41,7 @@ def driver(contract: Any, freed: list[str] | None = None) -> EngineDriver:
 def test_every_case_has_a_name_and_is_of_the_server_level() -> None:
     """Case names are unique, and all cases are of the server level."""
     assert len({case.name for case in SERVER_CASES}) == len(SERVER_CASES)
-    assert (FIRST_TURN, *RESUMED_CASES, WARM_CASE, *STICKY_CASES, *SURROUNDED_CASES) == SERVER_CASES
+    assert (FIRST_TURN, *RESUMED_CASES, *STICKY_CASES, *SURROUNDED_CASES) == SERVER_CASES
     assert {case.level for case in SERVER_CASES} == {"server"}
 
 
@@ -53,14 +53,12 @@ def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -
     """
     freed = list[str]()
     _Run.made = []
-    for kind in ("ServerRun", "WarmRun"):
-        monkeypatch.setattr(cases, kind, _Run)
+    monkeypatch.setattr(cases, "ServerRun", _Run)
     monkeypatch.setattr(cases, "install", lambda *_args, hide=False: hide)
     with pytest.raises(CaseStoppedError, match="opened"):
         case.play(driver(t.CODEX, freed))
     assert freed == (["freed"] if case.waits else [])
-    created = (False,) if case is WARM_CASE else (case.name == "missing-handle", case.name.startswith("sticky"))
-    assert _Run.made == [created, (False, False)]
+    assert _Run.made == [(case.name == "missing-handle", case.name.startswith("sticky")), (False, False)]
 
 
 @pytest.mark.parametrize("case", [*STICKY_CASES, *SURROUNDED_CASES], ids=lambda case: case.name)
@@ -69,12 +67,4 @@ def test_a_contract_without_a_sticky_transport_stops_its_cases(case: Any) -> Non
     without = replace(t.CODEX, sticky=replace(t.CODEX.sticky, transport="none"))
     with pytest.raises(CaseStoppedError, match="no sticky transport") as stopped:
         case.play(driver(without))
-    assert stopped.value.obstacle.reason is Reason.CONTRACT
-
-
-def test_a_contract_without_a_warm_wait_stops_its_case() -> None:
-    """Without a warm wait in the contract, its case stops with that reason."""
-    without = replace(t.CODEX, sticky=replace(t.CODEX.sticky, warm=None))
-    with pytest.raises(CaseStoppedError, match="no warm wait") as stopped:
-        WARM_CASE.play(driver(without))
     assert stopped.value.obstacle.reason is Reason.CONTRACT

@@ -20,7 +20,7 @@ from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.harness.server_calls import RACERS, REPEATS
-from turngate_probes.server_level.cases import RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES, WARM_CASE
+from turngate_probes.server_level.cases import RESUMED_CASES, STICKY_CASES, SURROUNDED_CASES
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Exchange
 
@@ -50,7 +50,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="played", scope="module")
 def _played(folder: Path) -> engines.Spectator:
     """Run all cases on a simulated codex."""
-    return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES, WARM_CASE)
+    return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES)
 
 
 def test_every_clause_passes(played: engines.Spectator) -> None:
@@ -89,9 +89,7 @@ def test_a_setting_that_nothing_outranks_takes_no_run(folder: Path) -> None:
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
     """Each start of the engine is a recorded turn, with its output and its model requests."""
-    planned = {
-        f"{case.name}/turn-{i}" for case in (*RESUMED_CASES, WARM_CASE) for i in range(1, case.turns(t.CODEX) + 1)
-    }
+    planned = {f"{case.name}/turn-{i}" for case in RESUMED_CASES for i in range(1, case.turns(t.CODEX) + 1)}
     # its second turn starts another session
     planned = planned - {"dead-handle/turn-2"} | {"dead-handle/another"}
     assert {name: turn.argv for name, turn in played.observed.turns.items() if name not in planned} == {}

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from tests.longer import first_quick
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
-from tests.reference.server.warm_env import ENDS, warm_env
+from tests.reference.server.kept_env import ENDS, kept_env
+from tests.reference.server.sticky_env import pid_of
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
@@ -203,9 +204,9 @@ def test_a_sticky_run_that_has_ended_is_continued_in_a_new_process(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, engine: str, end: str
 ) -> None:
     """The session of its process is resumed by its id, with everything said in it, however the run ended."""
-    with warm_env(closed_server_env, engine) as env:
-        run_id, _ = env.ask(0, interactive_profile="sticky_process")
-        process = psutil.Process(env.pid(run_id))
+    with kept_env(closed_server_env, engine) as env:
+        run_id = env.ask()
+        process = psutil.Process(pid_of(env.server_env, run_id))
         if end == "succeeded":
             env.reply(run_id, ENDS)
         elif end == "canceled":

@@ -4,7 +4,9 @@ import threading
 import time
 import uuid
 from functools import partial
-from typing import Any
+from typing import Any, Self
+
+import psutil
 
 from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
@@ -14,6 +16,7 @@ from turngate_reference.server.orchestrator.kept_processes import KeptProcess
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import TextEvent
 from turngate_reference.server.transports.events import AgentText
+from turngate_reference.server.transports.host import ProcessHost
 from turngate_reference.states import ENDED
 
 
@@ -77,3 +80,37 @@ def _has_text(server_env: ServerEnv, run_id: str, text: str) -> bool:
 def slots_are_free(server_env: ServerEnv) -> bool:
     """Wait until no slot is in use."""
     return server_env.server.dispatcher.wait_until_free(PATIENCE)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not exited."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+class HeldEnd:
+    """Ends no process of a host before the end of the block; `asked` is set once one should end."""
+
+    def __init__(self, host: ProcessHost) -> None:
+        self._end, self._held, self._lock = host.end, list[str](), threading.Lock()
+        self.asked, self._goes = threading.Event(), False
+        host.end = self.end  # type: ignore[method-assign]
+
+    def __enter__(self) -> Self:
+        """Hold back."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what was held back, and from now on all at once."""
+        with self._lock:
+            self._goes = True
+            while self._held:
+                self._end(self._held.pop())
+
+    def end(self, run_id: str) -> None:
+        """End a process, or hold that back."""
+        with self._lock:
+            if self._goes:
+                self._end(run_id)
+            else:
+                self._held.append(run_id)
+        self.asked.set()

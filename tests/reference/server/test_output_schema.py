@@ -19,8 +19,8 @@ from tests.reference.cli_env import CliEnv
 from tests.reference.server import sticky_env
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
+from tests.reference.server.sticky_env import HeldEnd, is_running
 from tests.reference.server.test_cli import ServeProcess
-from tests.reference.server.warm_env import HeldEnd, is_running
 from tests.reference.server_env import ServerEnv, final
 from tests.reference.wire import served
 from turngate_reference.server import app

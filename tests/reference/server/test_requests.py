@@ -25,7 +25,6 @@ FULL = {
     "workspace": "a",
     "interactive_profile": "resumable",
     "allow_file_marks": True,
-    "warm_wait_sec": 0,
     "trusted_workspace": True,
     "unsafe_allowed": True,
 }
@@ -53,11 +52,19 @@ def test_the_stored_form_is_that_of_earlier_releases(tmp_path: Path, row: dict[s
     assert {name: getattr(launch, name) for name in row} == row | {"engine_options": tuple(row["engine_options"])}
 
 
+def test_a_row_may_have_fields_of_earlier_releases(tmp_path: Path) -> None:
+    """A field that no longer exists is read over, and not written again."""
+    launch, written = stored(tmp_path, json.dumps(BODY | DEFAULTS | {"warm_wait_sec": 600}))
+    assert launch.prompt == BODY["prompt"]
+    assert json.loads(written) == BODY | DEFAULTS
+
+
 def test_the_defaults_are_those_of_the_document() -> None:
     """A body without a member gets the documented default; whole numbers may have a fraction of zero."""
-    request = RunRequest.of({**BODY, "warm_wait_sec": 60.0})
+    request = RunRequest.of(BODY)
     assert (request.execution_mode, request.engine_options, request.session_timeout_sec) == (Mode.AUTO, (), 1200)
-    assert (repr(request.warm_wait_sec), request.model, request.allow_file_marks) == ("60", None, False)
+    assert (request.model, request.allow_file_marks) == (None, False)
+    assert repr(RunRequest.of({**BODY, "session_timeout_sec": 60.0}).session_timeout_sec) == "60"
     assert ReplyRequest.of({"interaction_id": "1", "response": "x"}).allow_file_marks is False
 
 

@@ -21,7 +21,6 @@ from tests.tools.bench import (
     sticky_figures,
     sticky_resume_figures,
     throughput,
-    warm_figures,
 )
 from tests.tools.bench.form import SHORT_LABEL
 from tests.tools.bench.rows import Measured, Row
@@ -46,7 +45,6 @@ BENCHES = {
     "sticky-resume": Bench(
         "a sticky process, against a resume per turn", sticky_resume_figures.ROWS, sticky_resume_figures.bench
     ),
-    "warm": Bench("replies to kept processes, against new processes", warm_figures.ROWS, warm_figures.bench),
     "sticky": Bench("how late sticky runs end at their deadlines", sticky_figures.ROWS, sticky_figures.bench),
     "throughput": Bench("reading a long turn, against parsing alone", throughput.ROWS, throughput.bench),
     "matrix": Bench("20 releases of codex, against their own CPU time", matrix_figures.ROWS, matrix_figures.bench),

@@ -123,7 +123,6 @@ class ChaosCaller:
         }
         body |= {"interactive_profile": planned.profile} if planned.profile else {}
         body |= {"model": planned.model} if planned.model else {}
-        body |= {"warm_wait_sec": planned.timeout} if planned.warm else {}
         status, document = ask(port, "POST", "/v1/runs", body, f"{self._key}-{planned.name}")
         if self._is_answered(run, "a run is created", status, document, 202):
             run.run_id = document["run_id"]

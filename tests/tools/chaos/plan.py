@@ -26,17 +26,14 @@ _FAULTS = {
     "fork": "child=orphan",
     "vanish": "child=hidden",
     "flood": "stderr-bytes=4194304 prints-noise",
-    "crash": "dies-after-turn",
-    "crashlate": "dies-at-reply",
 }
-KEPT = ("say", "crash", "crashlate")  # what a process that is kept does after its turn, besides saying something
 
 
 class PlannedRun(Struct, frozen=True):
     """A run to create: what its engine does on each turn, and what its caller does.
 
     The last of `turns` ends the run; the others ask. `state` and `code` are what it comes to if nothing interrupts it.
-    `left` runs are replied to only when a later server has started, or all else is done; `warm` ones keep processes.
+    `left` runs are replied to only when a later server has started, or all else is done.
     """
 
     name: str
@@ -49,7 +46,6 @@ class PlannedRun(Struct, frozen=True):
     cancel: Cancel = ""
     left: bool = False
     again: bool = False
-    warm: bool = False
 
     def token(self, turn: int) -> str:
         """Return the text that identifies a turn's prompt; turns count from 1."""
@@ -127,10 +123,6 @@ def _every(number: int) -> Iterator[PlannedRun]:
         yield _asking(f"{profile[0]}-ask", profile, 1)
         yield _asking(f"{profile[0]}-left", profile, 1, left=True)
         yield replace(_asking(f"{profile[0]}-waits", profile, 1), cancel="waiting_user", state="canceled")
-    for how in KEPT:
-        yield _warm(f"warm-{how}", how, 2)
-    yield replace(_warm("warm-left", "say", 1), left=True)
-    yield replace(_warm("warm-waits", "say", 1), cancel="waiting_user", state="canceled")
     yield _asking("permission", "sticky_process", 0, permission=True)
     yield _auto("auto")
     yield replace(_misbehaving("running", "hang", None), cancel="running", state="canceled", code="", timeout=ASKED)
@@ -146,7 +138,6 @@ def _drawn(draw: random.Random, name: str) -> PlannedRun:
             _auto(name),
             _asking(name, profile, draw.randint(1, 2)),
             _asking(name, profile, 1, left=True),
-            replace(_warm(name, draw.choice(KEPT), draw.randint(1, 2)), left=draw.random() < 0.5),
             _asking(name, "sticky_process", draw.randint(0, 1), permission=True),
             replace(_asking(name, profile, 1), cancel=cancel, state="canceled"),
         )
@@ -173,13 +164,6 @@ def _asking(name: str, profile: Profile, questions: int, *, left: bool = False, 
     return PlannedRun(
         name, (*asks, last.replace("say", "act", 1) if permission else last), "succeeded", profile=profile, left=left
     )
-
-
-def _warm(name: str, how: str, questions: int) -> PlannedRun:
-    """Plan a run that keeps its process after each question; `how` is one of `KEPT`."""
-    planned = _asking(name, "resumable", questions)
-    turns = tuple(turn.replace("say", how, 1) for turn in planned.turns)
-    return replace(planned, turns=turns, warm=True)
 
 
 def _misbehaving(name: str, how: str, profile: Profile | None) -> PlannedRun:

@@ -7,7 +7,6 @@ from typing import Any
 
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import headless
-from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import IdempotentRequest
 
@@ -52,21 +51,9 @@ def _no_idempotency() -> None:
     IdempotentRequest.keep = lambda *_: None  # type: ignore[method-assign]
 
 
-def _no_fallback() -> None:
-    """Fail a turn whose kept process is gone, even if that has got nothing of the prompt."""
-    lost = KeptTurn._lost
-
-    def fails(turn: KeptTurn, why: Any) -> Any:
-        turn.is_made = True
-        return lost(turn, why)
-
-    KeptTurn._lost = fails  # type: ignore[method-assign, assignment]
-
-
 SABOTAGES: dict[str, Callable[[], None]] = {
     "no-recovery": _no_recovery,
     "twice": _twice,
     "no-transactions": _no_transactions,
     "no-idempotency": _no_idempotency,
-    "no-fallback": _no_fallback,
 }

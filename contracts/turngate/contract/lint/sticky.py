@@ -11,7 +11,7 @@ from turngate.contract.versions import Claim
 from turngate.errors import ContractError
 
 _PROMPT = "{text}"
-# the keys of `interactive`, `auto` and `warm` that only some transports send or confirm
+# the keys of `interactive` and `auto` that only some transports send or confirm
 _MODE_KEYS = {
     "session": ("app_server",),
     "expect": ("app_server",),
@@ -24,13 +24,9 @@ _OF_A_PROCESS = (
     "options",
     "interactive",
     "auto",
-    "warm",
-    "loads_headless_sessions",
     "permission_requests",
     "one_time",
 )
-# the transports that can check whether a process still answers, and can load a session
-WARM_TRANSPORTS = ("acp", "app_server")
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 
 
@@ -41,7 +37,7 @@ def sticky_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
         if flag not in flags:
             message = f"{flag} isn't a declared option"
             yield document.error(sticky.at("options", j), message, "declare it under `options`")
-    modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto", "warm"))]
+    modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto"))]
     if any(mode.get("options") for mode in modes) and "{options}" not in sticky.data.get("argv", ()):
         yield document.error(sticky.at("argv"), "has no slot for options", "add {options} where they belong")
     yield from command_errors(document, sticky)
@@ -64,7 +60,6 @@ def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractErro
         yield document.error(sticky.at(), f"{transport} has no `argv`", "add the arguments that start the process")
     yield from _mode_errors(document, sticky, transport)
     yield from _model_errors(document, sticky, transport)
-    yield from _warm_errors(document, sticky, transport)
 
 
 def command_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
@@ -119,7 +114,7 @@ def _slots(template: Any) -> int:
 
 
 def _mode_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
-    for mode in ("interactive", "auto", "warm"):
+    for mode in ("interactive", "auto"):
         for key in sticky.data.get(mode, {}):
             if transport not in _MODE_KEYS.get(key, (transport,)):
                 hint = f"only {' and '.join(_MODE_KEYS[key])} can: remove `{key}`"
@@ -133,26 +128,3 @@ def _model_errors(document: Document, sticky: Claim, transport: str) -> Iterator
         yield document.error(sticky.at("model"), f"{transport} chooses no model by request", "write `argument`")
     if by == "argument" and not takes_options and any(c.data["model"] for c in document.meeting("launch", sticky)):
         yield document.error(sticky.at("argv"), "has no slot for the model's option", "add {options} where it belongs")
-
-
-def _warm_errors(document: Document, sticky: Claim, transport: str) -> Iterator[ContractError]:
-    """Find a kept process whose death could go unnoticed, and one whose sessions headless turns may not find."""
-    data = sticky.data
-    if "warm" not in data:
-        if data.get("loads_headless_sessions"):
-            hint = "describe the process under `warm`, or remove `loads_headless_sessions`"
-            yield document.error(
-                sticky.at("loads_headless_sessions"), "is never used without `warm`", hint, of_key=True
-            )
-        return
-    if transport not in WARM_TRANSPORTS:
-        message = f"{transport} can't check whether a kept process still answers"
-        yield document.error(
-            sticky.at("warm"), message, f"only {' and '.join(WARM_TRANSPORTS)} can: remove `warm`", of_key=True
-        )
-    if data.get("private_store"):
-        message = "can't work if the process stores its sessions elsewhere"
-        yield document.error(sticky.at("warm"), message, "correct `private_store`, or remove `warm`", of_key=True)
-    if "unverified" in data:
-        hint = "give it a change with evidence, or remove `warm`"
-        yield document.error(sticky.at("warm"), "is claimed without proof", hint, of_key=True)

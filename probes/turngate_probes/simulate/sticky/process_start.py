@@ -48,16 +48,13 @@ def approval(
 
 
 def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
-    """Return the permission mode in force: the one whose own fields opened the session, else that of mode interactive.
+    """Return the permission mode in force: that of mode auto if its own fields opened the session, else interactive.
 
     Fields that mode interactive also has, such as a sandbox, don't tell it from that.
     """
-    usual = sticky.interactive.session if sticky.interactive else {}
-    for mode in (sticky.auto, sticky.warm):
-        own = {name: value for name, value in mode.session.items() if usual.get(name) != value} if mode else {}
-        if mode and own and own.items() <= fields.items():
-            return mode
-    return sticky.interactive or PermissionMode()
+    usual, auto = sticky.interactive or PermissionMode(), sticky.auto or PermissionMode()
+    own = {name: value for name, value in auto.session.items() if usual.session.get(name) != value}
+    return auto if own and own.items() <= fields.items() else usual
 
 
 def _holds(value: str, wanted: str) -> bool:

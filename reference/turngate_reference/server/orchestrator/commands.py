@@ -31,7 +31,7 @@ from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
-from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process, no_warm_wait
+from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.requests import (
@@ -49,7 +49,6 @@ from turngate_reference.server.store.runs import Accepted, IdempotentRequest, Ru
 from turngate_reference.states import ENDED, Cause, RunErrorCode, State
 
 _HANDLE = "0" * HANDLE_LENGTH
-BETWEEN_TURNS_SECONDS = 1.0  # a turn whose question is stored has ended its thread well before
 
 
 class Admission(Struct, frozen=True):
@@ -96,8 +95,6 @@ class Admission(Struct, frozen=True):
                 check_instruction_files(self.trust.applied(contract, workspace), workspace, self.server_env)
         if mode is Mode.INTERACTIVE:
             self._check_profile(engine, request.interactive_profile)
-        if request.warm_wait_sec:
-            _check_warm_wait(contract, request, place)
         try:
             if mode is Mode.INTERACTIVE and not request.allow_file_marks:
                 check_file_marks(contract, request.prompt, place)
@@ -221,15 +218,6 @@ def _refused_option(contract: EngineContract, request: RunRequest, place: Path) 
     except RefusedError as refused:
         return refused
     return None
-
-
-def _check_warm_wait(contract: EngineContract, request: RunRequest, place: Path) -> None:
-    """Reject a run that asks to keep its process, but can't."""
-    why = no_warm_wait(contract, request, place)
-    if request.execution_mode is not Mode.INTERACTIVE or request.interactive_profile == STICKY:
-        why = "it is for interactive runs without a sticky process"
-    if why:
-        raise ApiError("WARM_WAIT_UNAVAILABLE", f"warm_wait_sec: {why}", "remove it, or set it to 0")
 
 
 def resolved_workspace(asked: str, root: Path | None) -> Path:
@@ -381,11 +369,7 @@ class Commands(Struct, frozen=True):
         return None
 
     def cancel(self, run_id: str) -> Accepted:
-        """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone.
-
-        If it keeps a process between two turns, this returns when that is gone.
-        """
-        self._end_warm(run_id)
+        """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone."""
         seconds = self.kept.seconds(run_id)
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
@@ -403,14 +387,6 @@ class Commands(Struct, frozen=True):
         self.dispatcher.stop(run_id)
         self.kept.end(run_id)
         return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
-
-    def _end_warm(self, run_id: str) -> None:
-        """End the warm process of a run that is between two turns, and return when it is gone."""
-        while self.kept.has_process(run_id):
-            run = runs.find(self.store, run_id)
-            if run is None or run.needs_process or run.state is State.RUNNING or run.state in ENDED:
-                return
-            self.kept.finish_waiting(run_id, BETWEEN_TURNS_SECONDS)
 
     def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:
         """Return the engine that a reply would resume, if there is one, or why it can't."""

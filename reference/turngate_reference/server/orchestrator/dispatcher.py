@@ -3,7 +3,7 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
@@ -48,19 +48,16 @@ class Dispatcher:
         self,
         run_turn: Callable[[Run, Stop], bool],
         unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
-        has_room: Callable[[Sequence[str], int, Collection[str]], bool] = lambda _queued, free, _held: free > 0,
         end_kept: Callable[[str], None] = lambda _run_id: None,
     ) -> None:
         """Start processing the queue.
 
         `run_turn` runs a claimed turn to its end; False: a sticky process holds the slot until `release`, and the next
         turn in it begins with `proceed`.
-        `unsettled` picks, from the names of engines, those whose interactive runs must not start yet. `has_room` says
-        whether the first of some queued runs may start, from the number of free slots and the runs that hold the
-        others. Call `kick` when one of these changes. `end_kept` ends the process that a run has kept, if any, without
-        waiting.
+        `unsettled` picks, from the names of engines, those whose interactive runs must not start yet. Call `kick` when
+        that changes. `end_kept` ends the process that a run has kept, if any, without waiting.
         """
-        self._run_turn, self._unsettled, self._has_room, self._end_kept = run_turn, unsettled, has_room, end_kept
+        self._run_turn, self._unsettled, self._end_kept = run_turn, unsettled, end_kept
         self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
@@ -126,14 +123,12 @@ class Dispatcher:
                 while not self._closing.is_set() and self.held < self.slots:
                     asked = transitions.first_turns(self._store)
                     held_back = self._unsettled(asked)
-                    queued = transitions.queued(self._store, held_back, self.slots)
+                    first = transitions.first_queued(self._store, held_back)
                     if not {*transitions.first_turns(self._store)} <= {*asked}:
                         continue  # a run came meanwhile, and nobody asked whether its engine is settled
-                    with self._lock:
-                        held = [run_id for run_id, _ in self._held.values()]
-                    if not queued or not self._has_room(queued, self.slots - len(held), held):
+                    if first is None:
                         break
-                    self._begin(held_back, queued[0])
+                    self._begin(held_back, first)
             except Exception:
                 log.exception("can't process the queue yet")
                 # the freed slot has woken this thread, and must not cause an immediate retry

@@ -23,9 +23,7 @@ from turngate_reference.server.orchestrator.profiles import (
     FAILURES_KEPT,
     Cache,
     Profiles,
-    WarmWait,
     no_sticky_process,
-    warm_wait,
 )
 from turngate_reference.server.orchestrator.verification import Status, Verify
 
@@ -87,7 +85,6 @@ class EngineStatus(Struct, frozen=True, kw_only=True):
     verified_detail: str | None
     verified_at: str | None
     sticky: StickyStatus
-    warm_wait: WarmWait
     tools_lost: list[LostTool]
     help_missing: list[str]
     last_probe: LastProbe | None
@@ -243,7 +240,6 @@ class Engines:
             verified_detail=verified.detail if verified else None,
             verified_at=f"{verified.at:{_TIME}}" if verified and verified.at else None,
             sticky=_sticky(contract, simulated=simulated),
-            warm_wait=warm_wait(contract),
             tools_lost=[LostTool(tool, lost.why) for lost in contract.unavailable_tools for tool in lost.tools],
             help_missing=[*self._profiles.help_missing(engine)] if engine else [],
             last_probe=_last_probe(last) if last else None,

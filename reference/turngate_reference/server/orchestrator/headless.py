@@ -86,7 +86,7 @@ def no_artifacts(run: Run, contract: EngineContract) -> str:
     """Return why the turns of a run write no artifacts; empty if they do, as in mode auto."""
     if run.execution_mode is Mode.AUTO:
         return ""
-    if not run.is_resumable or run.warm_wait_sec:
+    if not run.is_resumable:
         return "nothing limits a process that is kept between turns to their directory"
     return artifacts.no_artifacts(contract, run.launch.engine_options) or artifacts.ambiguous(real_path(run.cwd))
 

@@ -1,4 +1,4 @@
-"""The two policies of a kept process, and what its loss or the end of its wait means for its run.
+"""What the loss of a kept process, or the end of its wait, means for its run.
 
 A process that is lost in a turn is the turn's business (`KeptTurn`), which asks `loss_in_turn`. One that is lost
 between two turns is the business of the thread of `KeptProcesses`, which asks `KeptLosses`. A reply may come at the
@@ -33,44 +33,17 @@ def at_once(action: Action) -> None:
     action()
 
 
-class Policy(Struct, frozen=True):
-    """Why a process is kept. If the run `resumes`, it goes on without it; otherwise it fails with it.
-
-    A process that can't be replaced holds its run's slot and asks the user for permission; one that can gives way to
-    other runs, declines what it would ask for, and must answer before it gets a prompt. `lost_later` and
-    `failed_later` say why a turn fails that isn't the first: its process was lost, or reported a failure.
-    """
-
-    name: str
-    resumes: bool
-    lost_later: RunErrorCode
-    failed_later: RunErrorCode
-
-
-STICKY = Policy(
-    "sticky",
-    resumes=False,
-    lost_later=RunErrorCode.INTERACTION_PROCESS_LOST,
-    failed_later=RunErrorCode.ENGINE_FAILED,
-)
-WARM = Policy(
-    "warm",
-    resumes=True,
-    lost_later=RunErrorCode.SESSION_RESUME_FAILED,
-    failed_later=RunErrorCode.SESSION_RESUME_FAILED,
-)
-
-
-def loss_in_turn(policy: Policy, lost: Lost | None, *, has_asked: bool) -> Decision:
+def loss_in_turn(lost: Lost | None, *, has_asked: bool) -> Decision:
     """Decide for a turn whose process is lost after it got the prompt; `lost` None: the server has ended it.
 
     `has_asked` says whether the user was asked before, in this turn or an earlier one.
     """
     if lost is None:
         return INTERRUPTED
-    if lost.ours and not policy.resumes:
+    if lost.ours:
         return failed(RunErrorCode.ORCHESTRATOR_ERROR, lost.detail)
-    return failed(policy.lost_later if has_asked else RunErrorCode.ENGINE_FAILED, lost.detail)
+    code = RunErrorCode.INTERACTION_PROCESS_LOST if has_asked else RunErrorCode.ENGINE_FAILED
+    return failed(code, lost.detail)
 
 
 class KeptLosses(Struct, frozen=True):
@@ -79,31 +52,16 @@ class KeptLosses(Struct, frozen=True):
     store: Store
     records: Records
 
-    def is_over(self, policy: Policy, run_id: str, seconds: int, later: Later) -> bool:
+    def is_over(self, run_id: str, seconds: int, later: Later) -> bool:
         """End the wait of a process after its time; whether the process must end, since no reply has come in time.
 
         `later` performs an action when other waits that end now have ended.
         """
-        if policy.resumes:
-            run = runs.find(self.store, run_id)
-            return run is None or run.state is not State.QUEUED
         late = failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, f"no reply came within {seconds} seconds")
         return self.fail_waiting(run_id, late, later=later) is State.WAITING_USER
 
-    def gone(
-        self,
-        policy: Policy,
-        run_id: str,
-        tag: str,
-        lost: Lost | None,
-        exit_code: int | None,
-        later: Later = at_once,
-    ) -> bool:
+    def gone(self, run_id: str, lost: Lost | None, exit_code: int | None, later: Later = at_once) -> bool:
         """Write that a process is gone that no turn uses; False if a reply has begun the turn that will find out."""
-        if policy.resumes:
-            with self.store.writing() as connection:
-                transitions.forget_process(connection, run_id, tag)
-            return True
         detail = lost.detail if lost else SERVER_STOPPED
         before = self.fail_waiting(run_id, failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail), later=later)
         if before is State.RUNNING:

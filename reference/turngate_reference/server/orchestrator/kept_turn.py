@@ -1,22 +1,18 @@
-"""Runs a turn of a run in the process that the run has kept, or in a new one, under either policy.
+"""Runs a turn of a run in the process that the run has kept, or the first one in a new process.
 
 The thread of the turn owns the process meanwhile. It reads everything from one queue, in order: the events of the
 process, the user's decisions, its deadline and a stop.
 """
 
 import logging
-import queue
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from turngate import Ended, Interaction, Stop
 from turngate.contract.session_ids import unsafe
-from turngate.process.session_store import session_exists
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import after
 from turngate_reference.server.orchestrator import transitions
@@ -28,7 +24,7 @@ from turngate_reference.server.orchestrator.headless import (
     reply_prompt,
     stored_session,
 )
-from turngate_reference.server.orchestrator.kept_loss import SERVER_STOPPED, Policy, loss_in_turn
+from turngate_reference.server.orchestrator.kept_loss import SERVER_STOPPED, loss_in_turn
 from turngate_reference.server.orchestrator.kept_processes import (
     KeptProcess,
     KeptProcesses,
@@ -43,21 +39,16 @@ from turngate_reference.states import Delivery, RunErrorCode, State
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 3.0  # for a process that has waited to answer a request
 _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
 Ending = tuple[Decision, TurnResult]
 T = TypeVar("T")
 
 
-class NotDelivered(Exception):  # noqa: N818 - the turn can still run headless
-    """No process has got anything of the prompt, and none is left."""
-
-
 class KeptTurn:
     """A turn in a kept process; `wait` waits some seconds if the store can't be written, and says whether to give up.
 
-    `is_made` says that `process` may have got something of the prompt. While the run `is_asking`, it waits in its turn
-    for the user's permission; `has_asked` says that it did in this turn. `began` is the clock's time.
+    While the run `is_asking`, it waits in its turn for the user's permission; `has_asked` says that it did in this
+    turn. `began` is the clock's time.
     """
 
     process: KeptProcess
@@ -65,35 +56,29 @@ class KeptTurn:
     text: str
     began: float
 
-    def __init__(
-        self, turn: HeadlessTurn, processes: KeptProcesses, policy: Policy, wait: Callable[[float], bool]
-    ) -> None:
-        self.turn, self.processes, self.policy, self.wait = turn, processes, policy, wait
-        self.is_made = self.is_asking = self.has_asked = False
+    def __init__(self, turn: HeadlessTurn, processes: KeptProcesses, wait: Callable[[float], bool]) -> None:
+        self.turn, self.processes, self.wait = turn, processes, wait
+        self.is_asking = self.has_asked = False
 
     def play(self, reply: str | None, stop: Stop) -> Ending:
         """Run the turn in the process that the run has kept, else in a new one; `reply` is None for turn 1.
 
-        Afterwards the process may still exist, unless the turn was cut short. NotDelivered if the turn can run headless
-        instead, which only a run that resumes can; RunHasEnded if it was waiting for a permission. TurnFailed as for a
-        headless turn.
+        Afterwards the process may still exist, unless the turn was cut short. RunHasEnded if it was waiting for a
+        permission.
         """
         run = self.turn.run
         self.began = self.processes.clock()
-        if self.policy.resumes:
-            self.turn.command(reply)
         directory = None if no_artifacts(run, self.turn.engine.contract) else run.artifacts
         if reply is None:
             self.text = first_prompt(run.launch, directory)
         else:
             self.text = reply_prompt(reply, run.launch, directory)
         if kept := self.processes.take(run.run_id):
-            with suppress(NotDelivered):
-                return self._follow(kept, Delivery.LIVING_PROCESS, stop)
-        if reply is not None and not (self.policy.resumes and self.turn.engine.contract.sticky.loads_headless_sessions):
-            raise NotDelivered
+            return self._follow(kept, Delivery.LIVING_PROCESS, stop)
+        if reply is not None:
+            raise ValueError(f"{run.run_id} has no process that could take the reply")
         try:
-            process = self.processes.open(run.run_id, self.policy, self.turn.engine, self._request())
+            process = self.processes.open(run.run_id, self.turn.engine, self._request())
         except ValueError:  # the server is closing
             return INTERRUPTED, TurnResult()
         return self._follow(process, Delivery.NEW_PROCESS, stop)
@@ -110,8 +95,6 @@ class KeptTurn:
             traces(run.run_directory, run.turn_index),
             run.model,
             run.launch.engine_options,
-            warm=self.policy.resumes,
-            session=run.session.handle_value if run.session else None,
         )
 
     def _follow(self, process: KeptProcess, delivery: Delivery, stop: Stop) -> Ending:
@@ -120,15 +103,13 @@ class KeptTurn:
         with stop.telling(process.events) as already:  # type: ignore[arg-type]
             if already:
                 return self._end_early(INTERRUPTED)
-            if self.policy.resumes:
-                self._note_sent(sent=True)
             if delivery is Delivery.LIVING_PROCESS:
-                self.processes.host.prompt(process.run_id, self.text, checked=self.policy.resumes)
+                self.processes.host.prompt(process.run_id, self.text)
             self._limit()
             try:
                 while (ending := self._handle(process.events.get())) is None:
                     pass
-            except (NotDelivered, transitions.RunHasEnded, sqlite3.Error):
+            except (transitions.RunHasEnded, sqlite3.Error):
                 raise
             except Exception as error:
                 if not self.is_asking:
@@ -165,7 +146,7 @@ class KeptTurn:
                 self.processes.limit(process, run.session_timeout_sec)
                 self.processes.host.decide(run.run_id, event.request_id, event.option)
             case events.Opened():
-                note = structs.replace(process.note, kept=run.process.kept if run.process else None)
+                note = process.note
                 outbox.put(lambda connection: runs.change(connection, run.run_id, process=note))
                 self.processes.host.prompt(run.run_id, self.text)
             case events.PromptSent():
@@ -173,27 +154,20 @@ class KeptTurn:
                 version = process.engine.version
                 outbox.put(lambda connection: transitions.note_start(connection, run, argv, version))
                 outbox.put(lambda connection: transitions.note_delivery(connection, run, self.delivery))
-                self.is_made = True
                 self._limit()
             case events.AgentText():
                 self.turn.on_text(event.text)
 
     def _limit(self) -> None:
-        """Set the deadline of the turn, or an earlier one for a process that has yet to show that it is alive."""
+        """Set the deadline of the turn."""
         left = self.began + self.turn.run.session_timeout_sec - self.processes.clock()
-        self.processes.limit(self.process, min(left, CHECK_SECONDS) if self._is_unchecked else left)
-
-    @property
-    def _is_unchecked(self) -> bool:
-        return self.policy.resumes and self.delivery is Delivery.LIVING_PROCESS and not self.is_made
+        self.processes.limit(self.process, left)
 
     def _too_late(self) -> Ending | None:
         if self.is_asking:
             detail = f"no reply came within {self.turn.run.session_timeout_sec} seconds"
             self._fail_asking(failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail))
             return None  # a reply has come in time
-        if self._is_unchecked:
-            return self._lost(events.Lost("it doesn't answer"))
         return self._end_early(_LATE)
 
     def _ask(self, asked: events.PermissionAsked) -> Ending | None:
@@ -237,43 +211,29 @@ class KeptTurn:
         return decision, self._early_result()
 
     def _lost(self, lost: events.Lost | None) -> Ending:
-        """End a process that can't continue, and the turn unless that can go on by a resume."""
+        """End a process that can't continue, and the turn."""
         process = self.process
         if self.is_asking:
             detail = lost.detail if lost else SERVER_STOPPED
             self._fail_asking(failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail))
         self.processes.finish(process.run_id)
-        with suppress(queue.Empty):
-            while not self.is_made:
-                self.is_made = isinstance(process.events.get_nowait(), events.PromptSent)
         if lost is not None:
             log.log(
                 logging.ERROR if lost.ours else logging.INFO, "%s lost its process: %s", process.run_id, lost.detail
             )
-        if self.policy.resumes and not self.is_made:
-            self._note_sent(sent=False)
-            raise NotDelivered
         has_asked = self.has_asked or self.turn.run.turn_index > 1
-        return loss_in_turn(self.policy, lost, has_asked=has_asked), self._early_result()
+        return loss_in_turn(lost, has_asked=has_asked), self._early_result()
 
     def _ended(self, event: events.TurnEnded) -> Ending:
-        """Return the next state of the run; an engine's failure takes precedence, then a missing or changed session."""
+        """Return the next state of the run; an engine's failure takes precedence."""
         run, turn = self.turn.run, self.turn
         if self.is_asking:
             self._drop_question()
         if event.failure is not None:
-            code = RunErrorCode.ENGINE_FAILED if run.turn_index == 1 else self.policy.failed_later
-            decision, result = failed(code, event.failure), TurnResult()
-        elif why := self._no_resume(event.session_id or ""):
-            decision, result = failed(RunErrorCode.SESSION_RESUME_FAILED, why), TurnResult()
+            decision, result = failed(RunErrorCode.ENGINE_FAILED, event.failure), TurnResult()
         else:
             decision, result = decide_kept(run, event.final_text, declined=event.declined, data_flaw=turn.data_flaw)
-        session_seen, session = None, self._new_session(event.session_id)
-        if self.policy.resumes and session:
-            store = turn.engine.contract.store
-            is_there = session_exists(store, session.handle_value, run.locations, run.cwd) is True
-            session_seen = is_there or (None if decision.state is State.FAILED else False)
-        return decision, replace(result, session=session, session_seen=session_seen)
+        return decision, replace(result, session=self._new_session(event.session_id))
 
     def _drop_question(self) -> None:
         """Take back a request for permission whose turn has ended; RunHasEnded if its run has ended, too."""
@@ -285,16 +245,6 @@ class KeptTurn:
             self.processes.finish(run_id)
             raise transitions.RunHasEnded
 
-    def _no_resume(self, session_id: str) -> str:
-        """Return why a run that resumes could not resume the session of the turn; empty if it could."""
-        run = self.turn.run
-        if not self.policy.resumes:
-            return ""
-        if why := unsafe(session_id):
-            return f"the session id can't be passed on: {why}"
-        known = run.session.handle_value if run.session else session_id
-        return "" if known == session_id else f"the engine answered in session {session_id} instead of {known}"
-
     def _new_session(self, session_id: str | None) -> RunSession | None:
         """Return what to store of a session id if it is new and a headless resume would accept it, too."""
         run, contract = self.turn.run, self.turn.engine.contract
@@ -303,18 +253,7 @@ class KeptTurn:
         return stored_session(contract, session_id or "", run.turn_index)
 
     def _early_result(self) -> TurnResult:
-        return TurnResult(session=None if self.policy.resumes else self._new_session(self.process.session_id))
-
-    def _note_sent(self, *, sent: bool) -> None:
-        """Record whether the process may have got the reply."""
-        run_id, store = self.turn.run.run_id, self.turn.outbox.store
-
-        def note() -> None:
-            self.turn.outbox.flush()
-            with store.writing() as connection:
-                transitions.note_sent(connection, run_id, sent=sent)
-
-        self._eventually(note)
+        return TurnResult(session=self._new_session(self.process.session_id))
 
     def _eventually(self, action: Callable[[], T]) -> T:
         return transitions.eventually(action, self.wait)

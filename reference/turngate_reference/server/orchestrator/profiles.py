@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from turngate import EngineContract, MachineError, Mode, RefusedError, Stop, UsageError
-from turngate.argv import build
+from turngate import EngineContract, MachineError, Stop, UsageError
 from turngate.contract.launch import HelpPage
 from turngate.contract.session_ids import filled, slots
 from turngate.contract.verdict import profile
@@ -25,7 +24,6 @@ from turngate.process.executable import PrintedText, printed
 from turngate.process.launch import refuse_in_critical
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced
-from turngate_reference.server.requests import RunRequest
 
 FAILURES_KEPT = 60.0
 T = TypeVar("T")
@@ -189,40 +187,6 @@ def no_sticky_process(contract: EngineContract) -> str:
         return "the contract defines no transport for a sticky process"
     if sticky.interactive is None:
         return f"the contract doesn't define how it asks for permission over {sticky.transport}"
-    return ""
-
-
-def _no_proof(contract: EngineContract) -> str:
-    """Return why no resumable run of a release can keep its process between turns; empty if one can."""
-    if contract.sticky.warm is not None:
-        return ""
-    release = f"{contract.engine} {contract.version}" if contract.version else contract.engine
-    return f"the contract doesn't show that {release} can resume the sessions of a process that stays"
-
-
-class WarmWait(Struct, frozen=True):
-    """Whether runs of a release can keep their processes after asking, and `again` after a reply that came too late."""
-
-    supported: bool
-    again: bool
-    detail: str
-
-
-def warm_wait(contract: EngineContract) -> WarmWait:
-    """Return whether runs of a release can keep their processes."""
-    why, again = _no_proof(contract), contract.sticky.loads_headless_sessions
-    detail = why or f"headless turns resume its sessions; it {'loads' if again else 'can load none of'} theirs"
-    return WarmWait(not why, again, detail)
-
-
-def no_warm_wait(contract: EngineContract, launch: RunRequest, workspace: Path) -> str:
-    """Return why a resumable run with this request can't keep its process between turns; empty if it can."""
-    if why := _no_proof(contract):
-        return why
-    try:
-        build.sticky_options(contract, Mode.INTERACTIVE, launch.engine_options, launch.model, workspace, warm=True)
-    except RefusedError as refused:
-        return str(refused)
     return ""
 
 

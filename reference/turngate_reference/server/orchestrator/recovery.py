@@ -110,5 +110,5 @@ def _end(store: Store, records: Records, run: Run, decision: Decision, left: Pro
 
 
 def noted_processes(note: ProcessNote | None) -> list[Noted]:
-    """Return the processes of a note: that of the turn, and the one that the run has kept since its last turn."""
+    """Return the processes of a note: that of the turn, and those that could not be ended before it."""
     return [Noted(note.tag, note.pid, note.started_at), *noted_processes(note.kept)] if note else []

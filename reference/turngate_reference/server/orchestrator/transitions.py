@@ -49,7 +49,7 @@ _NEEDS_RESUME = """
 _MAY_BEGIN = f"""
     SELECT run_id, turn_index, started_at, process_json FROM runs
     WHERE state = ? AND NOT (engine IN (SELECT value FROM json_each(?)) AND {_NEEDS_RESUME})
-    ORDER BY queue_place LIMIT ?
+    ORDER BY queue_place LIMIT 1
 """  # noqa: S608 - our own words
 
 
@@ -63,9 +63,9 @@ def first_turns(store: Store) -> list[str]:
     return [row["engine"] for row in store.read(sql, State.QUEUED, Mode.INTERACTIVE)]
 
 
-def queued(store: Store, held_back: Collection[str] = (), limit: int = 1) -> list[str]:
-    """Return the first runs in the queue that may start, as in `claim`."""
-    return [row["run_id"] for row in store.read(_MAY_BEGIN, *_queue_conditions(held_back, limit))]
+def first_queued(store: Store, held_back: Collection[str] = ()) -> str | None:
+    """Return the first run in the queue that may start, as in `claim`; None if there is none."""
+    return next((row["run_id"] for row in store.read(_MAY_BEGIN, *_queue_conditions(held_back))), None)
 
 
 def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | None = None) -> Run | None:
@@ -75,7 +75,7 @@ def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | N
     held-back engines do not start unless they ask for a sticky process, but those that have started continue.
     """
     with store.writing() as connection:
-        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back, 1)).fetchone()
+        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
         if row is None or only not in (None, row["run_id"]):
             return None
         return _begin_turn(
@@ -374,21 +374,13 @@ def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) 
     add_event(connection, run.run_id, DeliveryEvent(run.turn_index, delivery))
 
 
-def forget_process(connection: sqlite3.Connection, run_id: str, tag: str) -> None:
-    """Forget the process with this tag, which is gone; the note of any other stays."""
-    # a running turn needs its tag, even if this process is gone
-    run = runs.get(connection, run_id)
-    if run.state is not State.RUNNING and run.process is not None and run.process.tag == tag:
-        runs.change(connection, run_id, process=None)
-
-
 def _note(tag: str, kept: str | None, *, unsent: bool) -> ProcessNote:
-    """Return the note of a turn's processes, with the stored one of the process that the run has kept."""
+    """Return the note of a turn's processes, with the stored one of those that could not be ended before it."""
     return ProcessNote(tag, kept=runs.process_note(kept) if kept else None, unsent=unsent)
 
 
-def _queue_conditions(held_back: Collection[str], limit: int) -> tuple[str | int, ...]:
-    return State.QUEUED, json.dumps([*held_back]), Mode.INTERACTIVE, limit
+def _queue_conditions(held_back: Collection[str]) -> tuple[str, ...]:
+    return State.QUEUED, json.dumps([*held_back]), Mode.INTERACTIVE
 
 
 def _begin_turn(

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST, Trust
-from turngate.model import EngineInteractiveProfile
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
@@ -23,10 +22,9 @@ from turngate_reference.server.orchestrator.headless import (
     no_artifacts,
     text_events,
 )
-from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
-from turngate_reference.server.orchestrator.kept_turn import KeptTurn, NotDelivered
-from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process, no_warm_wait
+from turngate_reference.server.orchestrator.kept_turn import KeptTurn
+from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Outbox, Store
@@ -39,8 +37,7 @@ T = TypeVar("T")
 class TurnRunner(Struct, frozen=True):
     """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
 
-    `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn. A resumable run keeps
-    its process for `warm_wait` seconds after asking, unless it requests something else.
+    `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn.
     """
 
     store: Store
@@ -51,7 +48,6 @@ class TurnRunner(Struct, frozen=True):
     data_flaw: DataFlaw
     server_env: Mapping[str, str]
     pass_env: tuple[str, ...] = ()
-    warm_wait: int = 0
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     closing: threading.Event = field(default_factory=threading.Event)
     trust: Trust = NO_TRUST
@@ -83,7 +79,7 @@ class TurnRunner(Struct, frozen=True):
         if run.is_sticky and (process := self.kept.find(run.run_id)):
             # its engine may have been uninstalled meanwhile
             turn = HeadlessTurn(outbox, run, process.engine, {}, text_events(outbox, run), self.data_flaw)
-            return self._kept_turn(turn, STICKY).play(self._reply(run), stop)
+            return self._kept_turn(turn).play(self._reply(run), stop)
         engine = self._engine(run)
         engine = replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None
@@ -104,13 +100,7 @@ class TurnRunner(Struct, frozen=True):
             raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, why)
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
         if keeps:
-            return self._kept_turn(turn, STICKY).play(reply, stop)
-        if run.warm_wait_sec and self._unsafe(run, engine, env, kept=True):
-            # a headless turn is safe, and a process that waits has the settings from its start
-            self.kept.finish(run.run_id)
-        elif run.warm_wait_sec:
-            with suppress(NotDelivered):
-                return self._kept_turn(turn, WARM).play(reply, stop)
+            return self._kept_turn(turn).play(reply, stop)
         command = turn.command(reply)
         if reply is not None:
             self._eventually(lambda: transitions.note_sending(self.store, run))
@@ -136,9 +126,9 @@ class TurnRunner(Struct, frozen=True):
                 asked=run.launch.interactive_profile,
                 session_timeout_sec=run.session_timeout_sec,
             )
-            kept = self._run_profile(run, engine, profile)
-            why = no_artifacts(replace(run, profile=kept), engine.contract)
-            settled |= {"profile": replace(kept, no_artifacts=why or UNSET), "capability": capability}
+            chosen = RunProfile(profile.kind, profile.reason, profile.session_timeout_sec)
+            why = no_artifacts(replace(run, profile=chosen), engine.contract)
+            settled |= {"profile": replace(chosen, no_artifacts=why or UNSET), "capability": capability}
 
         def settle() -> Run:
             with self.store.writing() as connection:
@@ -147,8 +137,8 @@ class TurnRunner(Struct, frozen=True):
 
         return self._eventually(settle)
 
-    def _kept_turn(self, turn: HeadlessTurn, policy: Policy) -> KeptTurn:
-        return KeptTurn(turn, self.kept, policy, self.closing.wait)
+    def _kept_turn(self, turn: HeadlessTurn) -> KeptTurn:
+        return KeptTurn(turn, self.kept, self.closing.wait)
 
     def _reply(self, run: Run) -> str:
         """Return the reply that begins a turn."""
@@ -161,28 +151,13 @@ class TurnRunner(Struct, frozen=True):
             return True
         with suppress(sqlite3.Error):
             run = runs.find(self.store, run_id)
-        if run is not None and run.state not in ENDED:
-            seconds = run.warm_wait_sec if process.policy.resumes else run.session_timeout_sec
-            if self.kept.keep(process, seconds):
-                return process.policy.resumes
-        if not process.is_gone:  # else the next turn may have another one already
-            self.kept.finish(run_id)
+        if run is not None and run.state not in ENDED and self.kept.keep(process, run.session_timeout_sec):
+            return False
+        self.kept.finish(run_id)
         is_settled = True
         with suppress(sqlite3.Error):
             is_settled = self._eventually(lambda: self.kept.is_settled(process))
         return is_settled
-
-    def _run_profile(self, run: Run, engine: InstalledEngine, chosen: EngineInteractiveProfile) -> RunProfile:
-        """Add how long the run keeps its process after asking, and why the server's default doesn't apply."""
-        profile = RunProfile(chosen.kind, chosen.reason, chosen.session_timeout_sec)
-        if profile.kind != "resumable" or run.execution_mode is not Mode.INTERACTIVE:
-            return profile
-        asked = run.launch.warm_wait_sec
-        seconds = self.warm_wait if asked is None else asked
-        env = session_locations(engine.contract, self.server_env)
-        why = no_warm_wait(engine.contract, run.launch, run.cwd) if seconds else None
-        why = why or (self._unsafe(run, engine, env, kept=True) if seconds else None)
-        return replace(profile, warm_wait_sec=0 if why else seconds, warm_wait_reason=why or UNSET)
 
     def _unsafe(self, run: Run, engine: InstalledEngine, env: Mapping[str, str | None], *, kept: bool) -> str | None:
         """Return why the engine must not run a turn, or must not be kept after it; None if it may."""

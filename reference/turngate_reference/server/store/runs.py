@@ -49,13 +49,8 @@ _LAST_ANSWERED = (
 
 
 class RunProfile(EngineInteractiveProfile, frozen=True, forbid_unknown_fields=False):
-    """How a run waits for its user, and for how many seconds it keeps its process after asking (`resumable` only).
+    """How a run waits for its user; `no_artifacts` says why it writes no artifacts."""
 
-    `warm_wait_reason` says why that is not as long as it could be, and `no_artifacts` why it writes no artifacts.
-    """
-
-    warm_wait_sec: int | UnsetType = UNSET
-    warm_wait_reason: str | UnsetType = UNSET
     no_artifacts: str | UnsetType = UNSET
 
 
@@ -122,18 +117,13 @@ class Summary(Struct, frozen=True):
         """Whether it waits without a process."""
         return self.profile is not None and self.profile.kind == "resumable"
 
-    @property
-    def warm_wait_sec(self) -> int:
-        """For how many seconds it may keep its process after asking; 0: it doesn't."""
-        return (self.profile.warm_wait_sec or 0) if self.profile and self.is_resumable else 0
-
 
 class ProcessNote(Struct, frozen=True, omit_defaults=True):
     """A process of a run that may still exist, noted so that it can be ended even if the server dies.
 
     `tag` marks its tree. `pid` and `started_at` (in seconds since the epoch) are None until it has started, and
     `transport_session_id` until a sticky process has told it. `terminal` says that `turngate resume` started it. `kept`
-    is an earlier process that the run may still have. `unsent` says that no process has the reply of the turn yet.
+    is an earlier process that could not be ended. `unsent` says that no process has the reply of the turn yet.
     """
 
     tag: str

@@ -48,7 +48,7 @@ class AcpTransport(RpcTransport):
         self._mode_told = asyncio.Event()
 
     async def open(self) -> None:
-        """Open or load a session, ask for the model, and set the mode."""
+        """Open a session, ask for the model, and set the mode."""
         asked = messages.Initialize()
         answer = await self.call("initialize", sent(asked))
         if answer.get("protocolVersion") != asked.protocol_version:
@@ -60,10 +60,7 @@ class AcpTransport(RpcTransport):
             await self._set_mode(session, self.approval.mode)
 
     async def _session(self, cwd: str) -> Message:
-        """Return what the agent tells about the session that it opens, or loads by its id."""
-        if (known := self.request.session) is not None:
-            self.session_id = known
-            return await self.call("session/load", sent(messages.LoadSession(cwd, session_id=known)))
+        """Return what the agent tells about the session that it opens."""
         session = await self.call("session/new", sent(messages.NewSession(cwd)))
         if not isinstance(session.get("sessionId"), str):
             raise TransportError("it opened a session without an id")

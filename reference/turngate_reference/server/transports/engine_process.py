@@ -92,7 +92,6 @@ class EngineProcess:
             model=request.model,
             workspace=request.cwd,
             files=files,
-            warm=request.warm,
         )
         env = {**guarded(request.env, guards), **self.approval.env}
         env = {name: value.replace(SLOT, str(files)) for name, value in env.items()}
@@ -230,8 +229,7 @@ def _approval(request: OpenRequest) -> PermissionMode:
     sticky = request.contract.sticky
     if request.mode is Mode.AUTO:
         return sticky.auto or PermissionMode()
-    approval = sticky.warm if request.warm else sticky.interactive
-    if approval is None:
+    if (approval := sticky.interactive) is None:
         raise TransportError(f"the contract doesn't define how a sticky {request.contract.engine} asks before it acts")
     return approval
 

@@ -14,8 +14,7 @@ class OpenRequest(Struct, frozen=True):
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
     as for a headless turn; those that the contract does not name for a kept process are refused. `traces` gets
-    `stderr`, and in `protocol` all lines in both directions, both within limits. `warm` makes it act like a headless
-    turn, so it declines what it would ask for. `session` is the session to continue (None: a new one).
+    `stderr`, and in `protocol` all lines in both directions, both within limits.
     """
 
     executable: Path
@@ -27,8 +26,6 @@ class OpenRequest(Struct, frozen=True):
     traces: Path
     model: str | None = None
     options: tuple[str, ...] = ()
-    warm: bool = False
-    session: str | None = None
 
 
 class Opened(Struct, frozen=True):

@@ -66,7 +66,7 @@ class HostedProcess:
 
     def __init__(self, request: OpenRequest, tell: Listener, executor: Executor) -> None:
         self._request, self._tell, self._executor = request, tell, executor
-        self._prompts: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
+        self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
         # the request that the user is deciding, while others wait for the lock; None decides a void one
         self._open: PermissionAsked | None = None
@@ -77,9 +77,9 @@ class HostedProcess:
         self._turn: object | None = None
         self._declined = False
 
-    def prompt(self, text: str, *, checked: bool = False) -> None:
-        """Run another turn, after those requested earlier; `checked`: only once the process has answered a request."""
-        self._prompts.put_nowait((text, checked))
+    def prompt(self, text: str) -> None:
+        """Run another turn, after those requested earlier."""
+        self._prompts.put_nowait(text)
 
     def decide(self, request_id: str, option: str) -> None:
         """Answer the open permission request; anything else is ignored."""
@@ -138,10 +138,7 @@ class HostedProcess:
             await transport.open()
             self._tell(Opened(process.pid, process.started_at, transport.session_id, process.argv))
             while True:
-                text, checked = await self._prompts.get()
-                if checked:
-                    await transport.check()
-                await self._run_turn(transport, text)
+                await self._run_turn(transport, await self._prompts.get())
         finally:
             transport.close()
 
@@ -169,10 +166,7 @@ class HostedProcess:
             self._declined = True
             return None
         chosen: str | None = next(iter(grants or answers))
-        if self._request.warm:
-            chosen = next((name for name in answers if name not in grants), None)
-            self._declined = True
-        elif self._request.mode is not Mode.AUTO:
+        if self._request.mode is not Mode.AUTO:
             self._asked += 1
             asked = PermissionAsked(f"permission-{self._asked}", prompt, tuple(answers), context)
             chosen = await self._decision(asked, self._turn)
@@ -228,9 +222,9 @@ class ProcessHost:
             self._runs.add(run)
         run.add_done_callback(self._runs.discard)
 
-    def prompt(self, run_id: str, text: str, *, checked: bool = False) -> None:
-        """Run the next turn in the same process; `checked`: only once the process has answered a request."""
-        self._call(run_id, lambda session: session.prompt(text, checked=checked))
+    def prompt(self, run_id: str, text: str) -> None:
+        """Run the next turn in the same process."""
+        self._call(run_id, lambda session: session.prompt(text))
 
     def decide(self, run_id: str, request_id: str, option: str) -> None:
         """Answer the open permission request with one of its options; one that is no longer open is ignored."""

@@ -44,10 +44,6 @@ class Transport(ABC):
     async def open(self) -> None:
         """Open a session; in mode interactive, switch asking on and check that it is on."""
 
-    async def check(self) -> None:
-        """Return once the process has answered a request, which proves that it is alive."""
-        raise TransportError("the transport has no request that changes nothing")
-
     @abstractmethod
     async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Run one turn; return the agent's last text (None: no text), and the failure that the engine reports."""
@@ -135,11 +131,6 @@ class Transport(ABC):
 
 class RpcTransport(Transport):
     """Speaks JSON-RPC: calls an engine, answers its requests for permission and handles its notifications, in order."""
-
-    async def check(self) -> None:
-        """Call a method that no engine has: any answer proves that it is alive."""
-        number = next(self.numbers)
-        await self.exchange(number, {"jsonrpc": "2.0", "id": number, "method": "turngate/check", "params": {}})
 
     @abstractmethod
     def on_notification(self, method: str, params: Message) -> None:

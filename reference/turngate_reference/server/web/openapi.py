@@ -34,6 +34,8 @@ _WORDS = {
     "maxItems": "must have {} or fewer items",
 }
 _PATTERNS = {r"\S": "must not be only white space"}
+# fields of earlier versions, and what to do instead
+_REMOVED = {"warm_wait_sec": 'remove it; a run with "interactive_profile": "sticky_process" keeps its process'}
 
 
 class Operation(Struct, frozen=True):
@@ -165,14 +167,14 @@ def event_id(place: Literal["query", "header"], name: str) -> int | None:
 
 def check(reference: str, value: Any) -> None:
     """Check a body against a schema of the document, by its reference; ApiError if it is invalid."""
-    _refuse(_errors(_validator(reference), value, "$"))
+    removed = [hint for name, hint in _REMOVED.items() if isinstance(value, dict) and name in value]
+    _refuse(_errors(_validator(reference), value, "$"), *removed)
 
 
-def _refuse(errors: list[tuple[str, str]]) -> None:
+def _refuse(errors: list[tuple[str, str]], hint: str = "see the schemas in GET /json") -> None:
     if errors:
         place, message = errors[0]
         reported = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
-        hint = "see the schemas in GET /json"
         raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": reported})
 
 

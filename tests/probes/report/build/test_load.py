@@ -12,7 +12,10 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate import cli
+from turngate.contract.clauses import Result
+from turngate.contract.load import catalogue
 from turngate.errors import UsageError
+from turngate_probes.report import FORMATS
 from turngate_probes.report.build import joined, load_report
 from turngate_probes.report.publish import json_text
 
@@ -45,6 +48,31 @@ def test_a_report_without_a_clause_set_is_of_the_first_one(tmp_path: Path) -> No
     del report["releases"][0]["clause_set"]
     (tmp_path / "report.json").write_text(json.dumps(report))
     assert load_report(tmp_path / "report.json").releases[0].clause_set == "2026-11"
+
+
+def test_a_clause_that_no_longer_exists_is_still_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal of an earlier turngate keeps its verdict, and each format shows the result that led to it."""
+    gone = {"id": "server.warm-wait", "level": "server", "severity": "degraded", "detail": "turn 2 went elsewhere"}
+    events = [
+        j.started(level="server", clause_set="2026-11"),
+        j.planned(),
+        j.turn(),
+        *(j.clause(clause.id) for clause in catalogue().of_set("2026-11").at_level("static", "hermetic", "server")),
+        j.clause("server.waits", "fail", **gone),
+        j.finished(verdict="degraded"),
+        j.ended(),
+    ]
+    source = j.written(tmp_path / "probe.ndjson", *events)
+    (release,) = load_report(source).releases
+    assert (release.verdict, release.clauses[-1].id, release.clauses[-1].result) == (
+        "degraded",
+        "server.warm-wait",
+        Result.FAIL,
+    )
+    files = [tmp_path / f"report{suffix}" for suffix in FORMATS]
+    assert cli.run(["report", str(source), *(f"--report={file}" for file in files)]) == 0
+    for text in (capsys.readouterr().out, *(file.read_text() for file in files)):
+        assert "warm-wait" in text
 
 
 def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.headless import HeadlessTurn
-from turngate_reference.server.orchestrator.kept_loss import STICKY, KeptLosses
+from turngate_reference.server.orchestrator.kept_loss import KeptLosses
 from turngate_reference.server.orchestrator.kept_processes import KeptProcess, KeptProcesses
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -50,9 +50,8 @@ class Host:
         self.listeners[run_id] = listener
         listener(Opened(1, 1.0, "t", ("app-server",)))
 
-    def prompt(self, run_id: str, _text: str, *, checked: bool = False) -> None:
+    def prompt(self, run_id: str, _text: str) -> None:
         """Count a prompt, which arrives."""
-        assert not checked
         self.prompts.append(run_id)
         if listener := self.listeners.get(run_id):
             listener(PromptSent())
@@ -85,7 +84,8 @@ class ModelledTurns(TurnRunner, frozen=True):
         if kind == NEEDS_PROCESS:
             turn = HeadlessTurn(outbox, run, ENGINE, {}, self._pass, self.data_flaw)
             reply = self._reply(run) if run.turn_index > 1 else None
-            return KeptTurn(turn, self.kept, STICKY, self.closing.wait).play(reply, stop)
+            return KeptTurn(turn, self.kept, self.closing.wait).play(reply, stop)
+        run.cwd.mkdir(exist_ok=True)  # a reply is refused without it
         transitions.note_sending(self.store, run)
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
         self.ends[run.run_id] = ended
@@ -115,14 +115,13 @@ class ModelledServer:
             self.host,  # type: ignore[arg-type]
             KeptLosses(self.store, self.records),
             self.dispatcher.release,
-            self.dispatcher.kick,
-            clock=now,
+            now,
         )
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
         admission, profiles = Admission(engines, SchemaChecker(1.0), data.runs, None, {}), cast(Profiles, None)
         self.turns = ModelledTurns(self.store, self.records, engines, profiles, self.kept, data_flaw, {})
         self.commands = Commands(self.store, self.records, engines, admission, self.dispatcher, self.kept)
-        self.dispatcher.start(self.turns.run, has_room=self.kept.has_room, end_kept=self.kept.end)
+        self.dispatcher.start(self.turns.run, end_kept=self.kept.end)
 
     def settle(self) -> None:
         """Wait until all pending work is done."""

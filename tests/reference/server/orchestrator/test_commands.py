@@ -11,7 +11,6 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
-from tests.reference.server.warm_env import HeldEnd, is_running, warm_env
 from tests.reference.server_env import ASK, ServerEnv, final, replied
 from turngate_reference.data_dir import locked
 from turngate_reference.server.requests import ApiError
@@ -276,18 +275,3 @@ def test_a_slow_executable_holds_up_no_other_writer(server_env: ServerEnv) -> No
             server_env.cli_env.release()
         assert reply.result(PATIENCE).state is State.QUEUED
     server_env.wait(run_id, State.SUCCEEDED)
-
-
-def test_a_run_that_keeps_its_process_is_canceled_once_that_is_gone(closed_server_env: ServerEnv) -> None:
-    """Nobody works in the run's workspace when the answer comes."""
-    with warm_env(closed_server_env) as env:
-        run_id, _ = env.ask()
-        pid = env.pid(run_id)
-        with ThreadPoolExecutor(1) as caller:
-            with HeldEnd(env.server_env.server.kept.host) as end:
-                answer = caller.submit(env.server_env.server.commands.cancel, run_id)
-                assert end.asked.wait(PATIENCE)
-                assert env.server_env.run(run_id).state is State.WAITING_USER
-            assert answer.result(PATIENCE).state is State.CANCELED
-        assert not is_running(pid)
-        env.until_cold(run_id)

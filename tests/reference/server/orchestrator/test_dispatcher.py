@@ -11,11 +11,10 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
-from tests.reference.server.warm_env import is_running, warm_env
-from tests.reference.server_env import ServerEnv, final
+from tests.reference.server.sticky_env import create, is_running, pid_of, put_engine, slots_are_free
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.orchestrator import dispatcher, transitions
-from turngate_reference.server.store import runs
 from turngate_reference.states import State
 
 
@@ -76,17 +75,15 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
 def test_a_turn_that_can_not_be_started_leaves_no_process(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that the run has kept ends, and the reply is returned."""
-    with warm_env(closed_server_env) as env:
-        run_id, _ = env.ask()
-        pid = env.pid(run_id)
+    """The run fails, and the process that it has kept ends and frees its slot."""
+    put_engine(closed_server_env)
+    with closed_server_env.opened():
+        run_id = create(closed_server_env, f"say {ASK}")
+        question, pid = closed_server_env.question(run_id), pid_of(closed_server_env, run_id)
         monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
-        env.reply(run_id)
-        env.server_env.wait_for_state(run_id, "waiting_user", times=2)
-        unsent = runs.unsent_reply(env.server_env.server.store, run_id)
-        assert unsent is not None
-        assert unsent.code == "ORCHESTRATOR_ERROR"
-        env.until_cold(run_id)
+        closed_server_env.reply(run_id, question)
+        assert closed_server_env.failed(run_id).code == "ORCHESTRATOR_ERROR"
+        assert slots_are_free(closed_server_env)
         assert not is_running(pid)
 
 

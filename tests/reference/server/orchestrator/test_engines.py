@@ -183,7 +183,6 @@ def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) ->
             "contract_version": contract.contract_version,
             "lifecycle": contract.lifecycle.status,
             "sticky": listed["sticky"],
-            "warm_wait": listed["warm_wait"],
             "executable": None,
             "simulated": False,
             "version": None,
@@ -221,32 +220,6 @@ def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> N
         )
         assert shown["verified"] == (shown["supported"] and verified)
         assert ("not yet seen" in shown["detail"]) == (shown["supported"] and not verified)
-
-
-@pytest.mark.parametrize(
-    "engine, supported, again",
-    first_quick([("gemini", True, False), ("qwen", False, False), ("codex", True, True), ("opencode", True, True)], 2),
-)
-def test_whether_a_release_supports_a_warm_wait_is_listed(
-    cli_env: CliEnv,
-    engines: Engines,
-    engine: str,
-    supported: bool,  # noqa: FBT001
-    again: bool,  # noqa: FBT001
-) -> None:
-    """Also whether a run stays warm after a late reply; for a release without proof the list says what is missing."""
-    install(at_known_release(engine), cli_env.path)
-    listed = row(engines, engine)["warm_wait"]
-    assert (listed["supported"], listed["again"]) == (supported, again)
-    assert ("doesn't show" in listed["detail"]) is not supported
-
-
-def test_an_older_release_is_listed_without_a_warm_wait(cli_env: CliEnv, engines: Engines) -> None:
-    """The contract's proof begins with a release."""
-    install(load.load_contract("codex", "0.160.0"), cli_env.path)
-    listed = row(engines)["warm_wait"]
-    assert not listed["supported"]
-    assert "codex 0.160.0" in listed["detail"]
 
 
 @pytest.mark.parametrize("engine", first_quick(["codex", "gemini", "opencode", "claude", "qwen"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turngate_reference.server.orchestrator.kept_loss import STICKY, WARM, Policy, loss_in_turn
+from turngate_reference.server.orchestrator.kept_loss import loss_in_turn
 from turngate_reference.server.transports.events import Lost
 
 DIED = Lost("it has exited")
@@ -10,19 +10,16 @@ OURS = Lost("turngate failed", ours=True)
 
 
 @pytest.mark.parametrize(
-    "policy,lost,first,later",
+    "lost,first,later",
     [
-        (STICKY, DIED, "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
-        (STICKY, OURS, "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR"),
-        (STICKY, None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
-        (WARM, DIED, "ENGINE_FAILED", "SESSION_RESUME_FAILED"),
-        (WARM, OURS, "ENGINE_FAILED", "SESSION_RESUME_FAILED"),
-        (WARM, None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
+        (DIED, "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
+        (OURS, "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR"),
+        (None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
     ],
 )
-def test_the_code_says_who_is_to_blame(policy: Policy, lost: Lost | None, first: str, later: str) -> None:
+def test_the_code_says_who_is_to_blame(lost: Lost | None, first: str, later: str) -> None:
     """Before the user was asked, it is the engine; afterwards, it is the loss, unless turngate caused that."""
     for has_asked, code in ((False, first), (True, later)):
-        error = loss_in_turn(policy, lost, has_asked=has_asked).error
+        error = loss_in_turn(lost, has_asked=has_asked).error
         assert error
         assert error.code == code

@@ -1,6 +1,9 @@
 """Tests of how a restart handles the runs of a killed server."""
 
+import json
+import subprocess
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.hopper import hopper
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate.process import is_alive
+from turngate.process import is_alive, start_time
 from turngate_reference.server.orchestrator.recovery import recover
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
@@ -37,6 +41,28 @@ def test_a_waiting_run_is_answered_after_a_restart(closed_server_env: ServerEnv)
         run = only(server_env, State.WAITING_USER)
         server_env.reply(run.run_id, server_env.question(run.run_id))
         assert server_env.wait(run.run_id, State.SUCCEEDED).turn_index == 2
+    assert d.SESSION in server_env.cli_env.calls()[1]["argv"]
+
+
+def test_a_waiting_run_of_an_earlier_release_loses_the_process_that_it_kept(closed_server_env: ServerEnv) -> None:
+    """A resumable run could keep its process; the new server ends it, and the reply starts another one."""
+    server_env = closed_server_env
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    kill_server(server_env, "wait(create('a', execution_mode='interactive'), 'waiting_user')\ndie()")
+    with subprocess.Popen(["sleep", "600"]) as kept:
+        note = {"tag": "no-process", "kept": {"tag": "none", "pid": kept.pid, "started_at": start_time(kept.pid)}}
+        with closing(Store(server_env.settings.data.database)) as store, store.writing() as connection:
+            profile = "profile_json = json_set(profile_json, '$.warm_wait_sec', 600, '$.warm_wait_reason', 'r')"
+            request = "request_json = json_set(request_json, '$.warm_wait_sec', 600)"
+            sql = f"UPDATE runs SET {profile}, {request}, process_json = ?"
+            connection.execute(sql, (json.dumps(note),))
+        with server_env.opened():
+            assert kept.wait(PATIENCE) != 0
+            run = only(server_env, State.WAITING_USER)
+            assert run.process is None
+            server_env.reply(run.run_id, server_env.question(run.run_id))
+            assert server_env.wait(run.run_id, State.SUCCEEDED).turn_index == 2
     assert d.SESSION in server_env.cli_env.calls()[1]["argv"]
 
 

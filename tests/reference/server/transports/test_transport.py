@@ -8,11 +8,8 @@ import pytest
 from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
-from turngate.contract.lint.sticky import WARM_TRANSPORTS
 from turngate.model import Mode
-from turngate_reference.server.transports import host
 from turngate_reference.server.transports.events import Lost, PermissionAsked, TurnEnded
-from turngate_reference.server.transports.transport import Transport
 
 # what the user sees, and what the engine gets
 CHOICES = {
@@ -143,12 +140,6 @@ def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: s
     stage.host.prompt("run", f"do: act\nfault: odd-request={odd}")
     assert why in received.until(Lost).detail
     assert not any(isinstance(event, PermissionAsked) for event in received.past)
-
-
-def test_contracts_allow_a_kept_process_where_the_server_can_check_it() -> None:
-    """`turngate contracts check` accepts `warm` for exactly the transports that have such a request."""
-    checked = {name for name, kind in host._TRANSPORTS.items() if kind.check is not Transport.check}
-    assert checked == set(WARM_TRANSPORTS)
 
 
 @pytest.mark.parametrize("transport", ["stream_json", "app_server"])

@@ -85,8 +85,7 @@ def _messages(store: Store, run: Run, turn: StoredTurn) -> TurnMessages:
 
 def _says_in_pieces(run: Run) -> bool:
     """Whether the texts of a run may be pieces, which ACP doesn't always tell apart from messages."""
-    keeps = run.is_sticky or run.warm_wait_sec > 0
-    return keeps and contract_for(run.engine, run.engine_version).sticky.transport == "acp"
+    return run.is_sticky and contract_for(run.engine, run.engine_version).sticky.transport == "acp"
 
 
 def _without_returned(events: list[StoredEvent]) -> list[StoredEvent]:

@@ -37,7 +37,7 @@ from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import State
 
 _TEXTS = ("engine", "prompt", "execution_mode", "model", "workspace", "interactive_profile", "skill")
-_SECONDS = frozenset({"session_timeout_sec", "warm_wait_sec"})
+_SECONDS = frozenset({"session_timeout_sec"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"

@@ -28,7 +28,6 @@ WRONG: dict[str, Any] = {
     "workspace": "..",
     "output_schema": {"type": 5},
     "interactive_profile": "sticky_process",
-    "warm_wait_sec": 60,
 }
 # what a caller changes after each refusal
 STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -39,7 +38,6 @@ STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("AUTO_FLAG_REFUSED", {"engine_options": ["--frobnicate"]}),
     ("ENGINE_UNSAFE", {"safe": True}),
     ("PROFILE_UNAVAILABLE", {"interactive_profile": "resumable"}),
-    ("WARM_WAIT_UNAVAILABLE", {"warm_wait_sec": 0}),
     ("PROMPT_REFUSED", {"prompt": "read \ud800"}),
     ("OPTION_REFUSED", {"engine_options": []}),
     ("PROMPT_REFUSED", {"prompt": "read"}),
@@ -67,7 +65,7 @@ def test_the_first_of_many_problems_is_named(closed_server_env: ServerEnv, tmp_p
     body, reported = dict(WRONG), list[str]()
     with closed_server_env.opened(workspace_root=tmp_path / "root") as server:
         contract = server.engines.find("codex").contract
-        no_process = replace(contract.sticky, interactive=None, warm=None)
+        no_process = replace(contract.sticky, interactive=None)
         unsafe = (Deviation("sticky.settings-cannot-widen", "any", "run it in a container"),)
         flaws: dict[str, Any] = {"sticky": no_process, "file_marks": (MARK,), "deviations": unsafe}
         for _, change in STEPS:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.requests import ApiError, ContinueRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import ReplyReturnEvent
@@ -148,10 +149,9 @@ def test_a_prompt_longer_than_the_engine_takes_is_refused(
 @contextmanager
 def held_queue(server_env: ServerEnv) -> Iterator[None]:
     """Start no queued run while the block runs."""
-    dispatcher = server_env.server.dispatcher
-    with mock.patch.object(dispatcher, "_has_room", return_value=False):
+    with mock.patch.object(transitions, "first_queued", return_value=None):
         yield
-    dispatcher.kick()
+    server_env.server.dispatcher.kick()
 
 
 def returned(server_env: ServerEnv, run_id: str, question: StoredQuestion) -> UnsentReply:

@@ -5,7 +5,6 @@ import pytest
 
 from tests.reference.server.orchestrator.modelled_server import ENGINE
 from turngate_reference.server.orchestrator.headless import HeadlessTurn
-from turngate_reference.server.orchestrator.kept_loss import STICKY
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.store.database import Outbox
@@ -19,7 +18,7 @@ def turn(session: RunSession | None) -> KeptTurn:
     """Return the first turn of a run with this session."""
     run = type("Run", (), {"session": session, "cwd": Path(), "turn_index": 1})()
     headless = HeadlessTurn(cast(Outbox, None), cast(Run, run), ENGINE, {}, lambda _text: None, lambda *_: None)
-    return KeptTurn(headless, cast(KeptProcesses, None), STICKY, lambda _seconds: True)
+    return KeptTurn(headless, cast(KeptProcesses, None), lambda _seconds: True)
 
 
 @pytest.mark.parametrize(

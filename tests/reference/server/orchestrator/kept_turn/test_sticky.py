@@ -26,10 +26,12 @@ from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import commands, profiles
 from turngate_reference.server.orchestrator.headless import artifact_patch
 from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.events import DeliveryEvent
 from turngate_reference.server.store.runs import RunProfile, StoredQuestion, StoredTurn
-from turngate_reference.states import State
+from turngate_reference.states import Delivery, State
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
@@ -66,6 +68,9 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
     assert replace(run.profile, no_artifacts=UNSET) == RunProfile("sticky_process", "the run requested it", 1200)
     assert len(pids) == 1
     assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [SERVING] * 10
+    reported = runs.events(server_env.server.store, run_id, 0, 1000)
+    deliveries = [event.data.delivery for event in reported if isinstance(event.data, DeliveryEvent)]
+    assert deliveries == [Delivery.NEW_PROCESS, *[Delivery.LIVING_PROCESS] * 9]
     assert slots_are_free(server_env)
     assert server_env.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
 
@@ -196,6 +201,23 @@ def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: 
     server_env.reply(run_id, server_env.question(run_id), f"do: {do}")
     assert server_env.failed(run_id).code == later
     assert slots_are_free(server_env)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_turn_that_can_not_be_saved_leaves_no_process(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would take the process again, or end it."""
+    run_id = create(server_env, f"say {ASK}")
+    question = server_env.question(run_id)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Records, "keep", fail)
+    process, kept = psutil.Process(pid_of(server_env, run_id)), server_env.server.kept
+    server_env.reply(run_id, question)
+    with kept._changed:
+        assert kept._changed.wait_for(lambda: run_id not in kept._processes, PATIENCE)
+    assert not process.is_running()
 
 
 def test_a_turn_is_bounded(server_env: ServerEnv) -> None:

@@ -50,11 +50,11 @@ def test_rows_of_other_releases_are_read(tmp_path: Path) -> None:
     session = {"engine": "codex", "handle_type": "session_id", "handle_value": "s", "created_at_turn": 1}
     run = stored(
         tmp_path,
-        profile={"kind": "resumable", "reason": "", "other": 1},
+        profile={"kind": "resumable", "reason": "", "warm_wait_sec": 600, "warm_wait_reason": "r", "other": 1},
         session={**session, "other": 1},
         recovery={"cwd": "/", "locations": {}},
         error={"code": "ENGINE_FAILED", "detail": "d", "other": 1},
     )
-    assert (run.profile, run.warm_wait_sec) == (RunProfile("resumable", ""), 0)
+    assert run.profile == RunProfile("resumable", "")
     assert run.session == RunSession("codex", "session_id", "s", created_at_turn=1)
     assert (run.recovery, run.error) == (Recovery(), RunError("ENGINE_FAILED", "d"))

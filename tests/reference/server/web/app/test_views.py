@@ -131,7 +131,6 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
         "SCHEMA_TOO_COSTLY": {"output_schema": hostile.doubling()},
         "WORKSPACE_REFUSED": {"workspace": ".."},
         "PROFILE_UNAVAILABLE": {"engine": "grok", "interactive_profile": "sticky_process"},
-        "WARM_WAIT_UNAVAILABLE": {"warm_wait_sec": 60, "execution_mode": "auto"},
     }
     for code, changes in refused.items():
         assert caller.post("/v1/runs", ASKS | changes).json["code"] == code
@@ -288,6 +287,16 @@ def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.Mo
             body = BODIES.get(operation.definition["operationId"])
             answer = caller.call(method, path, **({} if body is None else {"json": body}))
             assert answer.json["code"] == "STORE_UNAVAILABLE"
+
+
+def test_a_field_of_earlier_releases_is_refused_with_what_to_do(open_house: ServerEnv) -> None:
+    """Nothing is created, whatever its value is."""
+    caller = Caller(open_house.server)
+    for seconds in (0, 60):
+        refused = caller.post("/v1/runs", ASKS | {"warm_wait_sec": seconds})
+        assert (refused.status, refused.json["code"]) == (422, "INVALID_REQUEST")
+        assert "warm_wait_sec" in refused.json["detail"]
+        assert "sticky_process" in refused.json["hint"]
 
 
 def test_routes_are_the_operations(open_house: ServerEnv) -> None:

@@ -135,17 +135,6 @@ def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
     assert surfer.send("/runs", engine="codex", prompt="x", session_timeout_sec="soon").status_code == 422
 
 
-def test_the_form_names_the_engines_that_can_keep_a_process(env: ServerEnv, surfer: Surfer) -> None:
-    """Only installed ones count; a run of another engine is refused, and the number stays in the form."""
-    env.server.engines.collect()
-    assert "For Codex CLI." in words(surfer.text("/new"))
-    (env.cli_env.path / "codex").rename(env.cli_env.path / "qwen")
-    assert "No installed engine can do this." in words(surfer.text("/new"))
-    refused = surfer.send("/runs", engine="qwen", prompt="x", execution_mode="interactive", warm_wait_sec="60")
-    assert refused.status_code == 422
-    assert 'name="warm_wait_sec" value="60"' in refused.text
-
-
 def test_a_risk_is_accepted_in_two_steps(env: ServerEnv, surfer: Surfer) -> None:
     """The context is open, no consent is the main button, and each answer is opened before it can be sent."""
     asked = json.loads(ASK)

@@ -29,7 +29,6 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
         "model": " ",
         "workspace": "door",
         "session_timeout_sec": "60",
-        "warm_wait_sec": " 0 ",
         "engine_options": "--add-dir\r\n../my docs\r\n",
         "output_schema": '{"type": "object"}',
         "interactive_profile": "",
@@ -41,7 +40,6 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
         "execution_mode": "auto",
         "workspace": "door",
         "session_timeout_sec": 60,
-        "warm_wait_sec": 0,
         "engine_options": ["--add-dir", "../my docs"],
         "output_schema": {"type": "object"},
     }
@@ -54,8 +52,7 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
         {"prompt": " \n"},
         {"output_schema": "{"},
         {"session_timeout_sec": "1.5"},
-        {"warm_wait_sec": "-1"},
-        {"warm_wait_sec": "86401"},
+        {"session_timeout_sec": "86401"},
         {"execution_mode": "yolo"},
     ],
 )
