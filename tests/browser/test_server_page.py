@@ -1,6 +1,7 @@
 """The server's pages in a real Chromium, on simulated engines."""
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, page_server, simulated
+from tests.patience import PATIENCE
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
@@ -92,7 +94,8 @@ def test_a_sticky_process_gets_the_answer(
     assert server.call(f"/v1/runs/{run_id}")["interactive_profile"]["kind"] == "sticky_process"
     tab.open(f"{server.url}/runs/{run_id}", script=script)
     tab.follow(".options button")
-    server.follow(run_id, "succeeded")
+    with urllib.request.urlopen(f"{server.url}/v1/runs/{run_id}/events", timeout=PATIENCE) as events:
+        assert any(b"living_process" in line for line in events)
     tab.open(f"{server.url}/runs/{run_id}", script=script)
     said = tab.ask("document.querySelector('#events').textContent")
     assert said.index("turn 1: to a new process") < said.index("turn 2: to a living process")

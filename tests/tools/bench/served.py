@@ -171,10 +171,10 @@ def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
 
 
 @contextmanager
-def serving_release(contract: EngineContract, executable: Path, box: Sandbox, *options: str) -> Iterator[Served]:
+def serving_release(contract: EngineContract, executable: Path, box: Sandbox) -> Iterator[Served]:
     """Run a server with a real engine, whose home and model are those of a sandbox."""
     env = box.env(contract.hermetic, box.work)
     env["PATH"] = f"{executable.parent}:{env['PATH']}"
     passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
-    with serving(box.root / "data", env, *passed, *options) as served:
+    with serving(box.root / "data", env, *passed) as served:
         yield served
