@@ -1,9 +1,10 @@
 """The commands `matrix` and `bisect`: choosing releases, probing them, reporting.
 
-`bisect` finds the release in which a clause's result changed, with as few probes as possible.
+`bisect` finds the release in which a clause's result changed, with as few probes as possible. The bundled history
+answers for the releases that it has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +13,11 @@ from msgspec import Struct, structs
 from rich.console import Console
 from rich.text import Text
 
-from turngate import NotFoundError, Stop, UsageError
+from turngate import NotFoundError, Stop, UsageError, history
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Evidence, FailOn, fallen_needs
+from turngate.files import contract_files, overlay
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
@@ -54,7 +56,7 @@ class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect
     after: The first release with the newest result.
     candidates: Where the result may have begun, oldest first: the skipped releases and `after`; one: exact.
     skipped: The releases between the two, in which the clause could not be run.
-    asked: Every release that was tested, in that order, without evidence.
+    asked: Every release that was tested, in that order, without evidence; what the history knows was not tested.
     published: The number of published releases that the contract covers.
     """
 
@@ -79,12 +81,15 @@ class ResultChange(NamedTuple):
 class Bisection:
     """Searches a list of releases, oldest first; `ask` tests one release and is called at most once for each.
 
-    `left` is how many more releases the search tests at most after the current one, unless it must skip some.
+    What is `known` of a release needs no test. `left` is how many more releases the search tests at most after the
+    current one, unless it must skip some.
     """
 
-    def __init__(self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer]) -> None:
+    def __init__(
+        self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer], known: Mapping[str, ClauseAnswer] = {}
+    ) -> None:
         """Start a search in which nothing has been tested yet."""
-        self.versions = versions
+        self.versions, self.known = versions, known
         self.asked: dict[str, ClauseAnswer] = {}
         self.left = 0
         self._ask = ask
@@ -122,6 +127,8 @@ class Bisection:
     def answer(self, place: int) -> ClauseAnswer:
         """Return the result of the release at an index of the list; it is tested now if necessary."""
         version = self.versions[place]
+        if version in self.known:
+            return self.known[version]
         if version not in self.asked:
             self.asked[version] = self._ask(version)
         return self.asked[version]
@@ -155,7 +162,7 @@ class Bisection:
 
     def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
         """Return the middle of the longest run of untested releases; of two equal runs, the newer one."""
-        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in self.asked), high]
+        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in {*self.asked, *self.known}), high]
         width, end = max((right - left, right) for left, right in pairwise(known))
         return end - width // 2 if width > 1 else None
 
@@ -216,6 +223,21 @@ def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
     return ClauseAnswer(version, None, next(details, clause.detail))
 
 
+def known_answers(engine: str, clause_id: str) -> dict[str, ClauseAnswer]:
+    """Return what the bundled history knows of a clause, by version; nothing if the user has another contract."""
+    own = overlay()
+    if engine not in history.engines() or (own and own.resolve() in contract_files()[engine].resolve().parents):
+        return {}
+    answers = {}
+    for release in history.load(engine).releases:
+        known = release.clauses.get(clause_id)
+        if known and known.result is not Result.NOT_RUN:
+            detail = known.detail or ", ".join(known.symptoms) or "as expected"
+            told = f"{detail} (from turngate's history, {release.measured})"
+            answers[release.version] = ClauseAnswer(release.version, known.result, told)
+    return answers
+
+
 def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> BisectReport:
     """Describe a search."""
     skipped = search.skipped(change) if change else []
@@ -253,13 +275,15 @@ def print_bisection(output: Printer, report: BisectReport) -> None:
         for answer in report.asked:
             _print_answer(console, report.engine, answer)
     names = ", ".join(answer.version + ("" if answer.result else " (skipped)") for answer in report.asked)
-    print_line(console, 0, Text(visible(f"tested {len(report.asked)} of {report.published} releases: {names}")))
+    tested = f"tested {len(report.asked)} of {report.published} releases{names and ': '}{names}"
+    print_line(console, 0, Text(visible(tested)))
 
 
 def _headline(report: BisectReport) -> str:
     if report.after is None:
-        result = next(answer.result for answer in report.asked if answer.result)
-        return f"{report.clause} does not change: {_words(result)} in every release that could be tested"
+        result = next((answer.result for answer in report.asked if answer.result), None)
+        told = f"{_words(result)} in every release that could be tested" if result else "every known result is the same"
+        return f"{report.clause} does not change: {told}"
     began = f"{report.clause}: {_words(report.after.result)} began in {report.engine}"
     if len(report.candidates) == 1:
         return f"{began} {report.candidates[0]}"
@@ -326,7 +350,7 @@ def run_bisection(
         with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
         covered = [version for version in chosen("all", registry.versions) if load.find_contract(engine, version)]
-        search = Bisection(covered, ask)
+        search = Bisection(covered, ask, known_answers(engine, clause))
         change = search.search(good, bad)
     outcome = describe(engine, clause, search, change)
     write_json(outcome, output)

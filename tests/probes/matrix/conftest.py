@@ -11,6 +11,7 @@ import pytest
 from tests.fakes.executables import HEADLESS
 from tests.probes import fake_npm
 from turngate import cli
+from turngate_probes.matrix import command
 
 VERSIONS = ("0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0")
 
@@ -77,6 +78,8 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "engine").write_text(HEADLESS)
     (tmp_path / "without").write_text("")
     (tmp_path / "calls").write_text("")
+    # what the history knows of real releases says nothing about these
+    monkeypatch.setattr(command, "known_answers", lambda *_: {})
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", str(tmp_path))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))

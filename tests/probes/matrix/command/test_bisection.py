@@ -1,6 +1,8 @@
 """Bisecting made-up histories of results, and releases of a fake registry."""
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,8 @@ from tests.probes.matrix.conftest import Shop
 from turngate.contract.clauses import Result
 from turngate.contract.load import first_error
 from turngate.errors import UsageError
-from turngate_probes.matrix.command import Bisection, ClauseAnswer, ResultChange
+from turngate.files import contract_files, use_overlay
+from turngate_probes.matrix.command import Bisection, ClauseAnswer, ResultChange, known_answers
 
 MANY = tuple(f"0.{i}.0" for i in range(100, 164))
 
@@ -61,6 +64,37 @@ def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: se
     new = [at for at in range(first, 64) if at not in silent]
     if old and new:
         assert search(history).search() == ResultChange(old[-1], new[0])
+
+
+@given(st.lists(st.sampled_from(RESULTS), min_size=1, max_size=64), st.sets(st.integers(0, 63)))
+def test_what_is_known_is_not_tested(history: list[Result | None], known: set[int]) -> None:
+    """The same change is found, whatever is known before, and no known release is tested."""
+    answers = {MANY[at]: ClauseAnswer(MANY[at], history[at], "known") for at in known if at < len(history)}
+    searched = search(history)
+    helped = Bisection(searched.versions, searched._ask, answers)
+    try:
+        found = helped.search()
+    except UsageError:
+        found = None
+    assert not answers.keys() & helped.asked.keys()
+    if found:
+        check(history, found, max(at for at, result in enumerate(history) if result is not None))
+
+
+def test_the_history_answers_for_the_releases_that_it_has(tmp_path: Path) -> None:
+    """Where every release is known, none is tested. A contract of the user's own has no history."""
+    known = known_answers("codex", "resume.dead-handle")
+    found = Bisection(("0.115.0", "0.116.0", "0.117.0", "0.118.0"), lambda _: pytest.fail("tested"), known)
+    assert found.search() == ResultChange(1, 2)
+    assert "from turngate's history, 20" in known["0.116.0"].detail
+    own = tmp_path / "engines/codex.yaml"
+    own.parent.mkdir()
+    shutil.copy(contract_files()["codex"], own)
+    use_overlay(tmp_path)
+    try:
+        assert known_answers("codex", "resume.dead-handle") == {}
+    finally:
+        use_overlay(None)
 
 
 @given(st.integers(1, 63))
