@@ -91,6 +91,7 @@ class Bisection:
         """Start a search in which nothing has been tested yet."""
         self.versions, self.known = versions, known
         self.asked: dict[str, ClauseAnswer] = {}
+        self._looked_at = set[str]()
         self.left = 0
         self._ask = ask
 
@@ -127,6 +128,7 @@ class Bisection:
     def answer(self, place: int) -> ClauseAnswer:
         """Return the result of the release at an index of the list; it is tested now if necessary."""
         version = self.versions[place]
+        self._looked_at.add(version)
         if version in self.known:
             return self.known[version]
         if version not in self.asked:
@@ -162,7 +164,7 @@ class Bisection:
 
     def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
         """Return the middle of the longest run of untested releases; of two equal runs, the newer one."""
-        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in {*self.asked, *self.known}), high]
+        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in self._looked_at), high]
         width, end = max((right - left, right) for left, right in pairwise(known))
         return end - width // 2 if width > 1 else None
 
@@ -228,13 +230,16 @@ def known_answers(engine: str, clause_id: str) -> dict[str, ClauseAnswer]:
     own = overlay()
     if engine not in history.engines() or (own and own.resolve() in contract_files()[engine].resolve().parents):
         return {}
-    answers = {}
+    answers, since = {}, load.catalogue()[clause_id].since
     for release in history.load(engine).releases:
         known = release.clauses.get(clause_id)
-        if known and known.result is not Result.NOT_RUN:
-            detail = known.detail or ", ".join(known.symptoms) or "as expected"
-            told = f"{detail} (from turngate's history, {release.measured})"
-            answers[release.version] = ClauseAnswer(release.version, known.result, told)
+        # a history keeps no result of a clause that could not be run
+        if known is None and (release.verdict is None or since > release.clause_set):
+            continue
+        result = known.result if known and known.result is not Result.NOT_RUN else None
+        why = (known.detail or ", ".join(known.symptoms)) if known else ""
+        told = f"{why or release.why or 'as expected'} (from turngate's history, {release.measured})"
+        answers[release.version] = ClauseAnswer(release.version, result, told)
     return answers
 
 
