@@ -17,6 +17,7 @@ from tests.fakes.daemon import left, noted, tidied
 from tests.probes.fake_npm import integrity
 from tests.probes.matrix.conftest import Shop, verdicts
 from turngate.contract.load import first_error
+from turngate.files import contract_files
 from turngate_probes.matrix import run as run_module
 from turngate_probes.matrix.results import alone
 from turngate_probes.releases.cache import in_use
@@ -295,7 +296,12 @@ def test_a_command_for_many_releases_ends_what_they_left(shop: Shop, words: str)
     """The engines leave processes; none lives when the command has ended."""
     for version in ("0.160.0", "0.161.0"):
         shop.faults(version, "child=hidden")
-    command = Command(shop.folder, str(shop.folder / "bin"), (("NPM_CONFIG_REGISTRY", str(shop.folder)),))
+    # with a contract of the user's own, the history answers for no release
+    own = shop.folder / "own/engines/codex.yaml"
+    own.parent.mkdir(parents=True)
+    shutil.copy(contract_files()["codex"], own)
+    env = (("NPM_CONFIG_REGISTRY", str(shop.folder)), ("TURNGATE_CONTRACTS", str(shop.folder / "own")))
+    command = Command(shop.folder, str(shop.folder / "bin"), env)
     with tidied(shop.folder):
         done = command.run(*words.split(), "--results", shop.folder / "results")
         assert noted(shop.folder), done.err

@@ -25,7 +25,7 @@ NPM = (
     "bisect codex version.readable --results results",
     "engines install codex@0.163.0",
     "engines list --newest",
-    "record codex@0.163.0 --case main --into recordings",
+    "contracts record codex@0.163.0 --case main --into recordings",
     "contracts new acme --npm @vendor/engine",
     "probe codex=asking/codex --level static",
 )
@@ -36,7 +36,7 @@ PIP = (
     "matrix hermes --versions latest:1 --level static --results results",
     "bisect hermes version.readable --results results",
     "engines install hermes@latest",
-    "record hermes@latest --case main --into recordings",
+    "contracts record hermes@latest --case main --into recordings",
     "contracts new acme --pypi acme",
 )
 # prints no version, since a registry that it asks through the proxy of the sandbox is out of reach
