@@ -21,6 +21,23 @@ GOOD = (sys.executable, str(CORRECT["python"]))
 TALKS = scenarios()["two-turns"]
 BEGUN = Started(1, (), "", (), "pipe", 0.0, kind="turn")
 RAN = Ran(Conversation("a", ("first", "second"), "amber"), 1, "", "", 0.0, ())
+CLAUDE = load_contract("claude", "2.1.330")
+# one process of Claude Code, which gets a message for each turn
+PROCESS = """
+import json, os, subprocess, sys
+argv = ["claude", "--print", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
+pipe, settings = subprocess.PIPE, os.environ
+with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdout=pipe) as engine:
+    for name in ("TURNGATE_PROMPT", "TURNGATE_REPLY"):
+        message = {"type": "user", "message": {"role": "user", "content": settings[name]}}
+        engine.stdin.write(json.dumps(message).encode() + b"\\n")
+        engine.stdin.flush()
+        record = next(record for record in map(json.loads, engine.stdout) if record["type"] == "result")
+        if record["is_error"]:
+            sys.exit("the turn failed")
+    engine.stdin.close()
+print(record["result"])
+"""
 
 
 def conform(

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
-from tests.probes.conform.sessions import BEGUN, IDLE, RAN, conform, played
-from turngate import load_contract
+from tests.probes.conform.sessions import BEGUN, CLAUDE, IDLE, PROCESS, RAN, conform, played
 from turngate_probes.conform.answered import (
     LONG_ARGUMENT,
     NO_CALL,
@@ -24,23 +23,6 @@ from turngate_probes.conform.judge import Evidence
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
-CLAUDE = load_contract("claude", "2.1.330")
-# one process of Claude Code, which gets a message for each turn
-PROCESS = """
-import json, os, subprocess, sys
-argv = ["claude", "--print", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
-pipe, settings = subprocess.PIPE, os.environ
-with subprocess.Popen(argv, cwd=settings["TURNGATE_WORKSPACE"], stdin=pipe, stdout=pipe) as engine:
-    for name in ("TURNGATE_PROMPT", "TURNGATE_REPLY"):
-        message = {"type": "user", "message": {"role": "user", "content": settings[name]}}
-        engine.stdin.write(json.dumps(message).encode() + b"\\n")
-        engine.stdin.flush()
-        record = next(record for record in map(json.loads, engine.stdout) if record["type"] == "result")
-        if record["is_error"]:
-            sys.exit("the turn failed")
-    engine.stdin.close()
-print(record["result"])
-"""
 # and another process for the last turn, which may be for one turn only
 ONE_TURN = """
 argv = ["claude", "--print", "--output-format", "json", "--resume", record["session_id"], settings["TURNGATE_REPLY_2"]]
