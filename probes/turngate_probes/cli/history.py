@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
-    from turngate_probes.report.text import Line
+    from turngate_probes.report.lines import Line
 
 
 @click.command()
@@ -52,8 +52,8 @@ def history(engine: str | None, since: str | None, until: str | None, *, as_json
 def _print(data: "Struct | tuple[Struct, ...]", lines: "Iterable[Line]", *, as_json: bool) -> None:
     import msgspec
 
+    from turngate_probes.report.lines import print_line
     from turngate_probes.report.publish import Printer
-    from turngate_probes.report.text import print_line
 
     if as_json:
         click.echo(msgspec.json.encode(data))

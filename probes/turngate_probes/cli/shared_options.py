@@ -125,8 +125,8 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         def with_output(
             *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any
         ) -> Any:
+            from turngate_probes.report.lines import Detail
             from turngate_probes.report.publish import Printer
-            from turngate_probes.report.text import Detail
 
             output = Printer(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             code = command(*arguments, output=output, **more)

@@ -17,8 +17,8 @@ from turngate_probes.conform.conform_report import (
     ScenarioRow,
     verdict,
 )
+from turngate_probes.report.lines import Detail, Line, print_line
 from turngate_probes.report.publish import Printer
-from turngate_probes.report.text import Detail, Line, print_line
 from turngate_probes.report.view import (
     Block,
     Cell,
@@ -28,8 +28,6 @@ from turngate_probes.report.view import (
     JudgedCase,
     Judgement,
     Mark,
-    Remark,
-    RemarkLevel,
     Row,
     RowFamily,
     Sign,
@@ -174,7 +172,7 @@ def _meaning(report: ConformReport) -> str:
     return "the exit code of the command" if failed and not report.interrupted else MEANINGS[report.exit_code]
 
 
-def _remarks(report: ConformReport) -> Iterator[Remark]:
+def _remarks(report: ConformReport) -> Iterator[JudgedCase]:
     """Remark on each broken rule and on scenarios without an answer, essential ones first, then on stale entries."""
     broken = [(row, breach) for row in report.results for breach in row.breaches if breach.excused is None]
     order = list(rules())
@@ -182,23 +180,30 @@ def _remarks(report: ConformReport) -> Iterator[Remark]:
     found = dict[tuple[str, BreachRow], list[str]]()
     for row, breach in broken:
         found.setdefault((row.subject, breach), []).append(row.scenario)
-    yield from _findings(found, "error")
+    yield from _findings(found, "failed")
     for row in report.results:
         if row.result is ScenarioResult.UNANSWERED:
-            yield Remark(row.subject, "error", row.scenario, f"unanswered: {row.detail}")
-    yield from _findings(found, "warning")
+            yield JudgedCase(row.subject, row.scenario, "open", f"unanswered: {row.detail}")
+    yield from _findings(found, "warned")
     for entry in report.stale:
-        yield Remark("baseline", "note", "", f"no longer needed in the baseline: {entry}")
+        yield JudgedCase("baseline", "", "noted", f"no longer needed in the baseline: {entry}")
 
 
-def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], level: RemarkLevel) -> Iterator[Remark]:
+def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], judgement: Judgement) -> Iterator[JudgedCase]:
     """Remark once on each breach, with the scenarios in which it was found."""
     for (subject, breach), names in found.items():
-        if (breach.severity is Severity.BREAKING) == (level == "error"):
-            text, promise = f"{breach.rule}: {breach.detail}", rules()[breach.rule].sentence
+        if (breach.severity is Severity.BREAKING) == (judgement == "failed"):
             first, *also = names
             more = f"; also in {', '.join(also)}" if also else ""
-            yield Remark(subject, level, first, f"{text}{more}", breach.rule, promise=promise, also=tuple(also))
+            yield JudgedCase(
+                subject,
+                first,
+                judgement,
+                f"{breach.rule}: {breach.detail}{more}",
+                rule=breach.rule,
+                hint=(rules()[breach.rule].sentence,),
+                also=tuple(also),
+            )
 
 
 def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Suite:
@@ -213,8 +218,8 @@ def _case(row: ScenarioRow) -> JudgedCase:
     if row.result is ScenarioResult.FAIL:
         first, scenario = row.breaches[0], scenarios().get(row.scenario)
         lines = [scenario.sentence, *reported] if scenario else reported
-        return JudgedCase(row.scenario, judgement, first.detail, first.rule, hint=tuple(lines))
-    return JudgedCase(row.scenario, judgement, row.detail or "; ".join(reported), row.result)
+        return JudgedCase(row.subject, row.scenario, judgement, first.detail, first.rule, hint=tuple(lines))
+    return JudgedCase(row.subject, row.scenario, judgement, row.detail or "; ".join(reported), row.result)
 
 
 def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:

@@ -28,11 +28,12 @@ from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, nearest, parse_shard
 from turngate_probes.releases.source import published
 from turngate_probes.releases.target import parse_target
+from turngate_probes.report.evidence import evidence_lines
+from turngate_probes.report.lines import Detail, print_line, style_of
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import Printer, publish, write_json
 from turngate_probes.report.release_view import view
 from turngate_probes.report.reports import ProbeReport, ReleaseReport
-from turngate_probes.report.text import Detail, evidence_lines, print_line, style_of
 
 
 class ClauseAnswer(Struct, frozen=True):

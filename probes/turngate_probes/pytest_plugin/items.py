@@ -25,9 +25,9 @@ from turngate_probes.pytest_plugin import child
 from turngate_probes.pytest_plugin.child import Request
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.build import build
+from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.judgement import probe_cases
 from turngate_probes.report.reports import ReleaseReport
-from turngate_probes.report.text import evidence_text
 from turngate_probes.report.view import JudgedCase
 from turngate_probes.report.wording import known
 

@@ -1,20 +1,17 @@
 """What a whole probe or gate says, in one line, and what its exit code means."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import FailOn, Verdict
 from turngate.sanitize import visible
-from turngate_probes.report.judgement import probe_cases
 from turngate_probes.report.reports import (
     GateOutcome,
     GateReport,
     ProbeReport,
     ReleaseReport,
 )
-from turngate_probes.report.view import (
-    named,
-)
+from turngate_probes.report.view import JudgedCase, named
 from turngate_probes.report.wording import clause_set_of, counted, name_of, verdict_of
 
 PAIR = 2
@@ -77,24 +74,22 @@ def probe_headline(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
     return f"{count} of {len(releases)} releases {'is' if count == 1 else 'are'} {worst}"
 
 
-def meaning(report: ProbeReport) -> str:
-    """Return what the exit code of a probe means, with the releases that are the reason for it."""
+def meaning(report: ProbeReport, cases: Sequence[Sequence[JudgedCase]]) -> str:
+    """Return what the exit code of a probe means, with the releases that are the reason for it and their cases."""
     if not report.releases and not report.interrupted:
         return NOTHING
     if known := MEANING.get(report.exit_code):
         return known
-    told = ((_shortcoming(release, report), name_of(release)) for release in report.releases)
     reasons: dict[str, list[str]] = {}
-    for shortcoming, name in told:
-        if shortcoming:
-            reasons.setdefault(shortcoming, []).append(name)
+    for release, judged in zip(report.releases, cases, strict=True):
+        if shortcoming := _shortcoming(release, judged, report.exit_code):
+            reasons.setdefault(shortcoming, []).append(name_of(release))
     return "; ".join(f"{named(names)} {_verb(shortcoming, len(names))}" for shortcoming, names in reasons.items())
 
 
-def _shortcoming(release: ReleaseReport, report: ProbeReport) -> str:
+def _shortcoming(release: ReleaseReport, cases: Iterable[JudgedCase], exit_code: int) -> str:
     """Return why a release makes the exit code what it is: an adjective, or what it has; empty if it doesn't."""
-    cases = list(probe_cases(release, report.fail_on))
-    if report.exit_code != 1:
+    if exit_code != 1:
         return "unanswered" if any(case.judgement == "open" for case in cases) else ""
     failed = {case.kind for case in cases if case.judgement == "failed"}
     if failed and release.verdict is None:

@@ -14,7 +14,7 @@ from turngate.history import Change, History, KnownRelease
 from turngate.history_text import sentences
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
-from turngate_probes.report.text import Line, style_of
+from turngate_probes.report.lines import Line, style_of
 
 
 class Caveat(Struct, frozen=True):

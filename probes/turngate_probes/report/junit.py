@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
-from turngate_probes.report.text import evidence_text
+from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.view import JudgedCase, Suite, View
 from turngate_probes.report.wording import advice, known
 

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
+from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
-from turngate_probes.report.text import evidence_text
-from turngate_probes.report.view import ACTIONS, EDITS, Block, Cell, Remark, Suite, View, duration, named
+from turngate_probes.report.view import ACTIONS, EDITS, Block, Cell, JudgedCase, Suite, View, duration, named
 from turngate_probes.report.wording import advice, counted, known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
@@ -54,7 +54,7 @@ def _sections(view: View) -> dict[str, list[str]]:
         "caveats": list(_actions(view)),
         "releases": list(_releases(view)),
         "lines": lines,
-        "failures": [_failure(remark, remark.result) for remark in view.remarks if remark.result],
+        "failures": [_failure(each, each.clause) for each in view.remarks if each.rule and each.clause],
     }
 
 
@@ -186,7 +186,7 @@ def _tool_access(view: ReleaseView) -> Iterator[str]:
     return _table(f"\n### Tools available per approval mode\n\n{head}", rows)
 
 
-def _failure(remark: Remark, clause: ClauseResult) -> str:
+def _failure(remark: JudgedCase, clause: ClauseResult) -> str:
     entry = known(clause.id)
     explained = (f"{entry.sentence} {entry.why}", " ".join(advice(entry))) if entry else ()
     why = "".join(f"{escaped(each)}\n\n" for each in explained)

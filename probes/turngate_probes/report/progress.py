@@ -29,7 +29,7 @@ from turngate_probes.journal.events import (
     TurnEvent,
 )
 from turngate_probes.report.github import commands_off
-from turngate_probes.report.text import style_of
+from turngate_probes.report.lines import style_of
 from turngate_probes.report.wording import from_where, label
 
 HEARTBEAT = 15.0

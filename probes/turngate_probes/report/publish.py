@@ -23,8 +23,9 @@ from turngate.contract.verdict import decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
 from turngate_probes.report import FORMATS, SARIF, github
+from turngate_probes.report.lines import Detail, print_line
 from turngate_probes.report.source_locations import fallback_of, unplaced
-from turngate_probes.report.text import Detail, print_line, report_lines
+from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import View
 
 

@@ -13,9 +13,8 @@ from turngate.sanitize import visible
 from turngate_probes.clauses import CHECKS
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
 from turngate_probes.report.contract_edits import ContractEdit, contract_edits
-from turngate_probes.report.headline import gate_headline, gate_meaning, meaning, probe_headline
-from turngate_probes.report.judgement import gate_cases, probe_cases
-from turngate_probes.report.remarks import changes_required, gate_remarks, probe_remarks
+from turngate_probes.report.headline import CHANGES_REQUIRED, gate_headline, gate_meaning, meaning, probe_headline
+from turngate_probes.report.judgement import gate_cases, gate_remarks, probe_cases, probe_remarks
 from turngate_probes.report.reports import (
     Difference,
     GateDecision,
@@ -31,6 +30,7 @@ from turngate_probes.report.view import (
     Column,
     Count,
     Fact,
+    JudgedCase,
     Mark,
     Row,
     RowFamily,
@@ -111,9 +111,12 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     headline = gate_headline(gate) if gate else probe_headline(probe, verdicts)
-    remarks = (
-        [*gate_remarks(gate.newer, decision, probe.fail_on), *changes_required(gate)] if gate else probe_remarks(probe)
-    )
+    if gate:
+        cases = [tuple(gate_cases(gate.newer, decision, probe.fail_on))]
+        remarks = [*gate_remarks(cases[0], decision), *_changes_required(gate)]
+    else:
+        cases = [tuple(probe_cases(release, probe.fail_on)) for release in probe.releases]
+        remarks = list(probe_remarks(cases))
     releases = [gate.newer] if gate else probe.releases
     return ReleaseView(
         kind="gate" if gate else "probe",
@@ -125,13 +128,13 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         interrupted=probe.interrupted,
         outcome=gate.outcome if gate else "",
         headline=headline,
-        meaning=gate_meaning(gate) if gate else meaning(probe),
+        meaning=gate_meaning(gate) if gate else meaning(probe, cases),
         meta=tuple(_meta(probe)),
         counts=tuple(_impacts(gate) if gate else _verdicts(verdicts)),
         remarks=tuple(remarks),
         actions=gate.actions if gate else known_caveats(probe.releases),
         remaining=_remaining(gate) if gate else "",
-        suites=tuple(_suite(probe, gate, release, headline) for release in releases),
+        suites=tuple(_suite(probe, gate, *judged, headline) for judged in zip(releases, cases, strict=True)),
         marks=MARKS if gate else MARKS[:-1],
         columns=tuple(_column(number, release) for number, release in enumerate(probe.releases)),
         families=_families(probe.releases, {excuse.reason.about: excuse.text for excuse in decision.excused}),
@@ -174,8 +177,22 @@ def _impacts(gate: GateReport) -> Iterator[Count]:
     return (Count(impact, count, IMPACT_SIGNS[impact]) for impact, count in gate.counts.items())
 
 
-def _suite(probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, headline: str) -> Suite:
-    cases = gate_cases(release, gate.decision, probe.fail_on) if gate else probe_cases(release, probe.fail_on)
+def _changes_required(gate: GateReport) -> Iterator[JudgedCase]:
+    """Say that a green upgrade needs changes."""
+    if gate.changes_required:
+        count = sum(action.new for action in gate.actions)
+        reported = f"{count} change{'s' * (count != 1)} to your orchestrator before you upgrade from {gate.old.release}"
+        text = f"{CHANGES_REQUIRED}: {reported}"
+        yield JudgedCase(name_of(gate.newer), "", "noted", text, release=gate.newer)
+
+
+def _suite(
+    probe: ProbeReport,
+    gate: GateReport | None,
+    release: ReleaseReport,
+    cases: tuple[JudgedCase, ...],
+    headline: str,
+) -> Suite:
     properties = {
         "turngate": probe.turngate,
         "level": probe.level,
@@ -189,7 +206,7 @@ def _suite(probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, 
     if gate:
         properties |= {"upgrade from": gate.old.release, "outcome": gate.outcome, "headline": headline}
     times = {clause.id: _seconds(release, clause) for clause in release.clauses}
-    return Suite(name_of(release), gate.seconds if gate else release.seconds, properties, tuple(cases), times)
+    return Suite(name_of(release), gate.seconds if gate else release.seconds, properties, cases, times)
 
 
 def _seconds(release: ReleaseReport, clause: ClauseResult) -> float:

@@ -11,9 +11,8 @@ from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.release_view import ReleaseView
-from turngate_probes.report.remarks import REMARK_LEVELS
 from turngate_probes.report.source_locations import Place, unplaced
-from turngate_probes.report.view import Remark, View
+from turngate_probes.report.view import JudgedCase, RemarkLevel, View
 from turngate_probes.report.wording import advice, known
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
@@ -74,7 +73,7 @@ def _driver(view: View, rules: Iterable[str]) -> Json:
 
 def _rule(clause_id: str) -> Json:
     if entry := known(clause_id):
-        level: str = REMARK_LEVELS[entry.severity]
+        level: RemarkLevel = "error" if entry.severity is Severity.BREAKING else "warning"
         sentence, why = entry.sentence, " ".join((entry.why, EFFECTS[entry.severity], *advice(entry)))
     else:
         level, why = "error", "The gate fails because of it."
@@ -88,14 +87,14 @@ def _rule(clause_id: str) -> Json:
     }
 
 
-def _result(remark: Remark, place: Place) -> Json:
+def _result(remark: JudgedCase, place: Place) -> Json:
     release, name = remark.release, remark.subject
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
     properties = {"release": name} | (
         {"verdict": release.verdict, "clauseSet": release.clause_set, "source": release.source} if release else {}
     )
-    if remark.result:
-        properties["severity"] = remark.result.severity
+    if remark.clause:
+        properties["severity"] = remark.clause.severity
     return {
         "ruleId": visible(remark.rule or ""),
         "level": remark.level,
@@ -111,7 +110,7 @@ def _location(file: str, line: int) -> Json:
     return {"physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}}
 
 
-def _notification(remark: Remark) -> Json:
+def _notification(remark: JudgedCase) -> Json:
     text = visible(bounded(remark.text, LONGEST_MESSAGE))
     whole = text if remark.level == "note" else f"{remark.subject} {text}"
     return _note(remark.level, whole)

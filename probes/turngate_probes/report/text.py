@@ -4,22 +4,20 @@ Problems are failures and open clauses, then stale, missing and not run ones. Ea
 calls showed, as long as the command's output may be.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from turngate.contract.clauses import Result
-from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
-from turngate.sanitize import bounded, command_line, quoted_lines, visible
-from turngate_probes.report.judgement import probe_cases
+from turngate.contract.verdict import ClauseResult
+from turngate.sanitize import bounded, visible
+from turngate_probes.report.evidence import evidence_lines
+from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_of
 from turngate_probes.report.release_view import ReleaseView
+from turngate_probes.report.release_view import view as view_of
 from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, View, duration, named
+from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View, duration, named
 from turngate_probes.report.wording import (
     advice,
     basis,
@@ -27,218 +25,16 @@ from turngate_probes.report.wording import (
     counted,
     from_where,
     known,
-    name_of,
     profile_of,
     version_of,
 )
 
-WORD = 200
-COMMAND = 1500
-EXCERPT = 1600
-MOST_REQUESTS = 4
-INDENT = "  "
-
-Line = tuple[int, Text]
 MOST_EVIDENCE = 20
-WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
-SEVEREST_FIRST = (*WORDS, "noted", "skipped")
-
-STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking", "red"), "bold red")
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
 LONGEST = 240
-
-
-class Detail(StrEnum):
-    """How much text is printed."""
-
-    QUIET = "quiet"
-    NORMAL = "normal"
-    VERBOSE = "verbose"
-
-
-def evidence_text(evidence: Iterable[Evidence]) -> str:
-    """Write evidence as plain lines, as the text report does."""
-    lines = [(depth, line.plain) for item in evidence for depth, line in evidence_lines(item)]
-    least = min((depth for depth, _ in lines), default=0)
-    return "\n".join(INDENT * (depth - least) + line for depth, line in lines)
-
-
-def evidence_lines(evidence: Evidence) -> Iterator[Line]:
-    """Describe a turn (how it ended, its command, streams and requests) or a call."""
-    if isinstance(evidence, str):
-        yield 2, Text(f"turn {visible(evidence)}")
-        return
-    if isinstance(evidence, CallEvidence):
-        yield from _call(evidence)
-        return
-    code = "none" if evidence.exit_code is None else evidence.exit_code
-    yield 2, Text(visible(f"turn {evidence.turn}: ended by {evidence.ended}, exit code {code}"))
-    yield 3, Text("$ " + bounded(command_line(evidence.argv, WORD), COMMAND))
-    yield from _stream("stdout", evidence.stdout)
-    yield from _stream("stderr", evidence.stderr)
-    yield from _requests(evidence)
-
-
-def _call(call: CallEvidence) -> Iterator[Line]:
-    yield 2, Text(visible(f"call {call.call}: {call.method} {call.path}, response {call.status}"))
-    for label, text in (("request", call.sent), ("response", call.answer)):
-        if text is not None:
-            yield 3, Text(visible(f"{label}: {bounded(text, EXCERPT)}"))
-
-
-def _stream(name: str, stream: OutputExcerpt) -> Iterator[Line]:
-    yield 3, Text(f"{name}: {stream.bytes} bytes" if stream.bytes else f"{name}: empty")
-    if stream.excerpt.strip():
-        yield from ((4, Text(line)) for line in quoted_lines(bounded(stream.excerpt, EXCERPT)))
-
-
-def _requests(evidence: TurnEvidence) -> Iterator[Line]:
-    requests = evidence.requests
-    if requests is None:
-        return
-    if not requests:
-        yield 3, Text("the stub model backend received no request")
-    for request in requests[:MOST_REQUESTS]:
-        yield 3, Text(_request(request))
-    more = (evidence.requests_seen or 0) - min(len(requests), MOST_REQUESTS)
-    if more:
-        yield 3, Text(f"and {more} more requests")
-
-
-def _request(request: RequestExcerpt) -> str:
-    kind, model = request.protocol or "unknown path", request.model or "none"
-    last_text = request.last_user_text
-    parts = [
-        f"request: {request.method} {bounded(request.path, WORD)} ({kind}, model {model})",
-        f"nonces {' '.join(request.nonces) or 'none'}",
-        f"last user text {'none' if last_text is None else repr(bounded(last_text, WORD))}",
-        f"response: {request.reply}",
-    ]
-    return visible("; ".join(parts))
-
-
-STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported", "unanswered", "interrupted"), "yellow")
-STYLES |= dict.fromkeys(("compatible", "pass", "green"), "green") | {"stale": "cyan"}
-STYLES |= dict.fromkeys(("not run", "not tested"), "magenta")
-
-
-def style_of(word: str) -> str:
-    """Return the style of a verdict, result, outcome or impact; none for other words."""
-    return STYLES.get(word, "")
-
-
-def labelled(word: str, rest: str) -> Text:
-    """Return a line that begins with a word in its style."""
-    return Text.assemble((word, style_of(word)), f" {rest}")
-
-
-def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
-    """Return a block for the releases that have problems; releases with the same problems share one."""
-    blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
-    for release in report.releases:
-        if lines := list(_block(release, _listed(report, release, detail), detail)):
-            key = (release.engine, *(line.plain for _, line in lines))
-            blocks.setdefault(key, (lines, []))[1].append(release)
-    for lines, releases in blocks.values():
-        yield 0, _title(releases)
-        yield from lines
-        yield 0, Text()
-
-
-def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
-    """Return the evidence of each failure, then a blank line; verbose text includes that of known caveats."""
-    listed = [
-        (release, case)
-        for release in report.releases
-        for case in _listed(report, release, detail)
-        if case.clause and case.clause.evidence and case.clause.result in (Result.FAIL, Result.DEVIATES)
-    ]
-    if not listed:
-        return
-    yield 0, Text("Evidence", "bold")
-    for release, case in listed[:MOST_EVIDENCE]:
-        yield 1, labelled(_word(case), f"{name_of(release)} {visible(case.name)}")
-        for evidence in case.clause.evidence if case.clause else ():
-            yield from evidence_lines(evidence)
-    if len(listed) > MOST_EVIDENCE:
-        yield 1, Text(f"and {len(listed) - MOST_EVIDENCE} more in the journal and the reports")
-    yield 0, Text()
-
-
-def _listed(report: ProbeReport, release: ReleaseReport, detail: Detail) -> list[JudgedCase]:
-    cases = [case for case in probe_cases(release, report.fail_on) if _is_listed(case, detail)]
-    return sorted(cases, key=lambda case: SEVEREST_FIRST.index(case.judgement))
-
-
-def _is_listed(case: JudgedCase, detail: Detail) -> bool:
-    if case.judgement == "noted" and case.kind == "caveat":
-        return detail is Detail.VERBOSE
-    return case.judgement != "passed" and (detail is not Detail.QUIET or not case.text.startswith(Result.UNSUPPORTED))
-
-
-def _title(releases: Sequence[ReleaseReport]) -> Text:
-    first = releases[0]
-    versions = named([visible(release.version or "?") for release in releases])
-    where = "; ".join(filter(None, (first.executable or from_where(first.source), first.note)))
-    about = f" ({visible(where)})" if len(releases) == 1 else ""
-    return Text.assemble((f"{visible(first.engine)} {versions}", "bold"), about)
-
-
-def _block(release: ReleaseReport, cases: Iterable[JudgedCase], detail: Detail) -> Iterator[Line]:
-    clauses = {clause.id: clause for clause in release.clauses}
-    if failed := release.failed:
-        yield 1, labelled("not tested", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
-        return
-    listed = [(case, clauses.get(case.name)) for case in cases]
-    shared = Counter((_word(case), clause.detail) for case, clause in listed if clause and _not_run(clause))
-    for case, clause in listed:
-        if clause is None:
-            yield 1, labelled(_word(case), visible(case.text))
-        elif not _not_run(clause) or shared[_word(case), clause.detail] == 1:
-            yield from _clause(case, clause, detail)
-    for (word, why), times in shared.items():
-        if times > 1:
-            ids = [case.name for case, clause in listed if clause and (_word(case), clause.detail) == (word, why)]
-            which = f": {', '.join(ids)}" if times < len(release.clauses) else ""
-            yield 1, labelled(word, visible(f"{times} of {len(release.clauses)} clauses, {why}{which}"))
-    if listed and release.unverified and detail is not Detail.QUIET:
-        yield 1, Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
-    if detail is Detail.VERBOSE:
-        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU time")
-
-
-def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[Line]:
-    entry = known(clause.id)
-    yield 1, labelled(_word(case), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
-    is_caveat = (case.judgement, case.kind) == ("failed", "caveat")
-    yield 2, Text(visible(f"known caveat: {clause.detail}" if is_caveat else clause.detail))
-    if entry and detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
-        yield 2, Text(f"why: {entry.why}")
-    if entry and case.judgement in WORDS and detail is not Detail.QUIET and clause.result is Result.FAIL:
-        yield from ((2, Text(line)) for line in advice(entry))
-
-
-def _word(case: JudgedCase) -> str:
-    """Return the first word of a line."""
-    if case.judgement in WORDS:
-        return "crashed" if case.kind == "crashed" else WORDS[case.judgement]
-    return "known caveat" if case.kind == "caveat" else case.text.partition(":")[0]
-
-
-def _not_run(clause: ClauseResult) -> bool:
-    return clause.result is Result.NOT_RUN
-
-
-def print_line(console: Console, depth: int, line: Text) -> None:
-    """Print a line at a depth; it is wrapped only on a terminal, and never cut."""
-    if not line:
-        console.print()
-    elif console.is_terminal:
-        line.overflow = "fold"
-        console.print(Padding(line, (0, 0, 0, len(INDENT) * depth), expand=False))
-    else:
-        console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
+WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
+SEVEREST_FIRST = (*WORDS, "noted", "skipped")
 
 
 def report_lines(view: View, journal: Path | None = None, detail: Detail = Detail.NORMAL) -> Iterator[Line]:
@@ -248,6 +44,39 @@ def report_lines(view: View, journal: Path | None = None, detail: Detail = Detai
         if before or line[1]:  # a missing part leaves no second blank line
             yield line
         before = bool(line[1])
+
+
+def problem_lines(view: ReleaseView, detail: Detail) -> Iterator[Line]:
+    """Return a block for the releases that have problems; releases with the same problems share one."""
+    blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
+    for release, suite in zip(view.probe.releases, view.suites, strict=True):
+        if lines := list(_block(release, _listed(suite, detail), detail)):
+            key = (release.engine, *(line.plain for _, line in lines))
+            blocks.setdefault(key, (lines, []))[1].append(release)
+    for lines, releases in blocks.values():
+        yield 0, _title(releases)
+        yield from lines
+        yield 0, Text()
+
+
+def failure_evidence(view: View, detail: Detail) -> Iterator[Line]:
+    """Return the evidence of each failure, then a blank line; verbose text includes that of known caveats."""
+    listed = [
+        (case, case.clause.evidence)
+        for suite in view.suites
+        for case in _listed(suite, detail)
+        if case.clause and case.clause.evidence and case.clause.result in (Result.FAIL, Result.DEVIATES)
+    ]
+    if not listed:
+        return
+    yield 0, Text("Evidence", "bold")
+    for case, evidence in listed[:MOST_EVIDENCE]:
+        yield 1, labelled(_word(case), f"{case.subject} {visible(case.name)}")
+        for item in evidence:
+            yield from evidence_lines(item)
+    if len(listed) > MOST_EVIDENCE:
+        yield 1, Text(f"and {len(listed) - MOST_EVIDENCE} more in the journal and the reports")
+    yield 0, Text()
 
 
 def _lines(view: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
@@ -262,8 +91,8 @@ def _of_orchestrator(view: View) -> Iterator[Line]:
     counts = ", ".join(f"{each.count} {each.word}" for each in view.counts if each.count)
     yield 0, Text.assemble((view.outcome, style_of(view.outcome)), f": {counts or 'nothing was tested'}")
     broken = [remark for remark in view.remarks if remark.rule]
-    for rule, promise in {remark.rule: remark.promise for remark in broken}.items():
-        yield 1, Text(f"{rule}: {promise}")
+    for rule, promise in {remark.rule: remark.hint for remark in broken}.items():
+        yield 1, Text(f"{rule}: {' '.join(promise)}")
         names = (name for each in broken if each.rule == rule for name in (each.about, *each.also))
         yield 2, Text(f"broken in {', '.join(dict.fromkeys(names))}")
     for remark in view.remarks:
@@ -279,12 +108,12 @@ def _exit_code(view: View) -> Line:
 
 
 def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, detail: Detail) -> Iterator[Line]:
-    yield from problem_lines(report, detail)
+    yield from problem_lines(view, detail)
     if detail is Detail.QUIET:
         yield from _headlines(report.releases)
         return
     yield from _actions(view, len(report.releases))
-    yield from failure_evidence(report, detail)
+    yield from failure_evidence(view, detail)
     yield from _tool_access(view)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
@@ -324,7 +153,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
     if detail is Detail.VERBOSE:
-        yield from problem_lines(report.probe, detail)
+        yield from problem_lines(view_of(report.probe), detail)
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
     yield 0, Text(f"differences: {counts or 'none'}")
@@ -424,3 +253,68 @@ def _tool_access(view: ReleaseView) -> Iterator[Line]:
     if len(listed) > MOST_TOOL_LINES:
         yield 1, Text(f"and {len(listed) - MOST_TOOL_LINES} more in the reports")
     yield 0, Text()
+
+
+def _listed(suite: Suite, detail: Detail) -> list[JudgedCase]:
+    cases = [case for case in suite.cases if _is_listed(case, detail)]
+    return sorted(cases, key=lambda case: SEVEREST_FIRST.index(case.judgement))
+
+
+def _is_listed(case: JudgedCase, detail: Detail) -> bool:
+    if case.judgement == "noted" and case.kind == "caveat":
+        return detail is Detail.VERBOSE
+    return case.judgement != "passed" and (detail is not Detail.QUIET or not case.text.startswith(Result.UNSUPPORTED))
+
+
+def _title(releases: Sequence[ReleaseReport]) -> Text:
+    first = releases[0]
+    versions = named([visible(release.version or "?") for release in releases])
+    where = "; ".join(filter(None, (first.executable or from_where(first.source), first.note)))
+    about = f" ({visible(where)})" if len(releases) == 1 else ""
+    return Text.assemble((f"{visible(first.engine)} {versions}", "bold"), about)
+
+
+def _block(release: ReleaseReport, cases: Sequence[JudgedCase], detail: Detail) -> Iterator[Line]:
+    if failed := release.failed:
+        yield 1, labelled("not tested", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
+        return
+    shared = _shared(cases)
+    for case in cases:
+        if case.clause is None:
+            yield 1, labelled(_word(case), visible(case.text))
+        elif (_word(case), case.clause.detail) not in shared:
+            yield from _clause(case, case.clause, detail)
+    for (word, why), ids in shared.items():
+        which = f": {', '.join(ids)}" if len(ids) < len(release.clauses) else ""
+        yield 1, labelled(word, visible(f"{len(ids)} of {len(release.clauses)} clauses, {why}{which}"))
+    if cases and release.unverified and detail is not Detail.QUIET:
+        yield 1, Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
+    if detail is Detail.VERBOSE:
+        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU time")
+
+
+def _shared(cases: Iterable[JudgedCase]) -> dict[tuple[str, str], list[str]]:
+    """Return the clauses that were not run for the same reason as others, by their word and the reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for case in cases:
+        if case.clause and case.clause.result is Result.NOT_RUN:
+            reasons.setdefault((_word(case), case.clause.detail), []).append(case.name)
+    return {reason: ids for reason, ids in reasons.items() if len(ids) > 1}
+
+
+def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[Line]:
+    entry = known(clause.id)
+    yield 1, labelled(_word(case), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
+    is_caveat = (case.judgement, case.kind) == ("failed", "caveat")
+    yield 2, Text(visible(f"known caveat: {clause.detail}" if is_caveat else clause.detail))
+    if entry and detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
+        yield 2, Text(f"why: {entry.why}")
+    if entry and case.judgement in WORDS and detail is not Detail.QUIET and clause.result is Result.FAIL:
+        yield from ((2, Text(line)) for line in advice(entry))
+
+
+def _word(case: JudgedCase) -> str:
+    """Return the first word of a line."""
+    if case.judgement in WORDS:
+        return "crashed" if case.kind == "crashed" else WORDS[case.judgement]
+    return "known caveat" if case.kind == "caveat" else case.text.partition(":")[0]

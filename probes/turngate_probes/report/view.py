@@ -4,7 +4,7 @@ A probe, a gate and `turngate conform` say what they found in these terms, and e
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,25 +25,58 @@ RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 # the signs and colours of a page
 Sign: TypeAlias = Literal["pass", "fail", "deviates", "stale", "unsupported", "not_run", "excused"]
 Kind: TypeAlias = Literal["probe", "gate", "conform"]
+LEVELS: Final[dict[Judgement, RemarkLevel]] = {"failed": "error", "open": "error", "warned": "warning"}
 
 
 class JudgedCase(Struct, frozen=True):
-    """A clause of a release, a scenario of an orchestrator, or another reason of a gate, as test reports judge it.
+    """What is said of a clause of a release, a scenario or rule of an orchestrator, or another reason of a gate.
 
-    `kind` says what kind of failure it is; `clause` and `hint` add what was observed.
+    subject: The release, or the engine that the orchestrator drove.
+    about: What distinguishes it from everything else that is said of the subject.
+    kind: What kind of failure or note it is.
+    clause: The result that is judged.
+    rule: The clause or rule that fails, or the kind of reason; None: nothing that the subject did.
+    hint: Lines that add what was observed, what a rule demands, or what to do.
+    at: The entry of the baseline that it is about.
+    also: Other scenarios of an orchestrator in which the same was found.
     """
 
-    name: str
+    subject: str
+    about: str
     judgement: Judgement
     text: str
     kind: str = ""
     clause: ClauseResult | None = None
+    rule: str | None = None
     hint: tuple[str, ...] = ()
+    at: str = ""
+    release: ReleaseReport | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The clause or scenario, or what else it is about."""
+        return self.clause.id if self.clause else self.about
+
+    @property
+    def level(self) -> RemarkLevel:
+        """How much it matters, if it is remarked on."""
+        return LEVELS.get(self.judgement, "note")
+
+    @property
+    def title(self) -> str:
+        """The subject, and what is said of it."""
+        return f"{self.subject} {self.about.removeprefix(f'{self.subject}: ')}".strip()
 
     @property
     def note(self) -> str:
-        """The remark on a case that does not fail."""
+        """The text of a case that does not fail."""
         return f"{self.kind}: {self.text}" if self.judgement == "warned" else self.text
+
+    @property
+    def place(self) -> Place | None:
+        """The location in the user's repository that it belongs to."""
+        return place_of(self.release, self.at)
 
 
 class Suite(Struct, frozen=True):
@@ -54,37 +87,6 @@ class Suite(Struct, frozen=True):
     properties: Mapping[str, str]
     cases: tuple[JudgedCase, ...]
     times: Mapping[str, float]
-
-
-class Remark(Struct, frozen=True):
-    """One remark on a release or an orchestrator; `about` distinguishes it from all other remarks on that subject.
-
-    `subject` is the release, or the engine that the orchestrator drove. `rule` is the clause or rule that fails, or the
-    kind of reason (None: nothing that the subject did), and `promise` is what an orchestrator's rule demands; `at` is
-    the entry of the baseline that it is about; `result` is that of a clause that failed; `also` names the other
-    scenarios of an orchestrator in which the same was found.
-    """
-
-    subject: str
-    level: RemarkLevel
-    about: str
-    text: str
-    rule: str | None = None
-    at: str = ""
-    result: ClauseResult | None = None
-    release: ReleaseReport | None = None
-    promise: str = ""
-    also: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """The subject, and what the remark is about."""
-        return f"{self.subject} {self.about.removeprefix(f'{self.subject}: ')}".strip()
-
-    @property
-    def place(self) -> Place | None:
-        """The location in the user's repository that the remark belongs to."""
-        return place_of(self.release, self.at)
 
 
 class Mark(Struct, frozen=True):
@@ -201,7 +203,7 @@ class View(Struct, frozen=True, kw_only=True):
     meaning: str
     meta: tuple[str, ...]
     counts: tuple[Count, ...]
-    remarks: tuple[Remark, ...]
+    remarks: tuple[JudgedCase, ...]
     actions: tuple[Action, ...] = ()
     remaining: str = ""
     suites: tuple[Suite, ...]

@@ -14,10 +14,11 @@ from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.conform.conform_view import ConformProgress, row_lines, view
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
+from turngate_probes.report.lines import Detail
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import Printer, publish
-from turngate_probes.report.text import Detail, report_lines
+from turngate_probes.report.text import report_lines
 
 
 def summary(report: ConformReport) -> str:

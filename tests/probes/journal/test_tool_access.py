@@ -25,10 +25,11 @@ from turngate_probes.journal.tool_access import (
     rows,
     tool_access,
 )
+from turngate_probes.report.lines import print_line
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
-from turngate_probes.report.text import print_line, report_lines
+from turngate_probes.report.text import report_lines
 
 
 def asked(*faults: str, folder: Path) -> ToolAccess:

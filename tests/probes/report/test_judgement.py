@@ -20,7 +20,6 @@ from turngate_probes.journal.events import Event
 from turngate_probes.pytest_plugin.items import ClauseFailed, ClauseTest
 from turngate_probes.report.build import code_of
 from turngate_probes.report.github import annotations
-from turngate_probes.report.judgement import judged_case
 from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.release_view import view
@@ -44,7 +43,10 @@ def test_each_clause_is_judged_by_its_result() -> None:
     assert broken["resume.accepted"].clause in report.releases[0].clauses
     assert degraded["resume.other-cwd"].text == "known caveat: tied; to do: stay in the directory of the first turn"
     assert degraded["resume.other-cwd"].judgement == degraded["prompt.large"].judgement == "noted"
-    assert degraded["stdin.open"] == JudgedCase("stdin.open", "skipped", "unsupported: it takes no input")
+    assert (degraded["stdin.open"].judgement, degraded["stdin.open"].text) == (
+        "skipped",
+        "unsupported: it takes no input",
+    )
     assert unasked["handle.present"].judgement == "skipped"
     assert unasked["turngate.answered"].judgement == "open"
     assert (unasked["turngate.answered"].text, unasked["turngate.answered"].hint) == (
@@ -55,9 +57,10 @@ def test_each_clause_is_judged_by_its_result() -> None:
 
 def test_a_stale_deviation_fails_under_strict() -> None:
     """The judgement of a stale deviation agrees with the exit code."""
-    stale = j.clause("stdin.open", detail="ended", stale=True).clause_result()
-    assert judged_case(stale).text == "stale: ended"
-    assert judged_case(stale, FailOn.DEGRADED) == JudgedCase("stdin.open", "failed", "stale: ended", "stale", stale)
+    stale = samples.whole(j.clause("stdin.open", detail="ended", stale=True))
+    judged = {fail_on: cases(samples.of(stale, fail_on=fail_on), 0)["stdin.open"] for fail_on in FailOn}
+    assert [case.judgement for case in judged.values()] == ["noted", "failed", "failed"]
+    assert {(case.text, case.kind) for case in judged.values()} == {("stale: ended", "stale")}
 
 
 def test_a_gate_judges_by_its_ruling() -> None:
@@ -69,6 +72,33 @@ def test_a_gate_judges_by_its_ruling() -> None:
     assert failed == {views.DEAD: "breaking", "baseline resume.accepted": "baseline"}
     lost = views.unanswered()
     assert [case.kind for case in view(lost).suites[0].cases if case.judgement == "open"] == ["unanswered"]
+
+
+def test_remarks_name_their_release_and_the_severest_come_first() -> None:
+    """Remarks name their release, the severest first; a release that could not be probed is an error."""
+    shown = view(samples.mixed()).remarks
+    assert [(remark.level, remark.title) for remark in shown] == [
+        ("error", "opencode@1.0.0"),
+        ("error", "codex@0.169.0 resume.accepted"),
+        ("warning", "codex@0.169.0 help.surface"),
+        ("note", "gemini@0.61.0 prompt.large"),
+    ]
+
+
+def test_what_fails_a_gate_is_remarked_on_with_its_result() -> None:
+    """Each reason, other failures, then what the baseline excuses; a clause that fails keeps its result."""
+    shown = view(views.red_by_all()).remarks
+    assert [(remark.level, remark.rule, remark.at) for remark in shown] == [
+        ("error", views.DEAD, ""),
+        ("error", "gate.baseline", "b.yaml:3"),
+    ]
+    assert [remark.clause and remark.clause.result for remark in shown] == ["fail", None]
+    excused = view(views.green_by_baseline()).remarks
+    assert [(remark.level, remark.name, remark.rule) for remark in excused] == [
+        ("warning", "stdin.open", "stdin.open"),
+        ("note", views.DEAD, None),
+        ("note", "", None),
+    ]
 
 
 OTHER = "resume.other-cwd"

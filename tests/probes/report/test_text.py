@@ -10,8 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
+from turngate_probes.report.lines import Detail, print_line
 from turngate_probes.report.release_view import view
-from turngate_probes.report.text import Detail, print_line, report_lines
+from turngate_probes.report.text import report_lines
 
 JOURNAL = Path("/runs/journal.ndjson")
 # most clauses of a probe; fewer are counted one by one
@@ -143,24 +144,6 @@ def test_a_pipe_gets_neither_colours_nor_cuts() -> None:
     assert "\x1b" not in out
     assert "…" not in out.replace("stale: …", "")
     assert "A first turn prints the session id under the field that the contract names." in out
-
-
-def test_a_terminal_gets_colours_and_folded_lines() -> None:
-    """In a terminal, text is coloured and wrapped to its width, and nothing is lost."""
-    out = text(j.started(), *broken(), j.ended(), width=30, terminal=True)
-    assert "\x1b[1;31m" in out
-    bare = Console(file=io.StringIO()).render_str("").from_ansi(out).plain
-    assert max(map(len, bare.split("\n"))) <= 30
-    assert "\n\njournal: /runs" in bare
-    words = "A first turn prints the session id under the field that the contract names."
-    assert words in " ".join(bare.split())
-
-
-def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With NO_COLOR a terminal gets no colours."""
-    monkeypatch.setenv("NO_COLOR", "1")
-    out = text(j.started(), *broken(), j.ended(), terminal=True)
-    assert "31m" not in out
 
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31mred\0 [red]markup[/red] :smile: \u202egnp.exe\x9b31m\r\x08"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turngate_probes.report.view import Remark, duration
+from turngate_probes.report.view import JudgedCase, duration
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,5 @@ def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
 
 def test_a_remark_names_its_subject_once() -> None:
     """What the remark is about may begin with the subject, or be missing."""
-    titles = [Remark("codex@1.0.0", "error", about, "x").title for about in ("a.b", "codex@1.0.0: a.b", "")]
+    titles = [JudgedCase("codex@1.0.0", about, "failed", "x").title for about in ("a.b", "codex@1.0.0: a.b", "")]
     assert titles == ["codex@1.0.0 a.b", "codex@1.0.0 a.b", "codex@1.0.0"]

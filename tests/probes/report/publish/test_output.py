@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.probes.report import samples
+from turngate_probes.report.lines import Detail
 from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.release_view import view
-from turngate_probes.report.text import Detail
 
 
 def test_text_makes_room_for_json(capsys: pytest.CaptureFixture[str]) -> None:

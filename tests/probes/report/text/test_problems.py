@@ -3,7 +3,9 @@
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.journal.events import Event
-from turngate_probes.report.text import MOST_EVIDENCE, Detail, Line, failure_evidence, problem_lines
+from turngate_probes.report.lines import Detail, Line
+from turngate_probes.report.release_view import view
+from turngate_probes.report.text import MOST_EVIDENCE, failure_evidence, problem_lines
 from turngate_probes.report.view import named
 
 
@@ -21,16 +23,16 @@ def refused(number: int) -> list[Event]:
 def test_a_note_alone_is_no_problem() -> None:
     """A compatible release with only notes and known caveats has no problem block."""
     caveat = j.clause("stdin.open", "deviates", detail="hangs")
-    report = samples.of(samples.whole(caveat, note="installed on request"))
-    assert list(problem_lines(report, Detail.NORMAL)) == []
-    assert list(failure_evidence(report, Detail.NORMAL)) == []
-    assert "known caveat stdin.open" in "\n".join(plain(list(problem_lines(report, Detail.VERBOSE))))
+    shown = view(samples.of(samples.whole(caveat, note="installed on request")))
+    assert list(problem_lines(shown, Detail.NORMAL)) == []
+    assert list(failure_evidence(shown, Detail.NORMAL)) == []
+    assert "known caveat stdin.open" in "\n".join(plain(list(problem_lines(shown, Detail.VERBOSE))))
 
 
 def test_releases_of_which_the_same_is_said_share_a_block() -> None:
     """Releases with the same problems share one block, which names a few of them and counts the rest."""
-    report = samples.of(*map(refused, range(7)), samples.whole(release="codex@0.9.0"))
-    assert plain(list(problem_lines(report, Detail.NORMAL))) == [
+    shown = view(samples.of(*map(refused, range(7)), samples.whole(release="codex@0.9.0")))
+    assert plain(list(problem_lines(shown, Detail.NORMAL))) == [
         "codex 0.0.0, 0.1.0, 0.2.0, 0.3.0 and 3 more",
         "fail resume.accepted: The engine accepts a resume with the caller's options and runs a turn.",
     ]
@@ -45,14 +47,14 @@ def test_what_is_new_comes_before_what_is_not_run() -> None:
         j.clause("stdin.open", "fail", detail="hangs"),
         j.clause("resume.accepted", "fail", detail="refused"),
     ]
-    report = samples.of(samples.whole(*changed, verdict="broken"))
-    words = [line.partition(".")[0] for line in plain(list(problem_lines(report, Detail.NORMAL)))[1:]]
+    shown = view(samples.of(samples.whole(*changed, verdict="broken")))
+    words = [line.partition(".")[0] for line in plain(list(problem_lines(shown, Detail.NORMAL)))[1:]]
     assert words == ["fail resume", "degraded stdin", "not run version", "unsupported help"]
 
 
 def test_the_evidence_of_many_failures_is_bounded() -> None:
     """Evidence is limited; the block says how many failures are left to the reports."""
-    report = samples.of(*map(refused, range(MOST_EVIDENCE + 3)))
-    lines = plain(list(failure_evidence(report, Detail.NORMAL)))
+    shown = view(samples.of(*map(refused, range(MOST_EVIDENCE + 3))))
+    lines = plain(list(failure_evidence(shown, Detail.NORMAL)))
     assert lines[:2] == ["Evidence", "fail codex@0.0.0 resume.accepted"]
     assert lines[-1] == "and 3 more in the journal and the reports"

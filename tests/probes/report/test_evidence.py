@@ -7,7 +7,7 @@ import pytest
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.verdict import CallEvidence, Evidence
-from turngate_probes.report.text import MOST_REQUESTS, evidence_text
+from turngate_probes.report.evidence import MOST_REQUESTS, evidence_text
 
 REQUESTED = (
     "  request: POST /v1/responses (openai.responses, model stub-1); nonces tgn-0011223344556677; "
