@@ -2,10 +2,10 @@
 
 import re
 
-import pytest
 from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, name_of, session_of
+from tests.tables import each
 from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
@@ -19,7 +19,7 @@ CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "
 ENGINES = st.sampled_from(list(NEWEST.values()))
 
 
-every_engine = pytest.mark.parametrize("contract", NEWEST.values(), ids=name_of)
+every_engine = each("contract", NEWEST.values(), shown=name_of)
 
 
 def both(contract: EngineContract, prompt: str, mode: Mode, **more: object) -> tuple[Invocation, Invocation]:

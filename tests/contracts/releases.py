@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-import pytest
-
+from tests.tables import Check, each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.versions import parse
@@ -43,30 +42,9 @@ def name_of(contract: EngineContract) -> str:
     return f"{contract.engine}@{contract.version or 'newest'}"
 
 
-Check = Callable[[EngineContract], None]
-
-
-def releases_of(
-    *engines: str, having: Callable[[EngineContract], bool] = lambda _: True
-) -> Callable[[Check], Callable[[pytest.Subtests, str], None]]:
-    """Turn the check of a range into one test per engine, which reports each release that fails.
-
-    Only ranges `having` what the check is about are checked; an engine without them has no test.
-    """
-    described = [name for name in engines if any(c.engine == name and having(c) for c in RELEASES)]
-
-    def decorate(check: Check) -> Callable[[pytest.Subtests, str], None]:
-        @pytest.mark.parametrize("engine", described)
-        def tries(subtests: pytest.Subtests, engine: str) -> None:
-            for contract in RELEASES:
-                if contract.engine == engine and having(contract):
-                    with subtests.test(release=name_of(contract)):
-                        check(contract)
-
-        tries.__name__, tries.__doc__ = check.__name__, check.__doc__
-        return tries
-
-    return decorate
+def releases_of(*engines: str, having: Callable[[EngineContract], bool] = lambda _: True) -> Callable[[Check], Check]:
+    """Check each range of releases of the engines `having` what the check is about, and report those that fail."""
+    return each("contract", [c for c in RELEASES if c.engine in engines and having(c)], shown=name_of)
 
 
 every_release = releases_of(*load.engine_names())

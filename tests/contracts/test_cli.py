@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.tables import each
 from turngate import cli
 
 COMMANDS = '''
@@ -104,7 +105,7 @@ def test_help_of_the_real_commands_stays_light() -> None:
     assert not [name for name in modules if name.startswith(("turngate_probes.", "turngate_reference."))]
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@each("name", cli.COMMANDS)
 def test_each_command_has_a_help_page_that_keeps_the_lines_of_its_examples(name: str) -> None:
     """The marker that keeps an example's lines separate is not printed."""
     command = cli.turngate.get_command(click.Context(cli.turngate), name)
@@ -134,7 +135,7 @@ def test_a_name_that_turngate_had_names_what_does_its_job(name: str, capsys: pyt
     assert cli.run([*(word for word in words if word.islower() and word != "…"), "--help"]) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     "args, code",
     [
         (["ending"], 0),

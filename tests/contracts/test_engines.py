@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST, RELEASES, boundaries, every_release, releases_of, session_of
+from tests.tables import each
 from turngate.argv.interactive import read_options
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 
-every_engine = pytest.mark.parametrize("engine", load.engine_names())
+every_engine = each("engine", load.engine_names())
 
 
 def test_the_four_engines_are_there() -> None:
@@ -141,7 +142,7 @@ def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> No
                 assert {*lost.tools} <= auto
 
 
-@pytest.mark.parametrize("engine", sorted({engine for engine, _ in OFFERING}))
+@each("engine", sorted({engine for engine, _ in OFFERING}))
 def test_nothing_else_is_lost(engine: str) -> None:
     """The contract names every tool that the newest recorded release offers only in mode auto."""
     version = max((v for e, v in OFFERING if e == engine), key=lambda v: [int(part) for part in v.split(".")])
@@ -149,7 +150,7 @@ def test_nothing_else_is_lost(engine: str) -> None:
     assert offered(engine, version, "auto-first") - offered(engine, version, "main-first") <= named
 
 
-@pytest.mark.parametrize("folder", sorted(FIXTURES.glob("codex/*/tool-call-first")), ids=lambda f: f.parent.name)
+@each("folder", sorted(FIXTURES.glob("codex/*/tool-call-first")), shown=lambda f: f.parent.name)
 def test_interactive_codex_is_read_only(folder: Path) -> None:
     """In the recording, the command that the model called could not write its file."""
     said = "".join((folder / stream).read_text("utf-8") for stream in ("stdout", "stderr"))

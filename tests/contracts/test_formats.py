@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each
 from turngate.formats import NewerFormatError, version_of
 
 
@@ -20,7 +21,7 @@ def test_a_newer_version_is_told(found: str) -> None:
         version_of(found, "turngate.x/12")
 
 
-@pytest.mark.parametrize(
+@each(
     "found",
     [
         "",

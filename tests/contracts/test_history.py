@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate import NotFoundError, history
 from turngate.contract import load
 from turngate.contract.clauses import Result
@@ -217,7 +218,7 @@ def test_an_engine_without_a_history_is_named_with_those_that_have_one() -> None
     assert "codex" in caught.value.hint
 
 
-@pytest.mark.parametrize("engine", history.engines())
+@each("engine", history.engines())
 def test_the_packaged_histories_hold_together(engine: str) -> None:
     """Releases are in order and were published, and clauses exist; what is written again is the same."""
     ours = history.load(engine)

@@ -1,7 +1,6 @@
 from typing import get_args
 
-import pytest
-
+from tests.tables import each
 from turngate.contract.clauses import Result
 from turngate.history import Change, Kind
 from turngate.history_text import sentences
@@ -15,7 +14,7 @@ def change(kind: str, subject: str, before: str | None, after: str | None, where
     return Change(release="2.0.0", since="1.0.0", kind=kind, subject=subject, before=before, after=after, where=where)
 
 
-@pytest.mark.parametrize(
+@each(
     "kind, subject, before, after, where, said",
     [
         ("verdict", "2.0.0", "compatible", "degraded", (), "It is degraded; 1.0.0 was compatible."),
@@ -111,7 +110,7 @@ def test_a_change_is_a_sentence(
     assert sentences([change(kind, subject, before, after, where)]) == (said,)
 
 
-@pytest.mark.parametrize("result", Result)
+@each("result", Result)
 def test_every_result_of_a_clause_has_words(result: Result) -> None:
     """A clause may come from any result, and end in any."""
     for before, after in ((result, "pass"), ("pass", result)):
@@ -163,7 +162,7 @@ def test_every_kind_of_fact_has_a_sentence() -> None:
     assert len(sentences(without_value)) == len(Kind) - 2
 
 
-@pytest.mark.parametrize("outcome", get_args(CallOutcome))
+@each("outcome", get_args(CallOutcome))
 def test_every_outcome_of_a_tool_call_has_words(outcome: str) -> None:
     """A tool call may come from any outcome, and to any."""
     for before, after in ((outcome, "executed"), ("executed", outcome), (None, outcome)):

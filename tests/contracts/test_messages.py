@@ -1,9 +1,9 @@
 import json
 from typing import Any
 
-import pytest
 from msgspec import Struct
 
+from tests.tables import each
 from turngate import messages
 from turngate.messages import received, sent
 
@@ -37,14 +37,14 @@ SENT: list[tuple[Struct, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("message, document", SENT)
+@each("message, document", SENT)
 def test_a_message_travels_under_the_names_of_its_protocol(message: Struct, document: dict[str, Any]) -> None:
     """What one side sends is what the other receives; a field that is not set is left out."""
     assert sent(message) == document
     assert received(type(message), json.loads(json.dumps({**document, "newer": True}))) == message
 
 
-@pytest.mark.parametrize(
+@each(
     "arrived",
     [
         None,

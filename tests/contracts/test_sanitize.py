@@ -1,9 +1,9 @@
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate.sanitize import bounded, command_line, last_lines, quoted_lines, redact, visible, visible_lines
 
 
@@ -104,7 +104,7 @@ NPM = "registry.example.com"
 PYTHON = "files.pythonhosted.example"
 
 
-@pytest.mark.parametrize(
+@each(
     "text, shown",
     [
         ("Authorization: Bearer abc123def456", "Authorization: Bearer <secret>"),
@@ -124,7 +124,7 @@ def test_secret_is_hidden(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "input_tokens: 10",
@@ -140,8 +140,8 @@ def test_plain_text_stays(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("host", [NPM, PYTHON, NPM.upper(), "registry.example.com", "eu.registry.example.co.uk"])
-@pytest.mark.parametrize("form", ["{}", "https://{}", "{}:443", "http://{}:8080"])
+@each("host", [NPM, PYTHON, NPM.upper(), "registry.example.com", "eu.registry.example.co.uk"])
+@each("form", ["{}", "https://{}", "{}:443", "http://{}:8080"])
 def test_registry_has_one_name(host: str, form: str) -> None:
     """Any address of a package registry becomes the same placeholder."""
     assert redact(f"asked {form.format(host)}/left-pad twice") == "asked <package-registry>/left-pad twice"
@@ -165,9 +165,7 @@ def test_no_part_of_a_key_is_left(before: str, key: str) -> None:
     assert "1" + key not in redact(f"{before} bearer 1{key}")
 
 
-@pytest.mark.parametrize(
-    "text", ["a." * 200_000, "token " * 60_000, "://" * 100_000, "sk-" * 100_000, "registry." * 40_000]
-)
+@each("text", ["a." * 200_000, "token " * 60_000, "://" * 100_000, "sk-" * 100_000, "registry." * 40_000])
 def test_long_text_takes_no_longer_than_it_is_long(text: str) -> None:
     """The search takes linear time, even for text that is made to slow it down."""
     assert redact(text)

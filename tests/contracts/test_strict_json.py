@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate import strict_json
 
 JSON = st.recursive(
@@ -19,7 +20,7 @@ def test_what_json_can_say_comes_back(value: object) -> None:
     assert strict_json.parse(json.dumps(value)) == value
 
 
-@pytest.mark.parametrize(
+@each(
     "text, said",
     [
         ('{"a": {"b": 1, "c": 2, "c": 3, "b": 4}}', "whose key 'c' occurs twice"),

@@ -27,6 +27,7 @@ from tests.contracts.turns import (
     read,
     why,
 )
+from tests.tables import each
 from tests.tools.bench.transcript import RECORDED, chunks, printed, turn
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
@@ -36,9 +37,10 @@ from turngate.turn.read import TurnReader, TurnReading, read_turn
 from turngate.turn.session_id import HandleProblem
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+per_engine = pytest.mark.parametrize("contract", FOUR, ids=lambda contract: contract.engine)  # for property tests
 
 
-@four
+@per_engine
 @given(st.data())
 def test_chunking_never_changes_a_turn(contract: EngineContract, data: st.DataObject) -> None:
     """Both streams give the same turn, however they are split and interleaved."""
@@ -76,10 +78,8 @@ def test_any_bytes_are_a_turn(
     assert reading.session is None
 
 
-@pytest.mark.parametrize(
-    "path", ["type", "thread_id", "error.message", "item.text", "sessionID", "part.messageID", "part.text"]
-)
-@pytest.mark.parametrize("contract", [CODEX, OPENCODE], ids=lambda contract: contract.engine)
+@each("path", ["type", "thread_id", "error.message", "item.text", "sessionID", "part.messageID", "part.text"])
+@each("contract", [CODEX, OPENCODE], shown=lambda contract: contract.engine)
 def test_a_value_nested_too_deep_to_be_shown_is_no_crash(contract: EngineContract, path: str) -> None:
     """A value nested up to the parser's limit is read like any other, in any field."""
     deep = "[" * 1000 + "]" * 1000
@@ -90,7 +90,7 @@ def test_a_value_nested_too_deep_to_be_shown_is_no_crash(contract: EngineContrac
     assert why(read_turn(contract, AUTO, stdout.encode(), b"", 1))
 
 
-@four
+@per_engine
 @given(st.data())
 def test_damaged_turn_never_names_another_session(contract: EngineContract, data: st.DataObject) -> None:
     """If a damaged stream gives an id, it is the session's own."""
@@ -103,7 +103,7 @@ def test_damaged_turn_never_names_another_session(contract: EngineContract, data
     assert reading.handle.value is None or reading.handle.value not in FORGED.values()
 
 
-@four
+@per_engine
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_imitated_protocol_changes_nothing(contract: EngineContract, around: str) -> None:
     """Model text that imitates every engine's records changes neither id, failures nor end."""
@@ -140,7 +140,7 @@ def test_records_that_moved_to_the_other_stream_are_out_of_place() -> None:
 
 
 @four
-@pytest.mark.parametrize("handle", [None, 7, "", " ", "--yolo", "{id}\n", "{id}\0", ["{id}"], "x" * 513])
+@each("handle", [None, 7, "", " ", "--yolo", "{id}\n", "{id}\0", ["{id}"], "x" * 513])
 def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle: object) -> None:
     """A question without a valid session id is an error in interactive; in auto the id is recorded as null."""
     value = handle.replace("{id}", IDS[contract.engine]) if isinstance(handle, str) else handle
@@ -154,7 +154,7 @@ def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle
 
 
 @four
-@pytest.mark.parametrize("handle", ["{ID}", "{id} ", "../x", "not-a-session-id", "ses_01/Ä", "x" * 512])
+@each("handle", ["{ID}", "{id} ", "../x", "not-a-session-id", "ses_01/Ä", "x" * 512])
 def test_id_of_an_unfamiliar_shape_is_taken_and_noted(contract: EngineContract, handle: str) -> None:
     """An id is opaque: one that stands in its place and can be passed on is the session's, whatever it looks like."""
     value = handle.replace("{id}", IDS[contract.engine]).replace("{ID}", IDS[contract.engine].upper())
@@ -194,7 +194,7 @@ def test_stderr_is_kept_at_its_end() -> None:
 
 
 @four
-@pytest.mark.parametrize(
+@each(
     "mode, text",
     [
         (AUTO, "words"),

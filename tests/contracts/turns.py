@@ -5,10 +5,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import pytest
-
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode, Outcome
@@ -48,7 +47,7 @@ IMITATION = "\n".join(
 )
 
 
-four = pytest.mark.parametrize("contract", FOUR, ids=lambda contract: contract.engine)
+four = each("contract", FOUR, shown=lambda contract: contract.engine)
 
 
 def read(contract: EngineContract, text: str, mode: Mode = INTERACTIVE, **more: object) -> TurnReading:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
 from tests.contracts.spellings import SAFE, WIDENING
+from tests.tables import each
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.launch import AutoFlag, AutoKey
 
@@ -16,9 +17,7 @@ TEXTS = st.text(max_size=12).filter(lambda text: "read-only" not in text)
 TOKENS = st.lists(st.one_of(TEXTS, st.sampled_from(OTHERS)), max_size=6)
 
 
-@pytest.mark.parametrize(
-    "engine, tokens", WIDE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
-)
+@each("engine, tokens", WIDE, shown=lambda value: " ".join(value) if isinstance(value, tuple) else value)
 def test_widening_spelling_is_seen(engine: str, tokens: tuple[str, ...]) -> None:
     """Each spelling that some parser accepts as an auto-approve flag is found, first, last and in the middle."""
     contract = NEWEST[engine]
@@ -26,22 +25,20 @@ def test_widening_spelling_is_seen(engine: str, tokens: tuple[str, ...]) -> None
         assert auto_flags_in((*before, *tokens, *after), contract), tokens
 
 
-@pytest.mark.parametrize(
-    "engine, tokens", TAME, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
-)
+@each("engine, tokens", TAME, shown=lambda value: " ".join(value) if isinstance(value, tuple) else value)
 def test_harmless_spelling_is_let_through(engine: str, tokens: tuple[str, ...]) -> None:
     """Values that look like flags, safe values, and other options are not auto-approve flags."""
     assert auto_flags_in(tokens, NEWEST[engine]) == ()
 
 
-@pytest.mark.parametrize("switch", ["--skip-trust", "--skip-git-repo-check"])
-@pytest.mark.parametrize("engine", NEWEST)
+@each("switch", ["--skip-trust", "--skip-git-repo-check"])
+@each("engine", NEWEST)
 def test_switch_that_only_lets_the_engine_start_is_none(engine: str, switch: str) -> None:
     """Options that let the engine start in a directory approve no actions."""
     assert auto_flags_in([switch], NEWEST[engine]) == ()
 
 
-@pytest.mark.parametrize("engine", NEWEST)
+@each("engine", NEWEST)
 def test_every_auto_flag_of_a_contract_is_found(engine: str) -> None:
     """Each flag and alias in a contract is found by itself, or with a value that widens approval."""
     for flag in NEWEST[engine].auto_flags:

@@ -17,6 +17,7 @@ from tests.contracts.invocations import (
     every_engine,
 )
 from tests.contracts.releases import IDS, name_of, session_of
+from tests.tables import each
 from turngate.argv.build import check_kept_prompt, first_turn, resumed_turn, sticky
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
@@ -105,7 +106,7 @@ def test_prompt_too_long_for_an_argument_is_refused() -> None:
         first_turn(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
 
 
-@pytest.mark.parametrize(
+@each(
     "contract, prompt, why",
     [
         (CODEX, "", None),
@@ -218,7 +219,7 @@ def test_callers_own_choice_replaces_ours() -> None:
     assert built.own_arguments == ("exec", "--json", "--skip-git-repo-check", "-s", "read-only", "-m", "mine", "-")
 
 
-@pytest.mark.parametrize(
+@each(
     "contract, options, what",
     [
         (CODEX, ["--json"], "not a known option"),
@@ -273,7 +274,7 @@ def test_file_name_of_any_bytes_can_be_passed() -> None:
     assert "/w/\udcff" in first_turn(CODEX, "hello", AUTO, options=["--cd", "/w/\udcff"]).own_arguments
 
 
-@pytest.mark.parametrize("model", ["--yolo", "-y", "a\0", "\udbff"])
+@each("model", ["--yolo", "-y", "a\0", "\udbff"])
 @every_engine
 def test_model_that_is_no_name_is_refused(contract: EngineContract, model: str) -> None:
     """A model's name must be a valid option value."""

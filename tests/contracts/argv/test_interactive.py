@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
+from tests.tables import each
 from turngate.argv.interactive import allowed_hint, check_interactive, read_options
 from turngate.contract.launch import AllowedKey, InteractiveUse, Option
 from turngate.contract.versions import ClaimEvidence
@@ -62,7 +63,7 @@ def workspace(tmp_path: Path) -> Path:
     return work
 
 
-@pytest.mark.parametrize(
+@each(
     "tokens",
     [
         ("--set", "a.b=low"),
@@ -85,7 +86,7 @@ def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
     check(*tokens)
 
 
-@pytest.mark.parametrize(
+@each(
     "tokens, why",
     [
         (("--program", "x"), "is not allowed in mode interactive"),

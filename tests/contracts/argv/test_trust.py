@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each
 from turngate.argv.trust import Trust, declares_unsafe
 from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, EngineContract
@@ -22,7 +23,7 @@ def unsafe(clause: str) -> EngineContract:
     return replace(CODEX, deviations=(Deviation(clause, "any", "run it in a container"),))
 
 
-@pytest.mark.parametrize(
+@each(
     "clause, mode, kept, workspace",
     [
         ("interactive.settings-cannot-widen", Mode.INTERACTIVE, False, None),
@@ -44,7 +45,7 @@ def test_what_is_unsafe_is_refused(clause: str, mode: Mode, kept: bool, workspac
     Trust(frozenset({"codex"})).check(unsafe(clause), mode, workspace, {}, kept=kept)
 
 
-@pytest.mark.parametrize(
+@each(
     "clause, mode, kept, workspace",
     [
         ("interactive.settings-cannot-widen", Mode.AUTO, False, WORK),

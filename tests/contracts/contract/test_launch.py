@@ -1,12 +1,11 @@
-import pytest
-
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.launch import HelpPage, Launch, PromptChannel
 
 PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
 
 
-@pytest.mark.parametrize(
+@each(
     "printed, absent",
     [
         ("[--json] <SESSION_ID>, resume.", ()),

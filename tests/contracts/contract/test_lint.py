@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
 from tests.contracts.releases import IDS
+from tests.tables import each
 from turngate.argv.build import first_turn, resumed_turn
 from turngate.contract import lint, load
 from turngate.contract.engine_contract import EngineContract
@@ -45,7 +46,7 @@ OLD = 'start: [old, "{options}", "{prompt}"]'
 AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         (AGAIN, AGAIN.replace('"{handle}", ', ""), "resume", "has no slot for the session id"),
@@ -124,7 +125,7 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
     assert mistakes_in(SMALL.replace(NONE, KEPT)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         ("options: [--auto]", "options: [--none]", "$.sticky[0].options[0]", "--none isn't a declared option"),
@@ -156,7 +157,7 @@ copied_settings:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         (
@@ -312,7 +313,7 @@ def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: s
     assert [error.what for error in errors] == ([message] if message else [])
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, hint",
     [
         (
@@ -344,10 +345,8 @@ def test_contract_without_deviations_is_whole() -> None:
     assert mistakes_in(SMALL[: SMALL.index("deviations:")]) == []
 
 
-@pytest.mark.parametrize(
-    "path", ["{home}/../x", "{work}/a/../../x", "/etc/x", "x", "{home}", "{home}//x", "{shared}/x"]
-)
-@pytest.mark.parametrize("place", ["hermetic", "canary", "control"])
+@each("path", ["{home}/../x", "{work}/a/../../x", "/etc/x", "x", "{home}", "{home}//x", "{shared}/x"])
+@each("place", ["hermetic", "canary", "control"])
 def test_a_file_outside_of_the_sandbox_is_reported(path: str, place: str) -> None:
     """The files of a sandbox, of canaries and of their control run are below one of its folders."""
     files = f"files: [{{path: '{path}', content: x}}]"
@@ -365,7 +364,7 @@ def test_a_file_outside_of_the_sandbox_is_reported(path: str, place: str) -> Non
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "published, at",
     [
         ("npm: {package: small, executables: [node_modules/../../x]}", "$.published.npm.executables[0]"),

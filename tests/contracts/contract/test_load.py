@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.contract.small import SMALL, mistakes_in, small
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.load import Contract, parse
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
@@ -68,7 +69,7 @@ def test_claims_that_nobody_saw_hold_are_listed() -> None:
     assert "launch" not in small().at("0.140.0").unverified
 
 
-@pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
+@each("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
 def test_release_that_is_no_version_is_reported(version: str) -> None:
     """An invalid version is an error with a hint of what to write."""
     with pytest.raises(NoVersionError, match=r"isn't a version of small \(write the version"):
@@ -103,7 +104,7 @@ def test_errors_name_what_they_are_about() -> None:
     )
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
     """The fast reader gives the same data and positions as the thorough one."""
     assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")

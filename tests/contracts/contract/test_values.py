@@ -1,14 +1,14 @@
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
+from tests.tables import each
 from turngate.contract.values import ABSENT, either, has, keys, matching
 
 STORE = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
 
 
-@pytest.mark.parametrize(
+@each(
     "rule, value, valid",
     [
         (STORE, {"kind": "sqlite", "file": "f", "query": "q"}, True),

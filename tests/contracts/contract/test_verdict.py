@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.contracts.releases import NEWEST
+from tests.tables import each
 from turngate.contract.clauses import Clause, Reason, Result, Severity
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import (
@@ -49,7 +50,7 @@ def fail(*symptoms: str) -> Finding:
     return Finding(ok=False, detail="it hung", symptoms=symptoms, evidence=("bad-handles/dead",))
 
 
-@pytest.mark.parametrize(
+@each(
     "severity, came, expected",
     [
         (BREAKING, Result.PASS, Verdict.COMPATIBLE),
@@ -94,7 +95,7 @@ def test_recordings_are_weighed_by_what_they_can_answer() -> None:
     assert verdict([open_], recordings_only=True) is Verdict.UNANSWERED
 
 
-@pytest.mark.parametrize(
+@each(
     "severity, came, expected",
     [
         (BREAKING, Result.FAIL, Verdict.BROKEN),
@@ -112,10 +113,10 @@ def test_each_selected_clause_that_could_not_run_is_a_question_left_open(
     assert verdict_of_selected([result(BREAKING, Result.FAIL), result(severity, came)]) is Verdict.BROKEN
 
 
-@pytest.mark.parametrize("stale", [False, True])
-@pytest.mark.parametrize("caveats", [False, True])
-@pytest.mark.parametrize("fail_on", list(FailOn))
-@pytest.mark.parametrize(
+@each("stale", [False, True])
+@each("caveats", [False, True])
+@each("fail_on", list(FailOn))
+@each(
     "verdicts",
     [
         [Verdict.COMPATIBLE],
@@ -252,8 +253,8 @@ def test_clause_whose_need_held_is_asked(came: Result) -> None:
     assert fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")}) is None
 
 
-@pytest.mark.parametrize("prefix", ["handle.place", "resume.context-carried"])
-@pytest.mark.parametrize(
+@each("prefix", ["handle.place", "resume.context-carried"])
+@each(
     "came, supported",
     [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False)],
 )
@@ -295,8 +296,8 @@ def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
     assert profile(able).session_timeout_sec == 1200
 
 
-@pytest.mark.parametrize("declared", [(), (HANG,), (HANG, QUIET)])
-@pytest.mark.parametrize("finding", [fail("hang"), Finding(ok=True, detail="fine", evidence=("good/first",))])
+@each("declared", [(), (HANG,), (HANG, QUIET)])
+@each("finding", [fail("hang"), Finding(ok=True, detail="fine", evidence=("good/first",))])
 def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tuple[Deviation, ...]) -> None:
     """A result keeps the clause and evidence of its finding."""
     came = judge(finding, *declared)

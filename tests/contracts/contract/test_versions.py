@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.contract.small import SMALL, line_of, mistakes_in
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.versions import Range, bare, dotted, parse, stretches
 from turngate.errors import NotCoveredError
@@ -47,7 +48,7 @@ def test_newest_lies_in_open_ranges_alone() -> None:
     assert not Range(None, "9.9.9").covers(None)
 
 
-@pytest.mark.parametrize("text", ["", "1", "0.14", "v1.0.0", "1.0.0\n", "1.0.0 ", "01.0.0", "latest", "1.0.0.0"])
+@each("text", ["", "1", "0.14", "v1.0.0", "1.0.0\n", "1.0.0 ", "01.0.0", "latest", "1.0.0.0"])
 def test_what_is_no_semantic_version_is_refused(text: str) -> None:
     """An ambiguous version raises an error."""
     with pytest.raises(ValueError, match="SemVer"):
@@ -138,7 +139,7 @@ def test_an_entry_may_say_what_changed() -> None:
         load.Contract(load.parse(text, "f")).at("3.0.0")
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         ("since: 2.0.0", "since: 1.0.0", "changes[1].since", "1.0.0 is not after 1.0.0"),

@@ -6,6 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate.contract.load import parse
 from turngate.errors import ContractError
 
@@ -15,7 +16,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "written, value",
     [
         ("0.140", "0.140"),
@@ -110,7 +111,7 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         assert parse(text, "some.yaml").file == "some.yaml"
 
 
-@pytest.mark.parametrize(
+@each(
     "text, place, message",
     [
         ("a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: $.b", "key 'c' occurs twice"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.releases import NEWEST, session_of
+from tests.tables import each
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import SessionStore, StoreCheck
 from turngate.process.session_store import session_exists
@@ -57,7 +58,7 @@ def test_variables_say_where(tmp_path: Path) -> None:
     assert asked("qwen", ID, tmp_path, QWEN_RUNTIME_DIR=None) is False
 
 
-@pytest.mark.parametrize("engine", sorted(NEWEST))
+@each("engine", sorted(NEWEST))
 def test_without_a_place_nothing_can_be_told(engine: str) -> None:
     """Without a store, a home or a known directory, the answer is unknown."""
     contract: EngineContract = NEWEST[engine]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.model import MAX_NAME, MAX_NAMES, MAX_PROMPT, Interaction, Repair
 from turngate.strict_json import MAX_DEPTH, flaw
@@ -90,7 +91,7 @@ def test_same_envelope_written_differently_is_one() -> None:
     assert isinstance(read_envelope(f"{SAID} and {again}"), Envelope)
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [ASKED, SAID.replace("blue", "red"), '{"outcome": "final"}', '{"outcome": null}', SAID.replace('"blue"', "1")],
 )
@@ -106,7 +107,7 @@ def test_one_and_true_differ() -> None:
     assert "differ" in detail(f"{one} {one.replace('1', 'true')}")
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -137,10 +138,8 @@ def test_text_without_envelope_holds_none(text: str) -> None:
     assert read_envelope(text) is None
 
 
-@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {} Done.", 'Not {"this: {}', "[1] [x] {}"])
-@pytest.mark.parametrize(
-    "envelope", [ASKED, SAID, json.dumps(FINAL, indent=2), json.dumps(dict(reversed(FINAL.items())))]
-)
+@each("form", ["{}", "```json\n{}\n```", "So: {} Done.", 'Not {"this: {}', "[1] [x] {}"])
+@each("envelope", [ASKED, SAID, json.dumps(FINAL, indent=2), json.dumps(dict(reversed(FINAL.items())))])
 def test_object_that_can_not_be_read_is_a_bad_envelope(form: str, envelope: str) -> None:
     """An envelope that is cut off, has a comma too many or other faults is invalid, wherever it is in the answer."""
     assert isinstance(read_envelope(form.replace("{}", envelope)), Envelope)
@@ -170,7 +169,7 @@ def test_fault_is_shown() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "place, value",
     [
         ("outcome", "done"),
@@ -214,7 +213,7 @@ def test_wrong_value_in_a_question_is_an_error(place: str, value: object) -> Non
     assert detail(f"So: {json.dumps(broken)}")
 
 
-@pytest.mark.parametrize("field", ["kind", "prompt", "options", "required_fields", "context"])
+@each("field", ["kind", "prompt", "options", "required_fields", "context"])
 def test_missing_field_of_a_question_is_an_error(field: str) -> None:
     """A question without one of its required fields is an error that names the field."""
     broken = json.loads(ASKED)
@@ -291,7 +290,7 @@ def test_an_error_message_is_made_for_little_data(data: dict[str, Any], monkeypa
     assert all(len(json.dumps(value)) < 2 * MAX_PROMPT for value in given_to_schema)
 
 
-@pytest.mark.parametrize("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
+@each("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
 def test_each_kind_of_question_is_known(kind: str) -> None:
     """All five kinds of question are accepted, with options and fields."""
     asked = {**QUESTION["interaction"], "kind": kind, "required_fields": ["name"], "context": {"a": {"b": [1]}}}
@@ -306,13 +305,13 @@ def test_form_without_fields_is_an_error() -> None:
     assert "$.interaction.required_fields" in detail(ASKED.replace("choose_one", "fill_fields"))
 
 
-@pytest.mark.parametrize("data", ["null", "[]", '"text"', "1", "true"])
+@each("data", ["null", "[]", '"text"', "1", "true"])
 def test_final_data_is_an_object(data: str) -> None:
     """Final data that is no object is an error."""
     assert "$.final_data" in detail(f'{{"outcome": "final", "final_data": {data}}}')
 
 
-@pytest.mark.parametrize(
+@each(
     "data, why",
     [
         ('{"x": NaN}', "isn't valid JSON"),
@@ -420,7 +419,7 @@ def test_no_text_makes_the_reader_raise(text: str) -> None:
     assert json_object(text) is None or "{" in text
 
 
-@pytest.mark.parametrize(
+@each(
     "text, data",
     [
         ('{"a": 1}', {"a": 1}),
@@ -460,8 +459,8 @@ def test_envelope_far_into_a_long_answer_is_found() -> None:
     assert isinstance(read_envelope('{"not json} ' * 5_000 + "so: " + SAID), Envelope)
 
 
-@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {}"])
-@pytest.mark.parametrize("data", ['{"note": "caf\\u00e9"}', '{"note": "no \\"outcome\\" yet"}'])
+@each("form", ["{}", "```json\n{}\n```", "So: {}"])
+@each("data", ['{"note": "caf\\u00e9"}', '{"note": "no \\"outcome\\" yet"}'])
 def test_object_without_outcome_is_no_envelope(form: str, data: str) -> None:
     """Data that only resembles an envelope is ignored, with or without a fence."""
     assert read_envelope(form.replace("{}", data)) is None

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.turn.plain import records
+from tests.tables import each
 from turngate.contract.engine_contract import Framed, TextRecord
 from turngate.turn import framing
 from turngate.turn.framing import MAX_LINE, framer
@@ -89,14 +90,14 @@ def test_ndjson_is_read_as_line_by_line(stream: bytes, size: int) -> None:
     assert ([*read, *made.finish()], made.problems.count) == records(stream)
 
 
-@pytest.mark.parametrize("framed", [NDJSON, DOCUMENT, BLOCK, TEXT])
-@pytest.mark.parametrize("stream", [b"", b"\n", b"\n\n\n"])
+@each("framed", [NDJSON, DOCUMENT, BLOCK, TEXT])
+@each("stream", [b"", b"\n", b"\n\n\n"])
 def test_empty_stream_holds_nothing(framed: Framed, stream: bytes) -> None:
     """An empty stream, or one of blank lines, has no records and no problems."""
     assert read(framed, stream) == ([], [], "")
 
 
-@pytest.mark.parametrize(
+@each(
     "stream, records, problem",
     [
         (b'\xef\xbb\xbf{"a":1}\n{"b":2}\n', [{"b": 2}], "a JSON object"),
@@ -134,8 +135,8 @@ def test_last_of_two_equal_keys_counts() -> None:
     assert read(NDJSON, b'{"id":"a","id":"b"}\n') == ([{"id": "b"}], [], "")
 
 
-@pytest.mark.parametrize("framed", [NDJSON, DOCUMENT])
-@pytest.mark.parametrize(
+@each("framed", [NDJSON, DOCUMENT])
+@each(
     "escaped, text",
     [
         (rb"cut \ud83d", "cut \ufffd"),
@@ -181,7 +182,7 @@ def test_document_over_one_or_many_lines(record: Record, indent: int | None, end
     assert read(DOCUMENT, json.dumps(record, indent=indent).encode() + end) == ([record], [], "")
 
 
-@pytest.mark.parametrize(
+@each(
     "stream, records",
     [
         (b'{"a":1}\n{"b":2}\n', []),
@@ -230,7 +231,7 @@ REAL = b'<Info>\n{\n"id": "real"\n}\n</Info>\n'
 FAKE = b'<Info>\n{"id": "fake"}\n</Info>\n'
 
 
-@pytest.mark.parametrize(
+@each(
     "stream, records, problem",
     [
         (REAL, [{"id": "real"}], None),
@@ -266,7 +267,7 @@ def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not JSON" in problems[0]
 
 
-@pytest.mark.parametrize(
+@each(
     "stream, text",
     [
         (b"answer\n", "answer"),
@@ -286,7 +287,7 @@ ID, END = TextRecord("id", "first", r"id: (?P<id>\d+)"), TextRecord("end", "last
 WITH_RECORDS = Framed("text", noise=("WARN .*",), records=(ID, END))
 
 
-@pytest.mark.parametrize(
+@each(
     "stream, records, text",
     [
         (b"WARN a\nid: 1\nDone.\nused\n2\n\n", [{"name": "id", "id": "1"}, {"name": "end", "used": "2"}], "Done."),
@@ -324,7 +325,7 @@ def test_lines_may_end_in_crlf(framed: Framed, stream: bytes) -> None:
 LONG = b'{"a":' + b"1" * 300
 
 
-@pytest.mark.parametrize(
+@each(
     "framed, stream, message",
     [
         (NDJSON, b' {"a":1}\n', """a line contains more than its JSON object: ' {"a":1}'"""),

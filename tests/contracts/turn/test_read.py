@@ -20,6 +20,7 @@ from tests.contracts.turns import (
     read,
     why,
 )
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
@@ -45,8 +46,8 @@ def test_good_turn_is_read_in_full(contract: EngineContract) -> None:
 
 
 @four
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("code", [1, 2, 42, -9, -15, None])
+@each("mode", Mode)
+@each("code", [1, 2, 42, -9, -15, None])
 def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, code: int | None) -> None:
     """If the engine fails, a good answer becomes an error that names the turn and keeps the session id."""
     streams = transcript(contract, IDS[contract.engine], ASKED)
@@ -104,7 +105,7 @@ def test_retries_and_notices_are_no_failure() -> None:
 
 
 @four
-@pytest.mark.parametrize("mode", Mode)
+@each("mode", Mode)
 def test_turn_cut_short_is_an_error(contract: EngineContract, mode: Mode) -> None:
     """Without the record that proves its end, a turn is an error, whatever the exit code."""
     stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
@@ -134,9 +135,9 @@ def test_turn_without_answer_is_an_error() -> None:
     assert (reading.ended, why(reading)) == (True, SILENT)
 
 
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("blank", ["", "\n ", "\r\n\t\u00a0\u3000"], ids=ascii)
-@pytest.mark.parametrize("engine", NEWEST)
+@each("mode", Mode)
+@each("blank", ["", "\n ", "\r\n\t\u00a0\u3000"], shown=ascii)
+@each("engine", NEWEST)
 def test_a_blank_answer_is_none(engine: str, blank: str, mode: Mode) -> None:
     """Every engine's recorded turns, first and resumed, fail if their text is blank; the session is intact."""
     contract = load.contract(engine).at(recorded_releases.newest(engine))
@@ -187,9 +188,7 @@ def test_records_of_hooks_before_the_turn_change_nothing() -> None:
     assert "in record 3, not in the first" in reading.handle.displaced
 
 
-@pytest.mark.parametrize(
-    "record", [{}, {"response": None}, {"response": 7}, {"response": ["text"]}, {"answer": "text"}]
-)
+@each("record", [{}, {"response": None}, {"response": 7}, {"response": ["text"]}, {"answer": "text"}])
 def test_answer_of_another_type_is_none(record: dict[str, object]) -> None:
     """If the answer in a document is no text, the turn has no answer."""
     stdout = json.dumps({"session_id": IDS["gemini"], **record}).encode()
@@ -223,7 +222,7 @@ def test_texts_of_one_message_are_joined() -> None:
 
 
 @four
-@pytest.mark.parametrize(
+@each(
     "text, data",
     [
         ("words", {"text": "words"}),
@@ -240,8 +239,8 @@ def test_auto_needs_no_envelope(contract: EngineContract, text: str, data: objec
 
 
 @four
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize(
+@each("mode", Mode)
+@each(
     "text",
     [
         f"{ASKED} {SAID}",
@@ -317,7 +316,7 @@ def test_failures_are_bounded_in_number_and_length() -> None:
     assert why(reading) == f"ENGINE_FAILED: the engine exited with 1: {'x' * 1000}"
 
 
-@pytest.mark.parametrize(
+@each(
     "stdout, code, late, resumed, said",
     [
         (b"", 0, True, None, "TURN_TIMEOUT: the engine was still running at its deadline"),
@@ -446,7 +445,7 @@ def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
     assert said == "".join(f"{number:06}|" for number in range(PARTS))
 
 
-GOES_ON = pytest.mark.parametrize("contract", [CODEX, OPENCODE], ids=lambda contract: contract.engine)
+GOES_ON = each("contract", [CODEX, OPENCODE], shown=lambda contract: contract.engine)
 
 
 def goes_on(contract: EngineContract, *, answer: str = SAID, session: str = "00000000-other") -> bytes:
@@ -456,7 +455,7 @@ def goes_on(contract: EngineContract, *, answer: str = SAID, session: str = "000
 
 
 @GOES_ON
-@pytest.mark.parametrize("code", [0, 1, -15])
+@each("code", [0, 1, -15])
 def test_a_question_ends_the_turn_whatever_the_process_does_next(contract: EngineContract, code: int) -> None:
     """A later answer, session id and exit code don't replace the question, however the bytes arrive."""
     heard = list[str]()

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.tables import each
 from turngate.contract.values import Match
 from turngate.turn import records as watch
 from turngate.turn.records import Record, RecordDispatch, RecordHandler, Repeated
@@ -20,8 +21,8 @@ def looked(
     return seen, made
 
 
-@pytest.mark.parametrize("field, counted", [("type", True), ("type", False), (None, True), (None, False)])
-@pytest.mark.parametrize("match", [None, {"type": "a"}, {"n": 1}, {"type": "a", "n": 1}, {"n": 1, "deep.type": "a"}])
+@each("field, counted", [("type", True), ("type", False), (None, True), (None, False)])
+@each("match", [None, {"type": "a"}, {"n": 1}, {"type": "a", "n": 1}, {"n": 1, "deep.type": "a"}])
 def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field: str | None, *, counted: bool) -> None:
     """An observer gets the same matching records, numbered across batches, whether or not kinds are counted."""
     records: list[Record] = [
@@ -35,7 +36,7 @@ def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field
     assert (seen, made.count) == (expected, len(records))
 
 
-@pytest.mark.parametrize(
+@each(
     "field, counted, census",
     [
         ("type", True, {"a": 2, "7": 1, "None": 1}),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.releases import CODEX_ID
+from tests.tables import each
 from turngate.contract.engine_contract import HandlePlace
 from turngate.contract.launch import Stream
 from turngate.contract.session_ids import MAX_BYTES, numbered_like
@@ -51,7 +52,7 @@ def test_id_in_its_place() -> None:
     assert reading.detail == "id of record 1 of stdout"
 
 
-@pytest.mark.parametrize(
+@each(
     "place, seen, problem",
     [
         (FIRST, [], "MISSING"),
@@ -206,7 +207,7 @@ def test_only_the_first_record_that_matches_can_give_an_id(records: list[dict[st
         assert {r["id"] for r in records if r.get("type") == "started" and r.get("id")} == {reading.value}
 
 
-@pytest.mark.parametrize(
+@each(
     "dead, number, made",
     [
         ("00000000-0000-4000-8000-000000000000", 7, "00000000-0000-4000-8000-000000000007"),
@@ -221,7 +222,7 @@ def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -
     assert numbered_like(dead, number) == made
 
 
-@pytest.mark.parametrize(
+@each(
     "place, seen, detail",
     [
         (FIRST, [("stdout", {})], "no record of stdout has id where type = 'started'"),

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
+from tests.tables import each
 from turngate import UsageError, load_contract
 from turngate.contract.load import Contract, parse
 from turngate.errors import ContractError
@@ -50,7 +51,7 @@ def test_an_engine_with_one_output_mode_says_so() -> None:
         Contract(parse(SMALL, "small.yaml")).at().in_output("text")
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         ("replaces: [new]", "replaces: [old]", "replaces", "`launch.start` doesn't have old"),

@@ -1,12 +1,11 @@
-import pytest
-
 from tests.contracts.contract.small import SMALL, mistakes_in
+from tests.tables import each
 
 OPTIONS = "options:\n"
 AUTO = "auto_flags:\n"
 
 
-@pytest.mark.parametrize(
+@each(
     "option, at, message",
     [
         ("--say, value: none, interactive: {EV}", "", ""),

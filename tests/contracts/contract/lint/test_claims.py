@@ -2,8 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.lint.claims import about, claim_errors, recordings_named
 from turngate.contract.load import Document
@@ -24,13 +23,13 @@ def wrong(**sections: Any) -> list[str]:
     return [f"{error.path}: {error.what}" for error in claim_errors(document(**sections))]
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_the_packaged_contracts_are_clean(engine: str) -> None:
     """In packaged contracts all evidence is useful, and no entries overlap."""
     assert list(claim_errors(load.contract(engine).document)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "evidence, message",
     [
         ({}, "has no evidence"),
@@ -53,7 +52,7 @@ DEVIATION = {"clause": "stdin.open", "evidence": OBSERVED}
 MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
 
 
-@pytest.mark.parametrize(
+@each(
     "section, first, second",
     [
         ("options", FLAG, FLAG),
@@ -73,7 +72,7 @@ def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, 
     assert "as entry 0 does" in message
 
 
-@pytest.mark.parametrize(
+@each(
     "section, first, second",
     [
         ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "2.0.0"}),

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
+from tests.tables import each
 
 STORE = """\
 store:
@@ -22,7 +21,7 @@ def test_a_store_and_a_probe_that_agree_are_valid() -> None:
     assert mistakes_in(WITH_STORE.replace(probe, late)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         ("{HOME}/.small", "{SMALL_DATA}/x", "$.store[0].locations.SMALL_HOME", "unknown slot {SMALL_DATA}"),

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
+from tests.tables import each
 
 END = "  - {stream: stdout, unverified: true}\n"
 FINAL = "  - {stream: stdout, field: text, unverified: true}\n"
@@ -8,7 +9,7 @@ PLACE = "stream: stdout, record: first, field: id,"
 EVENTS = "stream: stdout, field: type, names: [a]"
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         (PLACE, PLACE.replace("stdout", "stderr"), "$.handle[0].stream", "is framed as text, so it has no records"),
@@ -40,8 +41,8 @@ def test_a_rule_that_a_record_can_meet_is_valid(old: str, new: str) -> None:
     assert mistakes_in(SMALL.replace(old, new)) == []
 
 
-@pytest.mark.parametrize("path", ["a..b", ".a", "a.", "."])
-@pytest.mark.parametrize(
+@each("path", ["a..b", ".a", "a.", "."])
+@each(
     "old, new",
     [
         (PLACE, PLACE.replace("id,", "'@',")),

@@ -3,11 +3,12 @@
 import pytest
 
 from tests.contracts.contract.small import SMALL, line_of, mistakes_in, only_mistake
+from tests.tables import each
 from turngate.contract import lint, load
 from turngate.files import simulation_files
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, reported",
     [
         (
@@ -91,7 +92,7 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
+@each("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
 def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     """An empty file, or one with a list, is a schema error at its start."""
     error = only_mistake(text)
@@ -99,7 +100,7 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     assert "is not of type 'object'" in error.what
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, line, column, path, message",
     [
         ("executable: small", "executable: 7", 7, 13, "$.executable", "7 is not of type 'string'"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.turn.plain import at
+from tests.tables import each
 from turngate.turn.records import Record, both, getter, matches, obstacle_at, unmatched, value_at
 
 RECORD: dict[str, Any] = {
@@ -18,7 +19,7 @@ RECORD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     "path, value",
     [
         ("type", "message"),
@@ -67,7 +68,7 @@ def test_a_match_may_ask_for_a_value_in_a_list() -> None:
     assert not matches(RECORD, {"content.1.type": "thinking"})
 
 
-@pytest.mark.parametrize(
+@each(
     "path, steps, said",
     [
         ("colour", 0, ""),

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.contracts.contract.small import SMALL, mistakes_in
+from tests.tables import each
 
 NONE = "  - {transport: none, unverified: true}\n"
 COMMANDS = """\
@@ -30,7 +29,7 @@ def test_complete_commands_are_valid() -> None:
     assert mistakes_in(SMALL.replace(NONE, COMMANDS)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "old, new, path, message",
     [
         ('"{text}"', "'say {text}'", "commands.prompt", "has no slot for the prompt"),

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
+from tests.tables import each
 
 NONE = "transport: none"
 ACP = 'transport: acp, argv: [--acp, "{options}"], interactive: {mode: default}'
@@ -18,13 +17,13 @@ def changed(sticky: str) -> str:
     return SMALL.replace("model: []", "model: [--auto]").replace(old, f"{sticky}{proof}")
 
 
-@pytest.mark.parametrize("sticky", [NONE, ACP, SERVER, JSON, "transport: acp, argv: [--acp], model: session"])
+@each("sticky", [NONE, ACP, SERVER, JSON, "transport: acp, argv: [--acp], model: session"])
 def test_a_transport_that_can_work_is_valid(sticky: str) -> None:
     """A transport with its arguments and a way to choose the model is valid."""
     assert mistakes_in(changed(sticky)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "sticky, path, message",
     [
         ("transport: none, argv: [acp]", "argv", "is never used without a transport"),
