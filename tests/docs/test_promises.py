@@ -14,12 +14,10 @@ from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
 from turngate_reference.server.store import database, upgrade
 from turngate_reference.server.web import listener, openapi, security
-from turngate_reference.server.web.listener import Limits
 from turngate_reference.server.web.streams import EventStreams
 
 TEXT = (ROOT / "docs/promises.md").read_text("utf-8")
 MIB = 2**20
-CONNECTION_LIMITS = Limits()
 LIMITS = {
     "request body": f"{openapi.MAX_BODY // MIB} MiB",
     "request headers": f"{listener.MAX_HEADERS // 2**10} KiB",
@@ -30,10 +28,11 @@ LIMITS = {
     "characters of an option or a required field": f"{model.MAX_NAME}",
     "texts of a turn that are kept as events": f"{headless.MAX_TEXTS}",
     "characters of such a text": f"{headless.MAX_TEXT}",
-    "connections at the same time": f"{CONNECTION_LIMITS.connections}",
-    "time in which the headers of a request must arrive": f"{CONNECTION_LIMITS.headers:g} seconds",
-    "time in which a body must arrive": f"{CONNECTION_LIMITS.body:g} seconds",
-    "idle time of a connection": f"{CONNECTION_LIMITS.idle:g} seconds",
+    "request body that is read to its end, to answer that it is too large": f"{listener.MAX_TAKEN // MIB} MiB",
+    "connections at the same time": f"{listener.MOST}",
+    "memory of a body that is arriving; the rest is in a temporary file": f"{listener.IN_MEMORY // 2**10} KiB",
+    "time for which a client may be silent, unless its request is in work": f"{listener.IDLE} seconds",
+    "time for which a client may leave its response unread, on Linux": f"{listener.STALLED} seconds",
     "time in which an address logs a browser in": f"{access.CODE_MINUTES} minutes",
     "time for which a browser stays logged in": f"{security.LIFETIME // 86400} days",
     "event streams at the same time": f"{EventStreams().limit}",

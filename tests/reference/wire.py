@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 
 from tests.patience import PATIENCE
 from tests.reference.caller import Answer, Caller
-from turngate_reference.server.web.listener import Limits, WebListener, bound
+from turngate_reference.server.web.listener import IDLE, MOST, STALLED, WebListener, bound
 
 MANY = 10_000
-_LIMITS = Limits()
 
 
 @contextmanager
-def served(caller: Caller, limits: Limits = _LIMITS) -> Iterator[int]:
-    """Serve a client's app; yield the port."""
-    with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
+def served(caller: Caller, *, most: int = MOST, idle: int = IDLE, stalled: float = STALLED) -> Iterator[int]:
+    """Serve a client's app within these limits of connections and seconds; yield the port."""
+    with bound(socket.AF_INET, ("127.0.0.1", 0), stalled) as listening:
         port: int = listening.getsockname()[1]
-        listener = WebListener(caller.app, listening, caller.streams, limits)
+        listener = WebListener(caller.app, listening, caller.streams, most, idle)
         thread = threading.Thread(target=listener.run)
         thread.start()
         try:

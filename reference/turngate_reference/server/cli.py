@@ -32,7 +32,7 @@ from turngate_reference.data_dir import DataDir, RunningServer, data_dir, runnin
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
-from turngate_reference.server.web.listener import Limits, WebListener, address_of, bound, connections, raise_limit, url
+from turngate_reference.server.web.listener import WebListener, address_of, bound, connections, raise_limit, url
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.problems import machine_error
 from turngate_reference.server.web.security import RequestCheck, allowed_hosts
@@ -174,7 +174,7 @@ def serve(  # noqa: PLR0913 - as it has options
     if token_file and is_exposed(token_file):
         click.echo(f"warning: {token_file} can be read by others: chmod 600 it", err=True)
     hosts = allowed_hosts(address[0], host, any_name=token is not None)
-    limits = Limits(connections=connections(raise_limit(), slots))
+    most = connections(raise_limit(), slots)
     metrics, open_streams = Metrics(), EventStreams()
     data = data_dir(asked_dir)
     kept = None if no_token else token_file.resolve() if token_file else data.token
@@ -198,7 +198,7 @@ def serve(  # noqa: PLR0913 - as it has options
         if token is None and not no_token:
             token = make_token(data)
         guard = RequestCheck(token, hosts, Logouts(data.logouts))
-        listener = WebListener(create_app(core, guard, open_streams, metrics), listening, open_streams, limits)
+        listener = WebListener(create_app(core, guard, open_streams, metrics), listening, open_streams, most)
 
         def end(*_: object) -> None:
             listener.stop()

@@ -17,7 +17,6 @@ from tests.tools.bench import (
     resume_overhead,
     saved,
     server_figures,
-    slow_clients,
     sticky_figures,
     sticky_resume_figures,
     throughput,
@@ -41,7 +40,6 @@ BENCHES = {
     "server": Bench("the server, against its engine called directly", server_figures.ROWS, server_figures.bench),
     "fleet": Bench("the example fleet, against the server", fleet_figures.ROWS, fleet_figures.bench),
     "codex": Bench("two turns of the real codex, against its bare CLI", codex_turns.ROWS, codex_turns.bench),
-    "slow-clients": Bench("/healthz with 2,000 slow clients, against none", slow_clients.ROWS, slow_clients.bench),
     "sticky-resume": Bench(
         "a sticky process, against a resume per turn", sticky_resume_figures.ROWS, sticky_resume_figures.bench
     ),

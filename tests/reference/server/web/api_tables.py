@@ -14,15 +14,18 @@ FILE = Path(__file__).parents[4] / "docs" / "api.md"
 BEGIN = (
     "<!-- Generated from openapi.yaml. Don't edit below; run `python -m tests.reference.server.web.api_tables` -->\n"
 )
+_PLAIN = (
+    "They also omit what the server answers in plain text, before any operation: 400 or 501 to what isn't valid HTTP, "
+    "413 to a body of more than 8 MiB, and 431 to headers of more than 64 KiB."
+)
 _ORDER = "If several things go wrong in one turn, the run gets the first matching code in this list:\n"
 BOUNDLESS = 2**32
+FIRST_ERROR = 400  # among the status codes of HTTP
 COMMON = {
-    "REQUEST_MALFORMED",
     "UNAUTHORIZED",
     "ORIGIN_REFUSED",
     "BODY_TOO_LARGE",
     "HOST_REFUSED",
-    "HEADERS_TOO_LARGE",
 }
 
 
@@ -53,7 +56,7 @@ def _parts() -> list[str]:
 
 def _everywhere() -> str:
     codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in COMMON)
-    return f"Any operation can also return these codes. The tables below omit them: {codes}.\n"
+    return f"Any operation can also return these codes. The tables below omit them: {codes}. {_PLAIN}\n"
 
 
 def _operation(operation: Operation) -> str:
@@ -68,7 +71,7 @@ def _operation(operation: Operation) -> str:
     rows = []
     for status, response in operation.responses.items():
         codes = [code for code in response.get("x-codes", ()) if code not in COMMON]
-        if codes or "x-codes" not in response:
+        if codes or int(status) < FIRST_ERROR:
             rows.append([status, ", ".join(f"`{code}`" for code in codes), response["description"]])
     parts.append(_table(["status", "code", "meaning"], rows))
     return "\n".join(parts)
