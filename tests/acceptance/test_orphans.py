@@ -33,7 +33,7 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
         "probe {0} --clause version.readable",
         "probe {0} {1} --clause version.readable --jobs 2",
         "gate {0} --from {1} --clause version.readable",
-        "record {0} --case final --into there",
+        "contracts record {0} --case final --into there",
         "verify {0}",
         "contracts new acme --path engine/codex --executable codex",
     ],

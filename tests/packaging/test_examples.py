@@ -35,6 +35,7 @@ WHY_NOT = {
     r"turngate stub": "it runs until it is stopped: tests/probes/cli/test_stub.py",
     r"turngate (start|resume)|git diff": "handles are drawn by chance: tests/reference/conversations",
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
+    r"turngate probe --pinned$": "it probes every pinned engine: `.ci/run` and `make night` do that in parts",
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
     r"turngate (probe|contracts record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",

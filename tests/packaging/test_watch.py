@@ -116,8 +116,8 @@ def watched(tmp_path: Path) -> Watched:
     (made.checkout / PIN).parent.mkdir(parents=True)
     (made.checkout / PIN).write_text("codex@0.169.0")
     for name, code in (("history", FILL), ("compatibility", RENDER)):
-        (made.checkout / "tests" / name).mkdir(parents=True)
-        (made.checkout / "tests" / name / "__main__.py").write_text(code)
+        (made.checkout / "tests/tools" / name).mkdir(parents=True)
+        (made.checkout / "tests/tools" / name / "__main__.py").write_text(code)
     (programs / "history.txt").write_text(CHANGES)
     made.git("checkout", "-q", "-b", "main")
     made.git("add", "--all")

@@ -135,6 +135,7 @@ LEAVES = """#!/bin/sh
 case "$*" in *--version*) echo codex-cli 0.169.0; exit ;; *--help*) exit ;; esac
 cd "${0%/*}"
 (setsid sh -c 'echo $$ > met; read line < go' &) > /dev/null 2>&1
+echo left > settled
 exec sleep 600
 """
 
@@ -144,7 +145,7 @@ exec sleep 600
 def test_serve_leaves_no_zombie_while_a_turn_runs(cli_env: CliEnv) -> None:
     """A process that an engine left is reaped as soon as it ends, though no turn ends."""
     cli_env.path.mkdir()
-    for name in ("met", "go"):
+    for name in ("met", "settled", "go"):
         os.mkfifo(cli_env.path / name)
     (cli_env.path / "codex").write_text(LEAVES)
     (cli_env.path / "codex").chmod(0o755)
@@ -152,6 +153,8 @@ def test_serve_leaves_no_zombie_while_a_turn_runs(cli_env: CliEnv) -> None:
     try:
         serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         left = psutil.Process(int((cli_env.path / "met").read_text()))
+        # its parent has ended by then
+        assert (cli_env.path / "settled").read_text() == "left\n"
         assert left.ppid() == serving.process.pid
         (cli_env.path / "go").write_text("go\n")
         left.wait(PATIENCE)
