@@ -7,7 +7,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Severity
 from turngate.sanitize import bounded, visible
-from turngate_probes.conform.catalogue import Scenario, rules, scenarios
+from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.conform.conform_report import (
     BreachRow,
     CallRow,
@@ -21,7 +21,6 @@ from turngate_probes.report.lines import Detail, Line, print_line
 from turngate_probes.report.publish import Printer
 from turngate_probes.report.view import (
     Block,
-    Cell,
     Column,
     Count,
     Fact,
@@ -33,8 +32,8 @@ from turngate_probes.report.view import (
     Sign,
     Suite,
     View,
-    duration,
 )
+from turngate_probes.report.wording import duration
 
 LONGEST = 240
 MEANINGS = {
@@ -142,6 +141,7 @@ def view(report: ConformReport) -> View:
     by_engine: dict[str, list[ScenarioRow]] = {}
     for row in report.results:
         by_engine.setdefault(row.subject, []).append(row)
+    suites = tuple(_suite(report, name, rows) for name, rows in by_engine.items())
     return View(
         kind="conform",
         report=report,
@@ -159,10 +159,10 @@ def view(report: ConformReport) -> View:
             for result in ScenarioResult
         ),
         remarks=tuple(_remarks(report)),
-        suites=tuple(_suite(report, name, rows) for name, rows in by_engine.items()),
+        suites=suites,
         marks=tuple(MARKS.values()),
         columns=tuple(_column(number, rows) for number, rows in enumerate(by_engine.values())),
-        families=_families(list(by_engine.values())),
+        families=_families(suites),
     )
 
 
@@ -213,13 +213,26 @@ def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Sui
 
 
 def _case(row: ScenarioRow) -> JudgedCase:
-    reported = [f"{breach.rule}: {breach.detail}" for breach in row.breaches]
-    judgement = JUDGEMENTS[row.result]
+    scenario = scenarios().get(row.scenario)
+    reported = tuple(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
+    detail = row.detail or "; ".join(reported)
+    text, kind, hint = detail, str(row.result), tuple[str, ...]()
     if row.result is ScenarioResult.FAIL:
-        first, scenario = row.breaches[0], scenarios().get(row.scenario)
-        lines = [scenario.sentence, *reported] if scenario else reported
-        return JudgedCase(row.subject, row.scenario, judgement, first.detail, first.rule, hint=tuple(lines))
-    return JudgedCase(row.subject, row.scenario, judgement, row.detail or "; ".join(reported), row.result)
+        text, kind = row.breaches[0].detail, row.breaches[0].rule
+        hint = (scenario.sentence, *reported) if scenario else reported
+    codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
+    return JudgedCase(
+        row.subject,
+        row.scenario,
+        JUDGEMENTS[row.result],
+        text,
+        kind,
+        hint=hint,
+        state=row.result,
+        detail=detail,
+        context=EXPECTED[scenario.expect] if scenario else "",
+        blocks=(Block("command", f"exit code {codes}"), *map(_breach, row.breaches), *map(_call, row.calls)),
+    )
 
 
 def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:
@@ -231,9 +244,9 @@ def _column(number: int, rows: Sequence[ScenarioRow]) -> Column:
     return Column(number, first.engine, first.version, found, found, SIGNS[found], facts)
 
 
-def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[RowFamily, ...]:
+def _families(suites: Sequence[Suite]) -> tuple[RowFamily, ...]:
     """Return a row for each scenario that ran, by the rule that it tests."""
-    ran = {row.scenario for rows in columns for row in rows}
+    ran = {case.name for suite in suites for case in suite.cases}
     by_rule: dict[str, list[str]] = {}
     for name in [*scenarios(), *sorted(ran - scenarios().keys())]:
         if name in ran:
@@ -241,29 +254,18 @@ def _families(columns: Sequence[Sequence[ScenarioRow]]) -> tuple[RowFamily, ...]
             by_rule.setdefault(scenario.rule if scenario else name, []).append(name)
     numbers = {name: number for number, name in enumerate(name for names in by_rule.values() for name in names)}
     return tuple(
-        RowFamily(rule.partition(".")[2] or rule, tuple(_row(numbers[name], name, columns) for name in names))
+        RowFamily(rule.partition(".")[2] or rule, tuple(_row(numbers[name], name, suites) for name in names))
         for rule, names in by_rule.items()
     )
 
 
-def _row(number: int, name: str, columns: Iterable[Sequence[ScenarioRow]]) -> Row:
+def _row(number: int, name: str, suites: Iterable[Suite]) -> Row:
     scenario = scenarios().get(name)
     sentence, why, severity = OBSERVED, "", Severity.BREAKING
     if scenario:
         sentence, why, severity = scenario.sentence, scenario.why, rules()[scenario.rule].severity
-    ran = (next((row for row in rows if row.scenario == name), None) for rows in columns)
-    return Row(number, name, name, severity, sentence, why, tuple(_cell(row, scenario) if row else None for row in ran))
-
-
-def _cell(row: ScenarioRow, scenario: Scenario | None) -> Cell:
-    reported = "; ".join(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
-    codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
-    return Cell(
-        MARKS[row.result],
-        row.detail or reported,
-        EXPECTED[scenario.expect] if scenario else "",
-        evidence=(Block("command", f"exit code {codes}"), *map(_breach, row.breaches), *map(_call, row.calls)),
-    )
+    cells = tuple(next((case for case in suite.cases if case.name == name), None) for suite in suites)
+    return Row(number, name, name, severity, sentence, why, cells)
 
 
 def _breach(breach: BreachRow) -> Block:

@@ -11,8 +11,8 @@ from turngate_probes.report.reports import (
     ProbeReport,
     ReleaseReport,
 )
-from turngate_probes.report.view import JudgedCase, named
-from turngate_probes.report.wording import clause_set_of, counted, name_of, verdict_of
+from turngate_probes.report.view import JudgedCase
+from turngate_probes.report.wording import clause_set_of, counted, name_of, named, verdict_of
 
 PAIR = 2
 CHANGES_REQUIRED = "green, changes required"

@@ -4,6 +4,7 @@ What makes the exit code 1 fails in every format.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from turngate_probes.report.view import JudgedCase, Judgement
 from turngate_probes.report.wording import label, name_of, state
 
 ANSWERED = "turngate.answered"
+EXCUSED: Final = "excused"
 OPEN = ("unanswered", "interrupted", "crashed")
 # most severe first
 REMARKED: tuple[Judgement, ...] = ("failed", "warned", "noted")
@@ -50,7 +52,8 @@ def gate_cases(release: ReleaseReport, decision: GateDecision, fail_on: FailOn) 
         if reason:
             yield _against(release, reason, clause)
         elif excuse := excused.pop(clause.id, None):
-            yield _case(release, clause.id, "skipped", excuse.text, clause=clause, at=excuse.reason.at)
+            case = _case(release, clause.id, "skipped", excuse.text, clause=clause, at=excuse.reason.at)
+            yield replace(case, state=EXCUSED, detail=excuse.text)
         else:
             yield _judged(release, clause, fail_on)
     yield from (_against(release, reason) for reason in reasons.values())
@@ -132,5 +135,5 @@ def _case(
     rule: str | None = None,
     at: str = "",
 ) -> JudgedCase:
-    subject = name_of(release)
-    return JudgedCase(subject, about, judgement, text, kind, clause, rule=rule, at=at, release=release)
+    case = JudgedCase(name_of(release), about, judgement, text, kind, clause, rule, at=at, release=release)
+    return replace(case, state=state(clause), detail=clause.detail, context=clause.level) if clause else case

@@ -10,8 +10,8 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
-from turngate_probes.report.view import ACTIONS, EDITS, Block, Cell, JudgedCase, Suite, View, duration, named
-from turngate_probes.report.wording import advice, counted, known, profile_of, verdict_of
+from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View
+from turngate_probes.report.wording import advice, counted, duration, known, named, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
@@ -133,18 +133,16 @@ def _release(release: ReleaseReport, suite: Suite) -> tuple[object, ...]:
 def _scenarios(view: View) -> Iterator[str]:
     """Write a table of what an orchestrator did in each scenario."""
     head = "\n| engine | scenario | result | broken rules |\n|---|---|---|---|"
-    rows = {row.id: row for family in view.families for row in family.rows}
-    listed = [
-        (escaped(column.title), escaped(case.name), cell.mark.label, _broken(cell) or escaped(cell.detail))
+    listed = (
+        (escaped(column.title), escaped(case.name), case.state, _broken(case) or escaped(case.detail))
         for column, suite in zip(view.columns, view.suites, strict=True)
         for case in suite.cases
-        if (cell := rows[case.name].cells[column.n])
-    ]
+    )
     return _table(head, listed)
 
 
-def _broken(cell: Cell) -> str:
-    broken = (block for block in cell.evidence if isinstance(block, Block) and block.text)
+def _broken(case: JudgedCase) -> str:
+    broken = (block for block in case.blocks if block.text)
     return "; ".join(f"`{block.title}`: {escaped(block.text[0])}" for block in broken)
 
 

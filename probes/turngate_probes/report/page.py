@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from msgspec import Struct, to_builtins
 
 from turngate.sanitize import command_line, visible
-from turngate_probes.report.view import ACTIONS, Cell, Row, RowFamily, Sign, View
+from turngate_probes.report.view import ACTIONS, JudgedCase, Mark, Row, RowFamily, Sign, View
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
@@ -40,7 +40,8 @@ def page(view: View) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    cells = [cell.mark.name for family in view.families for row in family.rows for cell in row.cells if cell]
+    marks = {mark.name: mark for mark in view.marks}
+    cells = [cell.state for family in view.families for row in family.rows for cell in row.cells if cell]
     impact_signs = {each.word: each.sign for each in view.counts}
     return (
         _environment()
@@ -53,13 +54,14 @@ def page(view: View) -> str:
             style=Markup(style),  # noqa: S704 - files of ours
             script=Markup(script),  # noqa: S704 - files of ours
             impact_signs=impact_signs,
+            marks=marks,
             started=_started(view),
             few=len(view.columns) <= FEW,
             engines=[(name, list(group)) for name, group in groupby(view.columns, key=lambda column: column.engine)],
             problems=list(_problems(view)),
             most_problems=MOST_PROBLEMS,
             counts=[(mark, cells.count(mark.name)) for mark in view.marks],
-            noted=[row for family in view.families for row in family.rows if _is_noted(row)],
+            noted=[row for family in view.families for row in family.rows if _is_noted(row, marks)],
             left_out=_left_out(view.families, len(view.columns)),
         )
     )
@@ -119,10 +121,10 @@ def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, i
     return left_out
 
 
-def _is_noted(row: Row) -> bool:
+def _is_noted(row: Row, marks: Mapping[str, Mark]) -> bool:
     """Whether any cell of a row is a problem or a caveat."""
-    return any(cell is not None and cell.mark.sign not in ("pass", "unsupported") for cell in row.cells)
+    return any(cell is not None and marks[cell.state].sign not in ("pass", "unsupported") for cell in row.cells)
 
 
-def _fails(cell: Cell) -> bool:
-    return cell.mark.name in ("fail", "excused")
+def _fails(cell: JudgedCase) -> bool:
+    return cell.state in ("fail", "excused")

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
@@ -14,7 +12,7 @@ from turngate_probes.clauses import CHECKS
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
 from turngate_probes.report.contract_edits import ContractEdit, contract_edits
 from turngate_probes.report.headline import CHANGES_REQUIRED, gate_headline, gate_meaning, meaning, probe_headline
-from turngate_probes.report.judgement import gate_cases, gate_remarks, probe_cases, probe_remarks
+from turngate_probes.report.judgement import EXCUSED, gate_cases, gate_remarks, probe_cases, probe_remarks
 from turngate_probes.report.reports import (
     Difference,
     GateDecision,
@@ -26,7 +24,6 @@ from turngate_probes.report.reports import (
     known_caveats,
 )
 from turngate_probes.report.view import (
-    Cell,
     Column,
     Count,
     Fact,
@@ -37,18 +34,17 @@ from turngate_probes.report.view import (
     Sign,
     Suite,
     View,
-    duration,
 )
 from turngate_probes.report.wording import (
     NOT_TESTED,
     advice,
     counted,
+    duration,
     from_where,
     known,
     label,
     name_of,
     profile_of,
-    state,
     verdict_of,
     version_of,
 )
@@ -63,7 +59,7 @@ _MARKS: Final[tuple[tuple[Sign, str], ...]] = (
     ("stale", "the release passed, although its contract declares a deviation"),
     ("unsupported", "the release lacks this feature"),
     ("not_run", "the clause could not be tested; the detail says why"),
-    ("excused", "the release violated the clause, and the baseline excuses it"),
+    (EXCUSED, "the release violated the clause, and the baseline excuses it"),
 )
 MARKS = tuple(Mark(sign, sign, label(sign), meaning) for sign, meaning in _MARKS)
 VERDICT_SIGNS: Final[Mapping[str, Sign]] = {
@@ -111,13 +107,12 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     headline = gate_headline(gate) if gate else probe_headline(probe, verdicts)
+    cases = [tuple(probe_cases(release, probe.fail_on)) for release in probe.releases]
+    remarks = list(probe_remarks(cases))
     if gate:
-        cases = [tuple(gate_cases(gate.newer, decision, probe.fail_on))]
-        remarks = [*gate_remarks(cases[0], decision), *_changes_required(gate)]
-    else:
-        cases = [tuple(probe_cases(release, probe.fail_on)) for release in probe.releases]
-        remarks = list(probe_remarks(cases))
-    releases = [gate.newer] if gate else probe.releases
+        cases[-1] = tuple(gate_cases(gate.newer, decision, probe.fail_on))
+        remarks = [*gate_remarks(cases[-1], decision), *_changes_required(gate)]
+    suites = tuple(_suite(probe, gate, *judged, headline) for judged in zip(probe.releases, cases, strict=True))
     return ReleaseView(
         kind="gate" if gate else "probe",
         report=report,
@@ -134,10 +129,10 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         remarks=tuple(remarks),
         actions=gate.actions if gate else known_caveats(probe.releases),
         remaining=_remaining(gate) if gate else "",
-        suites=tuple(_suite(probe, gate, *judged, headline) for judged in zip(releases, cases, strict=True)),
+        suites=suites[-1:] if gate else suites,
         marks=MARKS if gate else MARKS[:-1],
         columns=tuple(_column(number, release) for number, release in enumerate(probe.releases)),
-        families=_families(probe.releases, {excuse.reason.about: excuse.text for excuse in decision.excused}),
+        families=_families(cases),
         probe=probe,
         gate=gate,
         decision=decision,
@@ -251,30 +246,17 @@ def _access(access: ModeToolAccess) -> Iterator[str]:
     yield f"tools offered: {', '.join(access.tools or ()) or 'none'}"
 
 
-def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> tuple[RowFamily, ...]:
+def _families(cases: Sequence[Sequence[JudgedCase]]) -> tuple[RowFamily, ...]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
-    results = [{clause.id: clause for clause in release.clauses} for release in releases]
-    present = {name for by_id in results for name in by_id}
-    ids = [name for name in dict.fromkeys([*catalogue(), *(n for by_id in results for n in by_id)]) if name in present]
+    judged = [{case.clause.id: case for case in of_release if case.clause} for of_release in cases]
+    present = {name for by_id in judged for name in by_id}
+    ids = [name for name in dict.fromkeys([*catalogue(), *(n for by_id in judged for n in by_id)]) if name in present]
     families: dict[str, list[Row]] = {}
     for number, clause_id in enumerate(ids):
-        cells = [_cell(by_id[clause_id]) if clause_id in by_id else None for by_id in results]
-        if clause_id in excused and cells[-1]:
-            cells[-1] = replace(cells[-1], mark=MARKS[-1], detail=excused[clause_id])
-        severity = next(by_id[clause_id].severity for by_id in results if clause_id in by_id)
+        cells = tuple(by_id.get(clause_id) for by_id in judged)
+        severity = next(cell.clause.severity for cell in cells if cell and cell.clause)
         entry, (family, _, short) = known(clause_id), clause_id.partition(".")
         sentence, why, to_do = (entry.sentence, entry.why, " ".join(advice(entry))) if entry else ("", "", "")
-        row = Row(number, clause_id, short, severity, sentence, why, tuple(cells), to_do)
+        row = Row(number, clause_id, short, severity, sentence, why, cells, to_do)
         families.setdefault(family, []).append(row)
     return tuple(RowFamily(name, tuple(listed)) for name, listed in families.items())
-
-
-def _cell(clause: ClauseResult) -> Cell:
-    return Cell(
-        next(mark for mark in MARKS if mark.name == state(clause)),
-        clause.detail,
-        clause.level,
-        clause.action,
-        tuple(item for item in clause.evidence if not isinstance(item, str)),
-        tuple(name for name in clause.evidence if isinstance(name, str)),
-    )

@@ -17,14 +17,16 @@ from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_o
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.release_view import view as view_of
 from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View, duration, named
+from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View
 from turngate_probes.report.wording import (
     advice,
     basis,
     clause_set_of,
     counted,
+    duration,
     from_where,
     known,
+    named,
     profile_of,
     version_of,
 )

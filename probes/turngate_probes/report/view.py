@@ -3,19 +3,16 @@
 A probe, a gate and `turngate conform` say what they found in these terms, and every format is written from them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from turngate.contract.clauses import Severity
-from turngate.contract.verdict import CallEvidence, ClauseResult, TurnEvidence
+from turngate.contract.verdict import CallEvidence, ClauseResult, Evidence, TurnEvidence
 from turngate_probes.report.reports import Action, NotAsked, ReleaseReport
 from turngate_probes.report.source_locations import Place, place_of
 
-MINUTE, TEN = 60, 10
-MOST_NAMED = 4
-EXPLAIN = "turngate explain"
 ACTIONS = "What your orchestrator must do"
 EDITS = "What to change in the contract"
 
@@ -28,69 +25,8 @@ Kind: TypeAlias = Literal["probe", "gate", "conform"]
 LEVELS: Final[dict[Judgement, RemarkLevel]] = {"failed": "error", "open": "error", "warned": "warning"}
 
 
-class JudgedCase(Struct, frozen=True):
-    """What is said of a clause of a release, a scenario or rule of an orchestrator, or another reason of a gate.
-
-    subject: The release, or the engine that the orchestrator drove.
-    about: What distinguishes it from everything else that is said of the subject.
-    kind: What kind of failure or note it is.
-    clause: The result that is judged.
-    rule: The clause or rule that fails, or the kind of reason; None: nothing that the subject did.
-    hint: Lines that add what was observed, what a rule demands, or what to do.
-    at: The entry of the baseline that it is about.
-    also: Other scenarios of an orchestrator in which the same was found.
-    """
-
-    subject: str
-    about: str
-    judgement: Judgement
-    text: str
-    kind: str = ""
-    clause: ClauseResult | None = None
-    rule: str | None = None
-    hint: tuple[str, ...] = ()
-    at: str = ""
-    release: ReleaseReport | None = None
-    also: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The clause or scenario, or what else it is about."""
-        return self.clause.id if self.clause else self.about
-
-    @property
-    def level(self) -> RemarkLevel:
-        """How much it matters, if it is remarked on."""
-        return LEVELS.get(self.judgement, "note")
-
-    @property
-    def title(self) -> str:
-        """The subject, and what is said of it."""
-        return f"{self.subject} {self.about.removeprefix(f'{self.subject}: ')}".strip()
-
-    @property
-    def note(self) -> str:
-        """The text of a case that does not fail."""
-        return f"{self.kind}: {self.text}" if self.judgement == "warned" else self.text
-
-    @property
-    def place(self) -> Place | None:
-        """The location in the user's repository that it belongs to."""
-        return place_of(self.release, self.at)
-
-
-class Suite(Struct, frozen=True):
-    """The judged cases of a release; `times` are the seconds of each, by its name."""
-
-    name: str
-    seconds: float
-    properties: Mapping[str, str]
-    cases: tuple[JudgedCase, ...]
-    times: Mapping[str, float]
-
-
 class Mark(Struct, frozen=True):
-    """A result of a cell: its name, its sign, and what it means."""
+    """A result in the matrix: its name, its sign, and what it means."""
 
     name: str
     sign: Sign
@@ -127,15 +63,91 @@ class Block(Struct, frozen=True):
 Shown: TypeAlias = TurnEvidence | CallEvidence | Block
 
 
-class Cell(Struct, frozen=True):
-    """The result of one row for one column, with its evidence; `names` are turns that a pass rests on."""
+class JudgedCase(Struct, frozen=True):
+    """What is said of a clause of a release, a scenario or rule of an orchestrator, or another reason of a gate.
 
-    mark: Mark
-    detail: str
-    about: str = ""
-    action: str = ""
-    evidence: tuple[Shown, ...] = ()
-    names: tuple[str, ...] = ()
+    subject: The release, or the engine that the orchestrator drove.
+    about: What distinguishes it from everything else that is said of the subject.
+    kind: What kind of failure or note it is.
+    clause: The result that is judged.
+    rule: The clause or rule that fails, or the kind of reason; None: nothing that the subject did.
+    hint: Lines that add what was observed, what a rule demands, or what to do.
+    at: The entry of the baseline that it is about.
+    also: Other scenarios of an orchestrator in which the same was found.
+    state: The name of its mark in the matrix; empty: it has no cell there.
+    detail: What its cell says, with the level or expectation that it was tested with in `context`.
+    blocks: The evidence of an orchestrator.
+    """
+
+    subject: str
+    about: str
+    judgement: Judgement
+    text: str
+    kind: str = ""
+    clause: ClauseResult | None = None
+    rule: str | None = None
+    hint: tuple[str, ...] = ()
+    at: str = ""
+    release: ReleaseReport | None = None
+    also: tuple[str, ...] = ()
+    state: str = ""
+    detail: str = ""
+    context: str = ""
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The clause or scenario, or what else it is about."""
+        return self.clause.id if self.clause else self.about
+
+    @property
+    def action(self) -> str:
+        """What an orchestrator must do about a known caveat."""
+        return self.clause.action if self.clause else ""
+
+    @property
+    def evidence(self) -> tuple[Shown, ...]:
+        """What was observed."""
+        return (*self.blocks, *(item for item in self._evidence if not isinstance(item, str)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The turns that a pass rests on."""
+        return tuple(name for name in self._evidence if isinstance(name, str))
+
+    @property
+    def _evidence(self) -> tuple[Evidence, ...]:
+        return self.clause.evidence if self.clause else ()
+
+    @property
+    def level(self) -> RemarkLevel:
+        """How much it matters, if it is remarked on."""
+        return LEVELS.get(self.judgement, "note")
+
+    @property
+    def title(self) -> str:
+        """The subject, and what is said of it."""
+        return f"{self.subject} {self.about.removeprefix(f'{self.subject}: ')}".strip()
+
+    @property
+    def note(self) -> str:
+        """The text of a case that does not fail."""
+        return f"{self.kind}: {self.text}" if self.judgement == "warned" else self.text
+
+    @property
+    def place(self) -> Place | None:
+        """The location in the user's repository that it belongs to."""
+        return place_of(self.release, self.at)
+
+
+class Suite(Struct, frozen=True):
+    """The judged cases of a release; `times` are the seconds of each, by its name."""
+
+    name: str
+    seconds: float
+    properties: Mapping[str, str]
+    cases: tuple[JudgedCase, ...]
+    times: Mapping[str, float]
 
 
 class Row(Struct, frozen=True):
@@ -147,7 +159,7 @@ class Row(Struct, frozen=True):
     severity: Severity
     sentence: str
     why: str
-    cells: tuple[Cell | None, ...]
+    cells: tuple[JudgedCase | None, ...]
     advice: str = ""
 
 
@@ -210,19 +222,3 @@ class View(Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
     columns: tuple[Column, ...]
     families: tuple[RowFamily, ...]
-
-
-def named(releases: Sequence[str]) -> str:
-    """Return the names of releases, shortened to a few if there are many."""
-    more = len(releases) - MOST_NAMED
-    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def duration(seconds: float) -> str:
-    """Return a readable duration: `0.4 s`, `12 s`, `3 min 3 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < MINUTE:
-        return f"{seconds:.1f} s" if whole < TEN else f"{whole} s"
-    minutes, rest = divmod(whole, MINUTE)
-    hours, minutes = divmod(minutes, MINUTE)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

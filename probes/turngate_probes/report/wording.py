@@ -1,6 +1,7 @@
-"""The words for a release, its verdict, its clauses and their results."""
+"""The words for a release, its verdict, its clauses and their results, for many releases, and for a duration."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from turngate.contract.clauses import Clause, Result
@@ -12,10 +13,10 @@ from turngate_probes.report.reports import (
     GatedRelease,
     ReleaseReport,
 )
-from turngate_probes.report.view import (
-    EXPLAIN,
-)
 
+MINUTE, TEN = 60, 10
+MOST_NAMED = 4
+EXPLAIN: Final = "turngate explain"
 NOT_TESTED: Final = "not tested"
 LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
 
@@ -88,3 +89,19 @@ def state(clause: ClauseResult) -> str:
 def label(state_of_clause: str) -> str:
     """Return the words for a result: `deviates` is a known caveat."""
     return LABELS.get(state_of_clause, state_of_clause.replace("_", " "))
+
+
+def named(releases: Sequence[str]) -> str:
+    """Return the names of releases, shortened to a few if there are many."""
+    more = len(releases) - MOST_NAMED
+    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def duration(seconds: float) -> str:
+    """Return a readable duration: `0.4 s`, `12 s`, `3 min 3 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < MINUTE:
+        return f"{seconds:.1f} s" if whole < TEN else f"{whole} s"
+    minutes, rest = divmod(whole, MINUTE)
+    hours, minutes = divmod(minutes, MINUTE)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -140,9 +140,7 @@ def test_the_page_has_a_row_for_each_scenario_and_a_column_for_each_engine() -> 
     other = replace(row("crash", ScenarioResult.FAIL, FAILED), engine="gemini", version="0.61.0")
     shown = view(replace(REPORT, results=(*ROWS, other)))
     assert [column.title for column in shown.columns] == ["codex 0.169.0", "gemini 0.61.0"]
-    marks = {
-        each.id: [cell and cell.mark.name for cell in each.cells] for family in shown.families for each in family.rows
-    }
+    marks = {each.id: [cell and cell.state for cell in each.cells] for family in shown.families for each in family.rows}
     assert marks["crash"] == ["unanswered", "fail"]
     assert marks["two-turns"] == ["pass", None]
     assert len(marks) == len(ROWS)

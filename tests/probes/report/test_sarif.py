@@ -93,6 +93,15 @@ def test_only_what_failed_is_a_result() -> None:
     assert {result["properties"]["source"] for result in results} == {"path"}
 
 
+def test_a_result_of_a_gate_has_the_severity_of_its_clause() -> None:
+    """The reasons of a gate that are not clauses have none."""
+    results = run_of(views.red_by_all())["results"]
+    assert [(result["ruleId"], result["properties"].get("severity")) for result in results] == [
+        (views.DEAD, "breaking"),
+        ("gate.baseline", None),
+    ]
+
+
 def test_a_result_points_at_the_pin_of_its_engine() -> None:
     """A result points at the line of the pin file that names the package."""
     place = run_of(samples.mixed())["results"][0]["locations"][0]["physicalLocation"]

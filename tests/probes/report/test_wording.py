@@ -15,7 +15,7 @@ from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import renderer
 from turngate_probes.report.release_view import view
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.wording import counted, known, profile_of, verdict_of, version_of
+from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of, version_of
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:
@@ -54,6 +54,22 @@ def test_a_clause_of_another_turngate_is_not_known() -> None:
     assert entry is not None
     assert entry.sentence
     assert known("resume.unheard-of") is None
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.44, "0.4 s"),
+        (9.96, "10 s"),
+        (12.2, "12 s"),
+        (59.7, "1 min 0 s"),
+        (183, "3 min 3 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
+    """Durations are written in seconds, minutes, or hours."""
+    assert duration(seconds) == text
 
 
 STATIC = [j.clause(name) for name in ("version.readable", "help.surface")]

@@ -6,7 +6,7 @@ from turngate_probes.journal.events import Event
 from turngate_probes.report.lines import Detail, Line
 from turngate_probes.report.release_view import view
 from turngate_probes.report.text import MOST_EVIDENCE, failure_evidence, problem_lines
-from turngate_probes.report.view import named
+from turngate_probes.report.wording import named
 
 
 def plain(lines: list[Line]) -> list[str]:
