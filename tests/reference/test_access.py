@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference.caller import TOKEN
+from tests.tables import each
 from turngate import files
 from turngate.errors import MachineError, NotFoundError, TurngateError, UsageError
 from turngate_reference import access
@@ -107,7 +108,7 @@ def test_a_chosen_token_is_read_from_its_file(data: DataDir) -> None:
     assert {name: token_of(data, RunningServer("http://x", name)) for name in tokens} == tokens
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
+@each("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
 def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
     """An empty, short or malformed token is rejected."""
     file = tmp_path / "token"
@@ -159,7 +160,7 @@ def test_sessions_that_were_ended_are_kept_until_they_expire(data: DataDir) -> N
     assert data.logouts.read_text() == f"{now + 60} open\n"
 
 
-@pytest.mark.parametrize("content", ["damaged\n", "1 a b\n", "\xff", "9" * 2**20 + " a\n"])
+@each("content", ["damaged\n", "1 a b\n", "\xff", "9" * 2**20 + " a\n"])
 def test_a_damaged_list_of_ended_sessions_revives_none(data: DataDir, content: str) -> None:
     """A server doesn't start with a list that it can't read."""
     files.write_atomically(data.logouts, content, private=True)

@@ -26,6 +26,7 @@ from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
+from tests.tables import each
 from turngate import Ended, ProcessRequest, Stop, TurnReader, TurnRun, run_turn
 from turngate.argv.file_slot import SLOT
 from turngate.contract import load
@@ -387,6 +388,7 @@ def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: t
     assert (record["turns"], record["session"]["value"]) == (2, d.SESSION)
 
 
+@pytest.mark.long
 def test_start_and_resume_import_what_they_need_alone(cli_env: CliEnv) -> None:
     """Validation, terminal drawing, the server and the probes are not imported to run an engine."""
     cli_env.engine("codex", d.codex("hi"))
@@ -429,7 +431,8 @@ def imported() -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", SLOW)
+@pytest.mark.long
+@each("module", SLOW)
 def test_a_resume_does_not_import_what_is_slow(imported: set[str], module: str) -> None:
     """Each of these modules takes longer to import than a turn takes to read."""
     assert module not in imported

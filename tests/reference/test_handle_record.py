@@ -13,6 +13,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
+from tests.tables import each
 from turngate.contract import load
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
@@ -151,27 +152,30 @@ BROKEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("how", [*BROKEN, "torn", "empty", "list", "deep", "no-utf-8"])
+@each("how", [*BROKEN, "torn", "empty", "list", "deep", "no-utf-8"])
 def test_an_unreadable_record_is_reported_and_left_as_it_is(cli_env: CliEnv, handle: str, how: str) -> None:
     """Whatever is wrong with a record, resume, list, show and prune name it, exit with 2 and change nothing."""
     path = cli_env.data / "handles" / f"{handle}.json"
+    whole = path.read_bytes()
     if how in BROKEN:
         cli_env.change(handle, BROKEN[how])
     else:
-        whole = path.read_bytes()
         path.write_bytes(
             {"torn": whole[:99], "empty": b"", "list": b"[]", "deep": b"[" * 10**5, "no-utf-8": b"\xff" + whole}[how]
         )
     before = path.read_bytes()
-    for words in (("resume", handle[:4], "go on"), ("handles",), ("handles", "show", handle)):
-        said = cli_env.type(*words)
-        assert said.code == 2, words
-        assert "can't be read" in said.err
-        assert "it was not changed" in said.err
-        assert ("use that turngate for this handle" in said.err) == (how == "newer")
-    assert "can't be read" in cli_env.type("handles", "prune", "--older-than", "0h").err
-    assert path.read_bytes() == before
-    assert len(cli_env.calls()) == 1
+    try:
+        for words in (("resume", handle[:4], "go on"), ("handles",), ("handles", "show", handle)):
+            said = cli_env.type(*words)
+            assert said.code == 2, words
+            assert "can't be read" in said.err
+            assert "it was not changed" in said.err
+            assert ("use that turngate for this handle" in said.err) == (how == "newer")
+        assert "can't be read" in cli_env.type("handles", "prune", "--older-than", "0h").err
+        assert path.read_bytes() == before
+        assert len(cli_env.calls()) == 1
+    finally:
+        path.write_bytes(whole)
 
 
 def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> None:

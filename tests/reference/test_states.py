@@ -1,7 +1,6 @@
 """Tests of the table that says what moves a run from each state to which."""
 
-import pytest
-
+from tests.tables import each
 from turngate_reference.states import ENDED, TARGETS, TRANSITIONS, Cause, RunErrorCode, State
 
 
@@ -28,7 +27,7 @@ def test_a_reply_that_no_process_got_is_returned_from_the_queue() -> None:
     assert sum(Cause.REPLY_RETURNED in causes for causes in TRANSITIONS.values()) == 1
 
 
-@pytest.mark.parametrize("code", RunErrorCode)
+@each("code", RunErrorCode)
 def test_each_error_code_has_a_cause_that_fails_the_run(code: RunErrorCode) -> None:
     """A run that waits fails only for want of a reply, a process or a session, or by a fault of ours."""
     assert TARGETS[code.cause] is State.FAILED

@@ -4,11 +4,10 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv, final
+from tests.tables import each
 from turngate_reference.data_dir import locked
 from turngate_reference.states import State
 
@@ -102,7 +101,7 @@ def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
     assert moved.is_dir()
 
 
-@pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5d", "30 d", "", "٣d"])
+@each("age", ["30", "d", "-1d", "1.5d", "30 d", "", "٣d"])
 def test_prune_refuses_what_is_no_age(cli_env: CliEnv, age: str) -> None:
     """An age must be a number and a unit."""
     assert cli_env.type("handles", "prune", "--older-than", age).code == 2

@@ -11,6 +11,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
+from tests.tables import each
 from turngate.contract import load
 from turngate_reference.conversations.cli.turns import MAX_BYTES
 
@@ -23,6 +24,13 @@ TEXTS = {
     "newlines": "\r\n a\r\n\n",
     "mark": "\ufeffa",
 }
+
+
+@pytest.fixture(name="begun")
+def _begun(cli_env: CliEnv) -> str:
+    """Begin a conversation; return its handle."""
+    cli_env.engine("codex", d.codex("hi"))
+    return cli_env.begin()
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ def test_options_of_the_engine_follow_a_dash_dash_as_ever(cli_env: CliEnv, file:
     assert cli_env.calls()[0]["stdin"] == "hello"
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         ("start", "codex", "--prompt-file", "FILE", "hello"),
@@ -79,16 +87,15 @@ def test_options_of_the_engine_follow_a_dash_dash_as_ever(cli_env: CliEnv, file:
         ("resume", "--message-file", "FILE"),
     ],
 )
-def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...]) -> None:
+def test_a_text_is_given_once(cli_env: CliEnv, begun: str, file: Path, words: tuple[str, ...]) -> None:
     """Giving two texts, or none, is an error, and no engine runs."""
-    cli_env.engine("codex", d.codex("hi"))
     file.write_text("hello")
-    names = {"FILE": str(file), "HANDLE": cli_env.begin()}
+    names = {"FILE": str(file), "HANDLE": begun}
     assert cli_env.type(*(names.get(word, word) for word in words)).code == 2
     assert len(cli_env.calls()) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "data, why",
     [
         (LONGEST.encode() + b"x", f"longer than {MAX_BYTES} bytes"),
@@ -97,7 +104,7 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
         (b"", "the prompt is empty"),
         (b" \n", "the prompt is empty"),
     ],
-    ids=["too long", "latin", "surrogate", "empty", "blank"],
+    shown=lambda value: value[:40],
 )
 def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path, data: bytes, why: str) -> None:
     """A file that is too long, empty or not text is an error, and no engine runs."""
@@ -108,23 +115,21 @@ def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path
     assert why in said.err
 
 
-@pytest.mark.parametrize("message", ["", " ", "\n\t"])
-def test_an_empty_message_is_refused(cli_env: CliEnv, message: str) -> None:
+@each("message", ["", " ", "\n\t"])
+def test_an_empty_message_is_refused(cli_env: CliEnv, begun: str, message: str) -> None:
     """A message or a prompt without a word is refused for every engine, and no engine runs."""
-    cli_env.engine("codex", d.codex("hi"))
-    handle = cli_env.begin()
     for what, *words in (
-        ("message", "resume", handle, message),
-        ("message", "resume", handle, "--", message),
+        ("message", "resume", begun, message),
+        ("message", "resume", begun, "--", message),
         ("prompt", "start", "codex", message),
     ):
         said = cli_env.type(*words)
         assert (said.code, len(cli_env.calls())) == (2, 1), words
         assert f"the {what} is empty" in said.err
-    assert cli_env.record(handle)["turns"] == 1
+    assert cli_env.record(begun)["turns"] == 1
 
 
-@pytest.mark.parametrize("name", [".", "missing", "missing\udcff"])
+@each("name", [".", "missing", "missing\udcff"])
 def test_a_file_that_can_not_be_read_is_named(cli_env: CliEnv, tmp_path: Path, name: str) -> None:
     """A directory or a missing file is an error that says why."""
     cli_env.engine("codex", d.codex("hi"))
@@ -159,7 +164,7 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
     assert '-- "-v or -q?" -- --add-dir docs' in cli_env.type("start", "--help").out
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [(), ("codex",), ("--mode", "auto", "codex", "hi"), ("codex", "two", "words"), ("codex", "hi", "--model", "m")],
 )
@@ -196,7 +201,7 @@ def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
     assert said.err == ""
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 7, 42, 55])
+@each("code", [0, 1, 2, 7, 42, 55])
 def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None:
     """`start` and `resume` exit with the engine's exit code."""
     cli_env.engine("codex", [*d.codex("hi"), ["exit", code]])
@@ -224,11 +229,12 @@ def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tupl
     assert cli_env.calls()[1]["stdin"] == message
 
 
-@pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
-def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
+@each("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
+def test_a_message_that_is_missing_or_not_quoted_is_refused(
+    cli_env: CliEnv, begun: str, words: tuple[str, ...]
+) -> None:
     """Without a message, or with two words that don't follow `--`, no engine runs."""
-    cli_env.engine("codex", d.codex("hi"))
-    said = cli_env.type("resume", cli_env.begin(), *words)
+    said = cli_env.type("resume", begun, *words)
     assert (said.code, "MESSAGE" in said.err.splitlines()[-1], len(cli_env.calls())) == (2, True, 1)
 
 

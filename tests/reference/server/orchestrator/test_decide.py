@@ -4,10 +4,9 @@ import json
 from itertools import product
 from typing import Any, cast
 
-import pytest
-
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines
+from tests.tables import each
 from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
 from turngate.turn.read import TurnReader
 from turngate_reference.server.orchestrator.decide import decide, decide_kept
@@ -27,8 +26,8 @@ FAULTS = ("late", "failed", "astray", "unfinished", "blank", "no envelope")
 CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "blank": 6, "no envelope": 7}
 
 
-@pytest.mark.parametrize(
-    "result,mode,more,expected",
+@each(
+    "result, mode, more, expected",
     [
         (WRONG, Mode.INTERACTIVE, {}, (State.FAILED, "TURN_TIMEOUT")),
         (ASKED, Mode.AUTO, {}, (State.FAILED, "ASK_USER_IN_AUTO")),
@@ -53,8 +52,8 @@ def test_every_failure_of_a_turn_has_a_code_of_a_run() -> None:
     assert {failure.value for failure in Failure} <= {code.value for code in RunErrorCode}
 
 
-@pytest.mark.parametrize(
-    "mode,text,expected",
+@each(
+    "mode, text, expected",
     [
         (Mode.INTERACTIVE, None, (State.WAITING_USER, None)),
         (Mode.AUTO, None, (State.FAILED, "ENGINE_FAILED")),
@@ -102,8 +101,8 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
     return decision.error.code
 
 
-@pytest.mark.parametrize("resumed", [False, True])
-@pytest.mark.parametrize("reported", [False, True])
+@each("resumed", [False, True])
+@each("reported", [False, True])
 def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: bool) -> None:
     """If several things went wrong, the code is that of the first applicable entry in the list."""
     for chosen in product((False, True), repeat=len(FAULTS)):

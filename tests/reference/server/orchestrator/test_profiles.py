@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Verdict
@@ -132,7 +133,7 @@ def resume_words(contract: EngineContract) -> set[str]:
 
 
 # no help page shows the option with which Kimi CLI or Letta Code resumes
-@pytest.mark.parametrize("name", sorted({*load.engine_names()} - {"kimi", "letta"}))
+@each("name", sorted({*load.engine_names()} - {"kimi", "letta"}))
 def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) -> None:
     """If the help lacks an option that a resume needs, the engine is kept running."""
     contract = load.contract(name).at()

@@ -15,6 +15,7 @@ from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
+from tests.tables import each
 from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import artifacts_in, as_in_contract
@@ -114,8 +115,8 @@ def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
     assert "do not ask the user" in call["stdin"]
 
 
-@pytest.mark.parametrize("text", ["", "\n "])
-@pytest.mark.parametrize("mode", Mode)
+@each("text", ["", "\n "])
+@each("mode", Mode)
 def test_a_blank_answer_fails_the_run_and_keeps_its_files(server_env: ServerEnv, mode: Mode, text: str) -> None:
     """A turn that ends well without an answer fails. The error says that files may have changed; the run has them."""
     server_env.cli_env.engine("codex", d.codex(text, more=[["write", "done.txt", "hi"]]))
@@ -134,8 +135,8 @@ def test_a_blank_answer_to_a_reply_fails_the_run(server_env: ServerEnv) -> None:
     assert (error.code, error.detail) == ("ENGINE_FAILED", NO_ANSWER)
 
 
-@pytest.mark.parametrize("text", [ASK[:-1], f"{ASK[:-1]}, }}", f"Done: {final(colour='red')[:-1]}"])
-@pytest.mark.parametrize("mode", Mode)
+@each("text", [ASK[:-1], f"{ASK[:-1]}, }}", f"Done: {final(colour='red')[:-1]}"])
+@each("mode", Mode)
 def test_an_envelope_that_can_not_be_read_fails_the_run(server_env: ServerEnv, mode: Mode, text: str) -> None:
     """A question or a result that is cut off or isn't JSON is never taken for a result in words."""
     server_env.cli_env.engine("codex", d.codex(text))
@@ -173,7 +174,7 @@ def test_auto_never_waits(server_env: ServerEnv) -> None:
     assert "waiting_user" not in server_env.states(run_id)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         '{"outcome": "ask_user"}',
@@ -184,7 +185,7 @@ def test_auto_never_waits(server_env: ServerEnv) -> None:
         ASK.replace("red", "r" * 1001),
         f"{ASK[:-1]}{' ' * 5 * 2**20}}}",
     ],
-    ids=lambda text: text[:40],
+    shown=lambda text: text[:40],
 )
 def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> None:
     """An invalid question fails the run."""
@@ -194,7 +195,7 @@ def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> N
     assert "waiting_user" not in server_env.states(run_id)
 
 
-@pytest.mark.parametrize(
+@each(
     "play",
     [
         d.codex(ASK, session=None),
@@ -287,9 +288,7 @@ def test_turns_tell_what_happened(server_env: ServerEnv) -> None:
     assert "exec" in first.argv
 
 
-@pytest.mark.parametrize(
-    "flag", [["--yolo"], ["-s=workspace-write"], ["--sandbox", "workspace-write"], ["-c", "approval_policy=never"]]
-)
+@each("flag", [["--yolo"], ["-s=workspace-write"], ["--sandbox", "workspace-write"], ["-c", "approval_policy=never"]])
 def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) -> None:
     """An auto-approve flag in any spelling is rejected by name before anything is created."""
     server_env.cli_env.engine("codex", d.codex(ASK))
@@ -324,7 +323,7 @@ def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
     server_env.wait(run_id, State.SUCCEEDED)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         ["-c", 'mcp_servers.x.command="touch"'],

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from tests.patience import PATIENCE
+from tests.tables import each
 from turngate_reference.server.output_schema import worker
 from turngate_reference.server.output_schema.worker import data_flaw, schema_flaw
 
 
-@pytest.mark.parametrize(
-    "schema,said",
+@each(
+    "schema, said",
     [
         ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "external"),
         ({"items": {"$ref": "#/nowhere"}}, "can't be resolved"),
@@ -33,7 +34,7 @@ def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], s
     assert said in (schema_flaw(schema) or "")
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"next": {"$ref": "#/$defs/list"}}}}},

@@ -1,18 +1,17 @@
 """Tests of how the app handles any request."""
 
-import pytest
-
 from tests.reference.caller import Caller
+from tests.tables import each
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/runs/", "/v1/runs//turns", "/V1/runs", "/v1/runs/x/y", "/%00", "/v1/%ff"])
+@each("path", ["/v1", "/v1/runs/", "/v1/runs//turns", "/V1/runs", "/v1/runs/x/y", "/%00", "/v1/%ff"])
 def test_other_paths_are_none(caller: Caller, path: str) -> None:
     """A path that the document doesn't list gets a problem document, never a redirect."""
     answer = caller.get(path)
     assert (answer.status, answer.json["code"]) == (404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST"])
+@each("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST"])
 def test_other_methods_are_named(caller: Caller, method: str) -> None:
     """The answer lists the allowed methods."""
     answer = caller.call(method, "/v1/engines")

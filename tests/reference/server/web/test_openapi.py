@@ -16,6 +16,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import OUTSIDE, Caller, documented, schema
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import served
+from tests.tables import each
 from turngate.contract import load
 from turngate.model import Mode, Outcome, Repair
 from turngate_reference.server.web import openapi
@@ -65,7 +66,7 @@ def test_the_table_of_events_says_how_a_prompt_is_delivered() -> None:
     assert named == {*Delivery}
 
 
-@pytest.mark.parametrize(
+@each(
     "values, in_code",
     [
         (SCHEMAS["State"]["enum"], State),

@@ -6,6 +6,7 @@ from werkzeug.test import EnvironBuilder
 
 from tests.reference.caller import TOKEN
 from tests.reference.cli_env import CliEnv
+from tests.tables import each
 from turngate.errors import UsageError
 from turngate_reference.server import cli
 from turngate_reference.server.requests import ApiError
@@ -25,13 +26,13 @@ def refusal(guarding: RequestCheck, method: str = "GET", path: str = "/v1/runs",
     return None
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8321", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8321"])
+@each("host", ["localhost", "LOCALHOST:8321", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8321"])
 def test_local_names_pass(host: str) -> None:
     """Every local name of this machine passes, with any port."""
     assert refusal(RequestCheck(), Host=host) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         None,
@@ -58,7 +59,7 @@ def test_other_names_are_refused(host: str | None) -> None:
         assert refusal(guarding, Host=host, Authorization=f"Bearer {TOKEN}") == "HOST_REFUSED"
 
 
-@pytest.mark.parametrize(
+@each(
     "header, code",
     [
         (f"Bearer {TOKEN}", None),
@@ -81,7 +82,7 @@ def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
     assert refusal(guarding, path="/healthz/", Authorization=None) == "UNAUTHORIZED"
 
 
-@pytest.mark.parametrize(
+@each(
     "origin, code",
     [
         (None, None),
@@ -102,7 +103,7 @@ def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | N
             assert sent == expected
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
+@each("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
 def test_an_open_address_needs_a_token(address: str) -> None:
     """A server that others can reach must have a token that the operator chose, and then has any name."""
     with pytest.raises(UsageError, match="needs a token of yours") as refused:

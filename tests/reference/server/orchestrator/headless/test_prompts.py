@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.tables import each
 from turngate import Mode, mode_patch
 from turngate_reference.server.orchestrator.headless import artifact_patch, first_prompt, reply_prompt
 from turngate_reference.server.requests import RunRequest
@@ -23,8 +22,8 @@ def asked(mode: Mode, prompt: str = "P", **more: Any) -> RunRequest:
     return RunRequest.of({"engine": "codex", "prompt": prompt, "execution_mode": mode, **more})
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("schema", [None, {"description": BANNED}])
+@each("mode", list(Mode))
+@each("schema", [None, {"description": BANNED}])
 def test_the_rule_on_asking_comes_after_all_text_of_others(mode: Mode, schema: dict[str, Any] | None) -> None:
     """Every prompt ends with the mode's rule, which says that it overrides the text above it."""
     request = asked(mode, prompt=BANNED, skill=BANNED, output_schema=schema)
@@ -36,7 +35,7 @@ def test_the_rule_on_asking_comes_after_all_text_of_others(mode: Mode, schema: d
         assert prompt.rindex(BANNED) < prompt.rindex("the user anything" if mode is Mode.AUTO else "You may ask")
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@each("mode", list(Mode))
 def test_paths_are_spoken_of_in_the_first_patch_only(mode: Mode) -> None:
     """The text about artifacts is the same in both modes; the text about the mode doesn't mention paths."""
     assert str(HERE) in artifact_patch(HERE)
@@ -48,7 +47,7 @@ def test_paths_are_spoken_of_in_the_first_patch_only(mode: Mode) -> None:
     assert reply.split("\n\n") == ["The user's reply:", "R", *added]
 
 
-@pytest.mark.parametrize("reply", ["--yolo", "/quit", "@file", "-"])
+@each("reply", ["--yolo", "/quit", "@file", "-"])
 def test_a_reply_never_begins_a_prompt(reply: str) -> None:
     """A user's reply can't be mistaken for a command of the engine."""
     prompt = reply_prompt(reply, asked(Mode.INTERACTIVE), HERE)

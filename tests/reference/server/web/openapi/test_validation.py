@@ -1,11 +1,10 @@
-import pytest
-
 from tests.reference.caller import Caller
+from tests.tables import each
 
 RUN = b'{"engine": "codex", "prompt": "x", "output_schema": %s}'
 
 
-@pytest.mark.parametrize(
+@each(
     "body, said",
     [
         (b"", "Expecting value"),
@@ -29,7 +28,7 @@ def test_a_body_is_strict_json(caller: Caller, body: bytes, said: str) -> None:
     assert said in answer.json["detail"]
 
 
-@pytest.mark.parametrize(
+@each(
     "body, path, said",
     [
         ({"prompt": "x"}, "$", "'engine' is a required property"),
@@ -55,16 +54,14 @@ def test_a_wrong_member_is_named(caller: Caller, body: object, path: str, said: 
     assert len(answer.body) < 2000
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "\u00e9", "x" * 256])
+@each("key", ["", " ", "a b", "\u00e9", "x" * 256])
 def test_an_odd_key_is_refused(caller: Caller, key: str) -> None:
     """An Idempotency-Key must be short and consist of visible characters."""
     answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}, Idempotency_Key=key)
     assert answer.json["errors"][0]["path"] == "header.Idempotency-Key"
 
 
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=101", "limit=x", "limit=", "before=0", "state=done", "sort=up", "limit=1&limit=2"]
-)
+@each("query", ["limit=0", "limit=101", "limit=x", "limit=", "before=0", "state=done", "sort=up", "limit=1&limit=2"])
 def test_an_odd_parameter_is_refused(caller: Caller, query: str) -> None:
     """A parameter that is unknown, invalid or repeated is rejected instead of ignored."""
     answer = caller.get(f"/v1/runs?{query}")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
 from tests.reference.server_env import ASK, ServerEnv
+from tests.tables import each
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import TextEvent, add_event
@@ -133,7 +134,7 @@ def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) 
     assert content.details(event) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "changes, outcome, ended",
     [
         ({"outcome": "final", "exit_code": 0}, "finished", "exit code 0"),

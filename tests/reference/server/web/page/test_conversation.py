@@ -2,11 +2,11 @@
 
 import json
 
-import pytest
 from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
+from tests.tables import each
 from turngate_reference.handle_record import now
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import TextEvent, TurnStartEvent, add_event
@@ -23,7 +23,7 @@ from turngate_reference.states import State
 DONE = final(colour="red")
 
 
-@pytest.mark.parametrize(
+@each(
     "text, left",
     [
         (DONE, ""),
@@ -102,7 +102,7 @@ def test_an_unanswered_question_stays(server_env: ServerEnv) -> None:
     assert said.question.answered_at is None
 
 
-@pytest.mark.parametrize(
+@each(
     "prompt, head, rest",
     [
         ("\nPaint it.\n", "Paint it.", ""),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate_reference.server.web.page.markdown import MAX_MARKDOWN, as_html
 
 TAGS = "strong em s ul li blockquote pre code hr br table thead tbody tr th td"
@@ -71,7 +72,7 @@ def test_markdown_is_formatted() -> None:
         assert part in html
 
 
-@pytest.mark.parametrize("text", HARMFUL.split())
+@each("text", HARMFUL.split())
 def test_what_could_do_something_is_text(text: str) -> None:
     """HTML, and links to anything but the web and mail, are shown as they were written."""
     html = as_html(text)
@@ -97,9 +98,8 @@ def test_only_harmless_tags_come_out(text: str) -> None:
     Checked().feed(as_html(text))
 
 
-@pytest.mark.parametrize(
-    "piece", ["[", "![", "*a ", "_a**", "> ", "- ", "`", "<", "[a](", "~~", "|a", "\\", "&", "(", "[]: a\n", "a\n\n"]
-)
+@pytest.mark.long
+@each("piece", ["[", "![", "*a ", "_a**", "> ", "- ", "`", "<", "[a](", "~~", "|a", "\\", "&", "(", "[]: a\n", "a\n\n"])
 def test_hostile_text_takes_bounded_time(piece: str) -> None:
     """A text of any length is formatted in a moment, since only a part of it is."""
     start = time.process_time()

@@ -11,6 +11,7 @@ from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller
 from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
 from tests.reference.server_env import ASK, ServerEnv, final
+from tests.tables import each
 from turngate_reference.access import Logouts, new_code
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.store import runs
@@ -516,9 +517,7 @@ def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
     assert env.run(run_id).state is State.WAITING_USER
 
 
-@pytest.mark.parametrize(
-    "wanted", ["//evil.example", "/\\evil.example", "http://evil.example", "", "/\r\nX: y", "runs"]
-)
+@each("wanted", ["//evil.example", "/\\evil.example", "http://evil.example", "", "/\r\nX: y", "runs"])
 def test_a_login_leads_nowhere_else(env: ServerEnv, wanted: str) -> None:
     """Anything but a path of this server leads to the inbox."""
     surfer = Surfer(Caller(env.server, RequestCheck(TOKEN)))
@@ -622,7 +621,7 @@ def test_the_largest_number_is_one(env: ServerEnv, surfer: Surfer) -> None:
         assert surfer.open(f"{path}{2**53 - 1}").status_code == 200
 
 
-@pytest.mark.parametrize("seconds", ["9" * 5000, "9223372036854775808", "\u0663"])
+@each("seconds", ["9" * 5000, "9223372036854775808", "\u0663"])
 def test_seconds_that_are_no_number_are_refused(env: ServerEnv, surfer: Surfer, seconds: str) -> None:
     """A time of a form that is too long to be a number is refused like any other, and the form is shown again."""
     form = {"engine": "codex", "prompt": "x", "session_timeout_sec": seconds}

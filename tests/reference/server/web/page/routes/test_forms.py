@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store.events import AskedQuestion
 from turngate_reference.server.store.runs import StoredQuestion
@@ -45,7 +46,7 @@ def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"prompt": ""},
@@ -75,7 +76,7 @@ def test_a_question_for_a_yes_or_a_no_has_both() -> None:
     assert reply(question(kind="open_text"), option="0") == "option 0"
 
 
-@pytest.mark.parametrize("number", ["2", "-1", "x", "", "\u0661", "9" * 5000])
+@each("number", ["2", "-1", "x", "", "\u0661", "9" * 5000])
 def test_an_unknown_option_is_none(number: str) -> None:
     """An unknown option number is passed on, and rejected later, since its question is closed."""
     assert reply(question("a", "b"), option=number) == f"option {number}"
