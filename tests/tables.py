@@ -16,25 +16,30 @@ def each(
     """Call the test with each row of values for `names`, as `pytest.mark.parametrize` does, but within one test.
 
     Decorated twice, it is called with every combination. A failure names its row by the values, as `shown` writes them.
-    All rows share the fixtures of one test. What needs its own for each row stays parametrized, as property tests do.
+    Each row has a `tmp_path` of its own, and all share the other fixtures: what needs another one for each row stays
+    parametrized, as property tests do.
     """
     keys = names.split(", ")
-    own = [dict(zip(keys, row if len(keys) > 1 else (row,), strict=True)) for row in rows]
-    assert own, "a table without rows tests nothing"
+    rows_by_name = [dict(zip(keys, row if len(keys) > 1 else (row,), strict=True)) for row in rows]
+    assert rows_by_name, "a table without rows tests nothing"
 
     def decorate(check: Check) -> Check:
         body, others = getattr(check, "table", (check, [({}, {})]))
         table = [
             ({key: shown(value) for key, value in row.items()} | label, row | values)
-            for row in own
+            for row in rows_by_name
             for label, values in others
         ]
 
         @wraps(body)
         def walk(*, subtests: pytest.Subtests, **fixtures: Any) -> None:
-            for label, values in table:
+            for number, (label, values) in enumerate(table):
+                own = dict(fixtures)
+                if "tmp_path" in fixtures:
+                    own["tmp_path"] = fixtures["tmp_path"] / str(number)
+                    own["tmp_path"].mkdir()
                 with subtests.test(**label):
-                    body(**fixtures, **values)
+                    body(**own, **values)
 
         walk.table = body, table  # type: ignore[attr-defined]
         wanted = [one for key, one in inspect.signature(body).parameters.items() if key not in table[0][0]]

@@ -126,7 +126,7 @@ def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
     assert "Did you mean 'undocumented'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", cli.REPLACED)
+@each("name", cli.REPLACED)
 def test_a_name_that_turngate_had_names_what_does_its_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is unknown like any other, and no alias; the command that is named instead has a help page."""
     assert cli.run([name]) == 2

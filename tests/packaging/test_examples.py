@@ -16,6 +16,7 @@ import click
 import pytest
 
 from tests.acceptance.command import HURRIED
+from tests.tables import each
 from turngate import cli, history
 from turngate.contract import load
 from turngate_probes.releases.cache import MARKER
@@ -124,7 +125,7 @@ def test_every_reason_not_to_run_an_example_concerns_one() -> None:
     assert len(RUN) >= 5
 
 
-@pytest.mark.parametrize("command", sorted({*EXAMPLES, *spans()}))
+@each("command", sorted({*EXAMPLES, *spans()}))
 def test_every_option_that_is_shown_exists(command: str) -> None:
     """Every option in an example exists in its subcommand."""
     for part in re.findall(r"(?<!-)\bturngate (?:--contracts \S+ )?(?!--)([^|&\\]*)", command):
@@ -141,7 +142,7 @@ def test_every_option_that_is_shown_exists(command: str) -> None:
             assert asked <= known, command
 
 
-@pytest.mark.parametrize("command", EXAMPLES)
+@each("command", EXAMPLES)
 def test_every_release_that_is_shown_is_known(command: str) -> None:
     """Every release in an example is pinned, or in its engine's history."""
     for engine, version in re.findall(r"\b([a-z]+)@(\d[\d.]*\d)", command):

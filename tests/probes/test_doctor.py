@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from tests.contracts.test_history import FRESH, PASS, known, release
+from tests.tables import each
 from turngate import Stop, history
 from turngate.contract.clauses import FIRST_SET, NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
@@ -95,7 +96,7 @@ def test_a_release_on_path_and_in_a_file_is_one_and_another_pin_is_another(insta
     assert (second.newer_safe, first.newer_safe) == ("0.169.0", None)
 
 
-@pytest.mark.parametrize(
+@each(
     "verdicts, code",
     [
         ([Verdict.COMPATIBLE], 0),

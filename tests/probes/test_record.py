@@ -13,6 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.longer import only_quick
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
@@ -181,7 +182,7 @@ def test_they_are_small() -> None:
     assert max(sizes.values()) < 200 * 2**10, max(sizes, key=lambda path: sizes[path])
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_recordings_named_as_evidence_exist(engine: str) -> None:
     """Every recording that a contract names as evidence exists."""
     text = load.contract(engine).document

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each
 from turngate import first_turn, resumed_turn
 from turngate.contract import load
 from turngate.contract.launch import FileMark
@@ -25,7 +26,7 @@ def _work(tmp_path: Path) -> Path:
     return work
 
 
-@pytest.mark.parametrize(
+@each(
     "named",
     [
         "@/etc/passwd",
@@ -51,7 +52,7 @@ def test_a_file_outside_the_workspace_is_not_named(named: str, work: Path) -> No
         )
 
 
-@pytest.mark.parametrize("said", ["Read @notes.txt", "Read @docs/new.txt", "mail me@/etc", "@alice and @bob", "a @ b"])
+@each("said", ["Read @notes.txt", "Read @docs/new.txt", "mail me@/etc", "@alice and @bob", "a @ b"])
 def test_other_prompts_are_passed(said: str, work: Path) -> None:
     """Files of the workspace, names and addresses are no danger."""
     assert first_turn(MARKED, said, "interactive", workspace=work).stdin == said.encode()

@@ -132,7 +132,7 @@ def test_anything_else_is_refused(tokens: tuple[str, ...], why: str) -> None:
     assert refused.value.subject
 
 
-@pytest.mark.parametrize(
+@each(
     "path", [".", "./", "sub", "sub/deep", "file", "in", "in/new", "new/file.txt", "sub//deep", "{work}", "{work}/sub"]
 )
 def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
     check("--dir", path.replace("{work}", str(workspace)), workspace=workspace)
 
 
-@pytest.mark.parametrize(
+@each(
     "path, why",
     [
         ("/", "points outside"),

@@ -95,7 +95,7 @@ def home_with(folder: Path, name: str, content: str) -> dict[str, str | None]:
     return {"HOME": str(folder), "CODEX_HOME": None}
 
 
-@pytest.mark.parametrize(
+@each(
     "name, content, headless, kept",
     [
         ("rules/default.rules", 'prefix_rule(pattern=["touch"], decision="allow")', False, True),

@@ -5,10 +5,10 @@ import os
 import tomllib
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from tests.contracts.releases import NEWEST
+from tests.tables import each
 from turngate.contract.home_and_workspace import CopiedFile, CopiedSettings
 from turngate.process import copied_values
 from turngate.process.copied_values import CopiedValues
@@ -65,7 +65,7 @@ def test_settings_are_where_the_variables_of_the_turn_say(tmp_path: Path) -> Non
     assert not copied(tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "elsewhere")).digest
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"verbose": {"a": 1}}', '{"viewMode": ["x"]}', "\udcff" * 2])
+@each("text", ["", "{", "[]", "7", '{"verbose": {"a": 1}}', '{"viewMode": ["x"]}', "\udcff" * 2])
 def test_what_can_not_be_copied_is_left_out(tmp_path: Path, text: str) -> None:
     """Broken files, and values of another type, are not copied."""
     settings(tmp_path, "").write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -68,7 +68,7 @@ def test_without_a_place_nothing_can_be_told(engine: str) -> None:
     assert session_exists(store, handle, {"HOME": "relative"}, "/work") is None
 
 
-@pytest.mark.parametrize("home", ["[a]", "a*", "?", "{handle}", "a b", "é\n", "%41#?x"])
+@each("home", ["[a]", "a*", "?", "{handle}", "a b", "é\n", "%41#?x"])
 def test_a_home_may_have_any_name(home: str, tmp_path: Path) -> None:
     """Wildcard and URL characters in a home's name are taken literally."""
     for decoy in ("a", "ab", "x", "h"):
@@ -79,7 +79,7 @@ def test_a_home_may_have_any_name(home: str, tmp_path: Path) -> None:
     assert asked("codex", ID, tmp_path / home) is True
 
 
-@pytest.mark.parametrize("handle", ["*", "?" * 36, "[1]" + ID[1:], f"../-work/{ID}", "", ".", "..", "\0", "x" * 5000])
+@each("handle", ["*", "?" * 36, "[1]" + ID[1:], f"../-work/{ID}", "", ".", "..", "\0", "x" * 5000])
 def test_a_handle_is_a_name_and_no_pattern(handle: str, tmp_path: Path) -> None:
     """Wildcard characters in a handle match nothing, even if a session exists."""
     for engine in ("codex", "claude"):
@@ -87,7 +87,7 @@ def test_a_handle_is_a_name_and_no_pattern(handle: str, tmp_path: Path) -> None:
         assert not asked(engine, handle, tmp_path)
 
 
-@pytest.mark.parametrize("handle", ["", ".", "..", "a/b", "../other"])
+@each("handle", ["", ".", "..", "a/b", "../other"])
 def test_an_id_in_a_path_is_one_component(handle: str, tmp_path: Path) -> None:
     """An id that isn't the name of a file leads nowhere, even if that place exists."""
     for place in ("", "sessions/", "sessions/a/b/", "other/"):
@@ -96,7 +96,7 @@ def test_an_id_in_a_path_is_one_component(handle: str, tmp_path: Path) -> None:
     assert session_exists(store, handle, {"HOME": str(tmp_path)}, "/work") is False
 
 
-@pytest.mark.parametrize("handle", ["*", "?", "[ab]", "a*b", "{handle}", "\\", "A B"])
+@each("handle", ["*", "?", "[ab]", "a*b", "{handle}", "\\", "A B"])
 def test_an_id_of_an_unfamiliar_shape_is_found(handle: str, tmp_path: Path) -> None:
     """Characters of patterns in an id stand for themselves, before and behind a wildcard of the store's."""
     written(tmp_path, SESSIONS["codex"].format(id=handle))

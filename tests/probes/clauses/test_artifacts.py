@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import ApprovalSetting, SetupFile
 from turngate.contract.launch import Artifacts
@@ -36,8 +37,8 @@ def test_a_file_below_the_directory_alone_passes() -> None:
         assert (finding.ok, finding.evidence) == (True, ("artifacts/all", "artifacts/all-again"))
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "inside"])
-@pytest.mark.parametrize("step", ["all", "all-again"])
+@each("place", [place for place in PLACES if place != "inside"])
+@each("step", ["all", "all-again"])
 def test_a_file_anywhere_else_fails(place: str, step: str) -> None:
     """Even if a later turn is missing."""
     turns = [wrote(name, "inside", *(place,) * (name == step)) for name in ("all", "all-again")]

@@ -2,9 +2,8 @@
 
 from unittest.mock import patch
 
-import pytest
-
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.checks import CHECKS, check, fail_if, how_it_ended, passed, went_well
@@ -29,7 +28,7 @@ def test_a_check_ends_where_a_condition_fails() -> None:
     assert (CHECKS["some.clause"].cases, CHECKS["some.clause"].blames) == (("main",), ("other.clause",))
 
 
-@pytest.mark.parametrize(
+@each(
     "turn, well, reported",
     [
         (t.turn("a/b"), True, "exit code 0"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.checks import SkippedError
@@ -31,7 +32,7 @@ def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
         t.check("upgrade.resume", t.turn(FIRST, t.printed(None)))
 
 
-@pytest.mark.parametrize(
+@each(
     "changes, symptom",
     [
         ({"ended": Ended.TIMEOUT, "exit_code": None}, "hang"),

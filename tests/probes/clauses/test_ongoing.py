@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.home_and_workspace import OngoingCall
 from turngate.model import Ended
@@ -42,8 +43,8 @@ def test_a_question_that_ends_its_turn_passes() -> None:
     assert "cron, agent" in finding.detail
 
 
-@pytest.mark.parametrize("step", ["first", "again"])
-@pytest.mark.parametrize(
+@each("step", ["first", "again"])
+@each(
     "shown, symptoms, detail",
     [
         ({"goes-on": True}, ("goes-on",), "it sent the model 1 more requests after its question"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
@@ -118,7 +119,7 @@ def test_prompts_like_flags_that_arrive_pass() -> None:
     assert t.check("prompt.not-a-flag", between, turns[1]).ok
 
 
-@pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me", "<time>\n--help me\n<reminder>"])
+@each("arrived", [None, "", "help", "say --help", "--help me", "<time>\n--help me\n<reminder>"])
 def test_a_prompt_like_a_flag_that_does_not_arrive_fails(arrived: str | None) -> None:
     """A turn without a request, or without the exact prompt in it, fails."""
     finding = t.check("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
@@ -205,7 +206,7 @@ def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
 GEMINI = load.contract("gemini").at("0.61.0")
 
 
-@pytest.mark.parametrize(
+@each(
     "requests, shown",
     [
         ((t.exchange(tools=("read_file", "write_file", "replace")),), "write_file, replace"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.harness.observations import NotObservedError, Turn
@@ -36,7 +37,7 @@ def test_a_good_resume_passes(clause: str) -> None:
     assert main(clause, AGAIN).ok
 
 
-@pytest.mark.parametrize(
+@each(
     "changes, detail",
     [
         ({"stdout": b"", "stderr": b"error: unexpected argument '--cd'\n", "exit_code": 2}, "exit code 2: error: unex"),
@@ -164,7 +165,7 @@ def test_two_good_sessions_pass(clause: str) -> None:
     assert t.check(clause, *BOTH).ok
 
 
-@pytest.mark.parametrize(
+@each(
     "turn, symptom",
     [
         (t.resumed(A_AGAIN.name), "lost-at-once"),

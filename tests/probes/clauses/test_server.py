@@ -4,6 +4,7 @@ import pytest
 
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.load import catalogue
 from turngate_probes.clauses import CHECKS
@@ -73,7 +74,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 }
 
 
-@pytest.mark.parametrize("clause", CLAUSES)
+@each("clause", CLAUSES)
 def test_good_visits_pass(clause: str) -> None:
     """Good server runs pass every clause, with evidence."""
     finding = t.check(clause, *v.good())
@@ -82,7 +83,7 @@ def test_good_visits_pass(clause: str) -> None:
     assert finding.evidence
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@each("spoilt", SPOILT)
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """Each single fault fails the clause that covers it, with evidence."""
     name, sight = SPOILT[spoilt]

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.clauses import Reason
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.hermetic import MachineNeed
@@ -172,7 +173,7 @@ def test_a_workspace_without_effect_passes_in_both_modes() -> None:
     )
 
 
-@pytest.mark.parametrize("step", VISITED)
+@each("step", VISITED)
 def test_an_effect_in_any_turn_fails(step: str) -> None:
     """The kind of the redirect is the symptom."""
     finding = t.check(REDIRECT, *visited({step: ("hook",)}), contract=CONTRACT)

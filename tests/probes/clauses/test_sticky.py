@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import MachineNeed
@@ -116,7 +117,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 }
 
 
-@pytest.mark.parametrize("clause", sorted(CLAUSES))
+@each("clause", sorted(CLAUSES))
 def test_good_runs_pass(clause: str) -> None:
     """Good runs pass every clause, with evidence."""
     finding = t.check(clause, *good(), contract=SURROUNDED)
@@ -124,7 +125,7 @@ def test_good_runs_pass(clause: str) -> None:
     assert finding.evidence
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@each("spoilt", SPOILT)
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """Each single fault fails the clause that covers it, with evidence."""
     name, observation = SPOILT[spoilt]
@@ -152,7 +153,7 @@ def test_every_clause_can_fail() -> None:
     assert {f"sticky.{name}" for name, _ in SPOILT.values()} == CLAUSES
 
 
-@pytest.mark.parametrize("clause", [c.id for c in catalogue().at_level("server") if c.id in CLAUSES and not c.needs])
+@each("clause", [c.id for c in catalogue().at_level("server") if c.id in CLAUSES and not c.needs])
 def test_without_a_sticky_transport_clauses_are_skipped(clause: str) -> None:
     """An engine that keeps no process promises nothing about one; what needs another of these clauses is not run."""
     none = replace(SURROUNDED, sticky=replace(SURROUNDED.sticky, transport="none"))

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract import load
 from turngate.model import Mode
 from turngate.process import Ended
@@ -20,7 +21,7 @@ CLAUSES = [
 ]
 
 
-@pytest.mark.parametrize("clause", CLAUSES)
+@each("clause", CLAUSES)
 def test_good_turns_pass(clause: str) -> None:
     """Three good turns pass every clause."""
     assert t.check(clause, *GOOD).ok
@@ -195,7 +196,7 @@ def test_ids_of_different_homes_differ() -> None:
         t.check("handle.unique", firsts[0], t.refused("bad-handles/first"), t.refused("auto/first"))
 
 
-@pytest.mark.parametrize("clause", CLAUSES)
+@each("clause", CLAUSES)
 def test_without_turns_nothing_is_said(clause: str) -> None:
     """Without observed turns the clauses are not run."""
     with pytest.raises(NotObservedError):

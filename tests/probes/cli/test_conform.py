@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.orchestrators.catalogue import CORRECT
+from tests.tables import each
 from turngate import cli
 
 
@@ -20,7 +21,7 @@ def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(list((kept / "codex-0.169.0/two-turns/1/calls").iterdir())) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments, said",
     [
         ((), "missing COMMAND"),

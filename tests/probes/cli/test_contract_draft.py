@@ -7,6 +7,7 @@ import pytest
 
 from tests.packaging.test_writing_a_contract import CONTRACT
 from tests.probes.draft.engine import VARIABLES, install
+from tests.tables import each
 from turngate import cli
 from turngate.files import use_overlay
 
@@ -75,7 +76,7 @@ def test_a_draft_is_written_although_nothing_works(tmp_path: Path, capsys: pytes
     assert "KeyError: 'ACME_BASE_URL'" in Path("own/engines/acme.yaml").read_text()
 
 
-@pytest.mark.parametrize(
+@each(
     "words, problem",
     [
         (["acme"], "pass one of --npm PACKAGE, --pypi PACKAGE and --path FILE"),

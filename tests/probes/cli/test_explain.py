@@ -3,10 +3,10 @@
 import json
 import re
 
-import pytest
 from click.testing import CliRunner
 from msgspec.structs import fields
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.clauses import CHECKS
@@ -25,7 +25,7 @@ def explained(*args: str) -> str:
     return ended.output
 
 
-@pytest.mark.parametrize("clause", load.catalogue())
+@each("clause", load.catalogue())
 def test_every_clause_says_how_it_is_tested_and_what_to_do(clause: str) -> None:
     """Each clause has a test, advice for an orchestrator, and advice for a contract that names its sections."""
     found = load.catalogue()[clause]
@@ -54,7 +54,7 @@ def test_json_has_the_same() -> None:
     assert [line.split()[0] for line in explained().splitlines()] == every
 
 
-@pytest.mark.parametrize("rule", rules().values())
+@each("rule", rules().values())
 def test_the_rules_for_orchestrators_are_explained(rule: ConformRule) -> None:
     """Each has its promise, the reason, and the scenarios that test it, if it has its own."""
     text = " ".join(explained(rule.id).split())
@@ -70,7 +70,7 @@ def test_the_other_ids_of_a_gate_are_explained() -> None:
     assert GATE_RULES["baseline"] in explained("gate.baseline")
 
 
-@pytest.mark.parametrize(
+@each(
     "mistyped, near",
     [
         ("prompt.not-a-flg", "prompt.not-a-flag"),

@@ -9,11 +9,12 @@ from unittest.mock import Mock
 import pytest
 
 from tests.probes.gate import views
+from tests.tables import each
 from turngate import cli
 from turngate_probes.gate import decision
 
 
-@pytest.mark.parametrize(
+@each(
     "args, message",
     [
         (("codex",), "'codex' is not a release\nwrite codex@latest, codex@VERSION or codex=PATH"),

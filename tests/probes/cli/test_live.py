@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.command import Command, CommandResult
 from tests.probes import engines
+from tests.tables import each
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.load import first_error
@@ -97,7 +98,7 @@ def test_a_target_must_be_named(tmp_path: Path) -> None:
     assert "--level live needs a target" in done.err
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_what_is_run_never_acts_unasked(engine: str) -> None:
     """The planned turns of every engine contain no auto-approve flag."""
     contract = load.contract(engine).at()

@@ -6,12 +6,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.tables import each
 from turngate import cli
 from turngate_probes.matrix import command
 from turngate_probes.releases.source import registries
 
 
-@pytest.mark.parametrize(
+@each(
     "args, message",
     [
         (("matrix", "codex"), "pass one ENGINE with --versions"),

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.tables import each
 from turngate import load_contract
 from turngate_probes.conform.catalogue import in_process, obstacle, rules, scenarios
 from turngate_probes.releases import recorded_releases
@@ -56,7 +55,7 @@ def test_each_fault_of_a_turn_is_used() -> None:
     assert {fault.name for fault in listed() if fault.by in ("turn", "scenario")} <= used
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each("engine", ENGINES)
 def test_an_engine_plays_most_scenarios(engine: str) -> None:
     """What it can't play has a reason."""
     contract = load_contract(engine, recorded_releases.newest(engine))
@@ -65,7 +64,7 @@ def test_an_engine_plays_most_scenarios(engine: str) -> None:
     assert all(contract.title in why for why in reasons.values())
 
 
-@pytest.mark.parametrize(
+@each(
     "name, played",
     [
         ("two-turns", True),

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.probes.conform.reports import EXCUSED, FAILED, MILD, REPORT, ROWS, row
 from tests.probes.conform.test_judge import call
+from tests.tables import each
 from turngate_probes.conform.conform_report import (
     Conformance,
     ScenarioResult,
@@ -23,7 +22,7 @@ from turngate_probes.report.publish import checked
 PASS, SKIP = ROWS[0], ROWS[4]
 
 
-@pytest.mark.parametrize(
+@each(
     "rows, found",
     [
         ((PASS, SKIP), Conformance.CONFORMS),
@@ -40,7 +39,7 @@ def test_the_worst_result_decides(rows: tuple[ScenarioRow, ...], found: Conforma
     assert verdict(rows) is found
 
 
-@pytest.mark.parametrize(
+@each(
     "found, strict, stale, interrupted, code",
     [
         (Conformance.CONFORMS, False, ("x",), False, 0),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each
 from turngate_probes.conform.calls import CallEnd, EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
@@ -53,7 +54,7 @@ def test_a_good_conversation_breaks_nothing() -> None:
     assert rules(call(1, f"system: x\n{A.prompts[0]}\n"), GOOD[1], query) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "name, did, broken",
     [
         ("two-turns", ran(code=1), ["completes"]),
@@ -75,7 +76,7 @@ def test_the_result_is_compared_with_what_the_scenario_expects(name: str, did: R
     assert rules(*GOOD, scenario=scenarios()[name], did=(did,)) == broken
 
 
-@pytest.mark.parametrize(
+@each(
     "changed, broken",
     [
         (call(2, A.prompts[1], resumed="s1", auto_approving=("--yolo",)), ["no-auto-approval"]),
@@ -94,7 +95,7 @@ def test_a_call_breaks_its_rule(changed: EngineCall, broken: list[str]) -> None:
     assert rules(GOOD[0], changed) == broken
 
 
-@pytest.mark.parametrize(
+@each(
     "code, stderr, is_broken",
     [
         (1, UNREAD, False),

@@ -6,6 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.contracts.test_history import FRESH, PASS, known, release
+from tests.tables import each
 from turngate import history
 from turngate_probes.gate.beginnings import with_beginnings
 from turngate_probes.report.reports import Difference, Impact
@@ -29,7 +30,7 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
 
 
-@pytest.mark.parametrize(
+@each(
     "difference, began",
     [
         (row("option", "--x", None, "--x"), "1.1.0"),

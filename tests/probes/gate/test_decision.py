@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.probes.gate import views
 from tests.probes.report import journals as j
+from tests.tables import each
 from turngate import cli
 from turngate.errors import UsageError
 from turngate_probes.gate.decision import load_gate
@@ -47,7 +48,7 @@ def run_of(report: GateReport) -> Any:
     return run
 
 
-@pytest.mark.parametrize("make", EVERY)
+@each("make", EVERY)
 def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> None:
     """Each format has exactly one failure or error per reason."""
     report = make()
@@ -96,7 +97,7 @@ def test_a_clause_that_fails_has_its_evidence() -> None:
     assert "$ codex exec --json" in (cases[views.DEAD].findtext("failure") or "")
 
 
-@pytest.mark.parametrize("make", EVERY)
+@each("make", EVERY)
 def test_the_page_says_what_the_gate_does(make: Make) -> None:
     """The page has the gate's headline, exit code, reasons and required changes, not those of the probes."""
     report = make()
@@ -134,7 +135,7 @@ def test_a_release_that_is_compared_with_itself_gets_its_verdict() -> None:
     assert same.endswith(" from codex@0.169.0, which is the same release (clause set 2026-12)")
 
 
-@pytest.mark.parametrize("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])
+@each("render", [junit, sarif, markdown, page, as_text, lambda shown: "\n".join(annotations(shown))])
 def test_every_format_says_that_a_green_upgrade_requires_changes(render: Callable[[ReleaseView], str]) -> None:
     """Every format says so if a green upgrade requires changes, and only then."""
     assert "green, changes required" in render(view(views.green_with_changes()))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.probes import engines
+from tests.tables import each
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
@@ -126,7 +127,7 @@ def test_the_scripted_answers_are_envelopes() -> None:
     assert read_envelope(IMITATION) is None
 
 
-@pytest.mark.parametrize("contract", ENGINES, ids=[contract.engine for contract in ENGINES])
+@each("contract", ENGINES, shown=lambda contract: contract.engine)
 def test_every_engine_has_a_flag_that_a_prompt_may_look_like(contract: EngineContract) -> None:
     """Every contract's first auto-approve flag begins with a dash, so a prompt can look like it."""
     assert contract.auto_flags[0].flag.startswith("-")
@@ -149,7 +150,7 @@ class Asked:
         return self.start(step, asked)
 
 
-@pytest.mark.parametrize(
+@each(
     "engine, version, hanging",
     [
         ("codex", "0.169.0", {"stdin-open/first", "backend-500/first", "backend-away/first"}),

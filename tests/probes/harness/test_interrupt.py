@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.tables import each
 from turngate.contract.clauses import Reason
 from turngate.errors import ContractError, MachineError, RefusedError
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, ObstacleError, interrupting
@@ -87,7 +88,7 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
     assert interrupts[0] is not threading.main_thread()
 
 
-@pytest.mark.parametrize(
+@each(
     "error, reason",
     [
         (MachineError("no disk"), Reason.MACHINE),

@@ -14,6 +14,7 @@ from tests.probes import engines
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
+from tests.tables import each
 from turngate_probes.journal.events import TurnEvent
 from turngate_probes.journal.journal import seen_event
 from turngate_probes.journal.tool_access import (
@@ -86,7 +87,7 @@ def event(**changes: Any) -> Any:
     return j.turn(**usual | changes)
 
 
-@pytest.mark.parametrize(
+@each(
     "changes, outcome",
     [
         ({"acted": True, "told": "no"}, "executed"),

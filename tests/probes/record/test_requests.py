@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.errors import ContractError
 from turngate_probes.harness.cases import FILLER
@@ -34,7 +35,7 @@ PROMPT = f"Ask me which colour I like. {NONCE}"
 TEXTS = st.text(st.sampled_from(f"a \n{CUT}"), max_size=20)
 
 
-@pytest.mark.parametrize(
+@each(
     "text, kept",
     [
         (PROMPT, PROMPT),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each
 from turngate.errors import MachineError, UsageError
 from turngate.process import Stop
 from turngate_probes.releases import cache
@@ -45,15 +46,13 @@ def reserve(place: CacheLimit, cache: Path) -> None:
         pytest.fail("there is no room")
 
 
-@pytest.mark.parametrize(
-    "text, size", [("500", 500), ("500M", 5 * 10**8), ("2GB", 2 * 10**9), ("1.5g", 15 * 10**8), ("60 KiB", 60_000)]
-)
+@each("text, size", [("500", 500), ("500M", 5 * 10**8), ("2GB", 2 * 10**9), ("1.5g", 15 * 10**8), ("60 KiB", 60_000)])
 def test_sizes_are_read_with_their_unit(text: str, size: int) -> None:
     """Sizes are read with their decimal unit, in upper or lower case."""
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "much", "-1G", "1X", "0.0G"])
+@each("text", ["", "0", "much", "-1G", "1X", "0.0G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """Empty, zero and misspelled sizes are rejected."""
     with pytest.raises(UsageError, match="is not a size"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from semver import Version
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.errors import ContractError
 from turngate.files import use_overlay
@@ -22,13 +23,13 @@ def lock(engine: str) -> dict[str, Any]:
     return dict(json.loads((PINS / engine / "package-lock.json").read_text()))
 
 
-@pytest.mark.parametrize("engine", PINNED)
+@each("engine", PINNED)
 def test_pin_names_one_exact_version(engine: str) -> None:
     """A pin is one package at an exact version."""
     assert Version.is_valid(str(pinned_version(engine)))
 
 
-@pytest.mark.parametrize("engine", PINNED)
+@each("engine", PINNED)
 def test_pin_is_checkable_and_names_no_registry(engine: str) -> None:
     """Every package of a pin has an exact version and a checksum, and no address."""
     requirements = PINS / engine / REQUIREMENTS
@@ -45,7 +46,7 @@ def test_pin_is_checkable_and_names_no_registry(engine: str) -> None:
         assert lock(engine)["packages"][f"node_modules/{package}"]["version"] == pinned_version(engine)
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_every_engine_in_a_registry_is_pinned(engine: str) -> None:
     """An engine in a registry that is not withdrawn has a pin of its own package."""
     registry = default_registry(engine)
@@ -57,7 +58,7 @@ def test_every_engine_in_a_registry_is_pinned(engine: str) -> None:
         assert (PINS / engine / REQUIREMENTS).read_text().startswith(f"{registry.package}==")
 
 
-@pytest.mark.parametrize(
+@each(
     "name, text",
     [
         ("package.json", "{"),

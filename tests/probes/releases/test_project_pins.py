@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each
 from turngate import UsageError, load_contract
 from turngate_probes.releases.project_pins import ProjectPin, project_pin
 
@@ -11,7 +12,7 @@ CODEX = load_contract("codex")
 OTHER = "@openai/codex-sdk"
 
 
-@pytest.mark.parametrize(
+@each(
     "name, text, line",
     [
         (
@@ -60,7 +61,7 @@ def test_a_variable_that_a_dockerfile_does_not_set_is_no_pin(tmp_path: Path) -> 
     assert project_pin(tmp_path, CODEX) is None
 
 
-@pytest.mark.parametrize("text", ["^0.147.0", "~0.147.0", ">=0.147.0", "0.147", "latest", "0.147.0 || 0.148.0"])
+@each("text", ["^0.147.0", "~0.147.0", ">=0.147.0", "0.147", "latest", "0.147.0 || 0.148.0"])
 def test_a_range_is_no_pin(tmp_path: Path, text: str) -> None:
     """Only an exact version is a pin."""
     (tmp_path / "package.json").write_text(f'{{"dependencies": {{"@openai/codex": "{text}"}}}}')

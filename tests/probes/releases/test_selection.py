@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semver import Version
 
+from tests.tables import each
 from turngate.errors import NotFoundError, UsageError
 from turngate_probes.releases.selection import chosen, known_clauses, nearest, parse_shard
 
 PUBLISHED = ("0.9.0", "0.100.0", "0.101.0-alpha", "0.101.0", "1.0.0", "0.99.1", "not-a-version")
 
 
-@pytest.mark.parametrize(
+@each(
     "spec, versions",
     [
         ("all", "0.9.0 0.99.1 0.100.0 0.101.0 1.0.0"),
@@ -32,7 +33,7 @@ def test_versions_are_chosen_oldest_first(spec: str, versions: str) -> None:
     assert chosen(spec, PUBLISHED) == tuple(versions.split())
 
 
-@pytest.mark.parametrize("spec", ["", "newest", "latest:0", "^1.0.0", ">=", ">=x", "0.100", "all,1.0.0", ">=1 foo"])
+@each("spec", ["", "newest", "latest:0", "^1.0.0", ">=", ">=x", "0.100", "all,1.0.0", ">=1 foo"])
 def test_what_names_no_versions_is_refused(spec: str) -> None:
     """Text that names no versions is rejected with a hint of what is allowed."""
     with pytest.raises(UsageError, match="does not select versions") as failed:
@@ -55,7 +56,7 @@ def test_shards_are_read() -> None:
     assert parse_shard("2/3") == (2, 3)
 
 
-@pytest.mark.parametrize("text", ["0/1", "2/1", "1", "a/b", "1/0"])
+@each("text", ["0/1", "2/1", "1", "a/b", "1/0"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
     """Shards count from 1."""
     with pytest.raises(UsageError, match="is not a shard"):

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.errors import UsageError
 from turngate_probes.releases.target import Target, parse_target
 
 
-@pytest.mark.parametrize(
+@each(
     "text, target",
     [
         ("codex", Target("codex")),
@@ -32,7 +33,7 @@ def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatc
     assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
 
 
-@pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
+@each("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     """An invalid target is rejected; the error quotes it and lists the known engines."""
     with pytest.raises(UsageError, match="is not an engine") as refused:
@@ -41,7 +42,7 @@ def test_what_is_no_target_is_refused(text: str) -> None:
     assert all(engine in refused.value.hint for engine in load.engine_names())
 
 
-@pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
+@each("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
 def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
     """A mistyped engine gets the nearest name as a suggestion, whatever follows it."""
     with pytest.raises(UsageError, match="is not an engine") as refused:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.contract.clauses import Reason
 from turngate_probes.harness.cases import FIRST_TURN
 from turngate_probes.harness.driver import EngineDriver
@@ -61,7 +62,7 @@ def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -
     assert _Run.made == [(case.name == "missing-handle", case.name.startswith("sticky")), (False, False)]
 
 
-@pytest.mark.parametrize("case", [*STICKY_CASES, *SURROUNDED_CASES], ids=lambda case: case.name)
+@each("case", [*STICKY_CASES, *SURROUNDED_CASES], shown=lambda case: case.name)
 def test_a_contract_without_a_sticky_transport_stops_its_cases(case: Any) -> None:
     """Without a sticky transport in the contract, its cases stop with that reason."""
     without = replace(t.CODEX, sticky=replace(t.CODEX.sticky, transport="none"))

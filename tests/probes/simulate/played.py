@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+from tests.tables import each
 from turngate.argv import build
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
@@ -127,6 +128,9 @@ def simulated() -> list[EngineContract]:
 def at_known_release(engine: str) -> EngineContract:
     """Return the contract of an engine at its pinned or newest recorded release."""
     return load.contract(engine).at(pinned_version(engine) or recorded_releases.newest(engine))
+
+
+every_simulation = each("contract", simulated(), shown=lambda contract: contract.engine)
 
 
 def install_quick(contract: EngineContract, folder: Path) -> Path:

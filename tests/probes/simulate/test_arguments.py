@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.simulate.played import SimulatedMachine, at_known_release
+from tests.probes.simulate.played import SimulatedMachine, at_known_release, every_simulation
 from tests.probes.simulate.vectors import REMEMBERED, Outcome, Vector, vectors
+from tests.tables import each
 from turngate import load_contract
 from turngate.argv import build
 from turngate.contract.engine_contract import EngineContract
@@ -12,11 +13,12 @@ from turngate.model import Mode
 from turngate.process.turn_run import process_request
 from turngate_probes.simulate.arguments import UsageProblem, in_plain_text, read, refusal
 
-RECORDED = [pytest.param(name, vector, id=f"{name}: {vector.name}") for name in vectors() for vector in vectors()[name]]
+RECORDED = [(name, vector) for name in vectors() for vector in vectors()[name]]
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("via", ["argument", "stdin"])
+@every_simulation
+@each("mode", list(Mode))
+@each("via", ["argument", "stdin"])
 def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode, via: str) -> None:
     """The arguments of `first_turn` are parsed to the same prompt, channel, model and approval mode."""
     if all(channel.via != via for channel in contract.launch.prompt):
@@ -31,6 +33,7 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
 
 
+@every_simulation
 def test_a_prompt_that_looks_like_an_option_widens_nothing(contract: EngineContract) -> None:
     """A prompt as an argument is no option, even if it is the one that approves everything."""
     if not contract.launch.auto or all(channel.via != "argument" for channel in contract.launch.prompt):
@@ -49,6 +52,7 @@ def test_a_supplied_file_is_known_by_its_folder(tmp_path: Path, monkeypatch: pyt
     assert read(gemini, [token.replace("/ask.toml", "/../ask.toml") for token in other]).auto
 
 
+@every_simulation
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
     """The arguments of `resumed_turn` are parsed to the same session id, even an invalid one."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
@@ -58,12 +62,14 @@ def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
         assert (asked.handle, asked.model, asked.auto) == (handle, model, False)
 
 
+@every_simulation
 def test_the_model_of_the_set_up_is_the_default(contract: EngineContract) -> None:
     """Without a model option, the model is the one in the contract's setup."""
     assert read(contract, build.first_turn(contract, "hi", Mode.INTERACTIVE).arguments).model == contract.hermetic.model
 
 
-@pytest.mark.parametrize("extra", ["--no-such-option", "-Z"])
+@every_simulation
+@each("extra", ["--no-such-option", "-Z"])
 def test_arguments_beyond_the_templates_are_refused(contract: EngineContract, extra: str) -> None:
     """An argument that the contract doesn't know is a usage error that names it."""
     with pytest.raises(UsageProblem, match=extra):
@@ -76,6 +82,7 @@ def test_an_option_without_its_value_is_refused() -> None:
         read(at_known_release("codex"), ["exec", "--json", "--skip-git-repo-check", "--model"])
 
 
+@every_simulation
 def test_a_prompt_that_the_contract_refuses_is_refused(contract: EngineContract) -> None:
     """An empty prompt on stdin, or as iFlow's argument, is rejected with the contract's reason."""
     channel = contract.launch.prompt[0]
@@ -83,7 +90,7 @@ def test_a_prompt_that_the_contract_refuses_is_refused(contract: EngineContract)
     assert refusal(channel, " ") == next((r.why for r in channel.refuses), None)
 
 
-@pytest.mark.parametrize("engine, vector", RECORDED)
+@each("engine, vector", RECORDED, shown=lambda value: value if isinstance(value, str) else value.name)
 def test_arguments_do_what_they_do_with_the_real_cli(engine: str, vector: Vector, tmp_path: Path) -> None:
     """The simulator accepts and refuses the arguments as recorded of the real release, with the same message."""
     contract, machine = at_known_release(engine), SimulatedMachine(tmp_path)
@@ -98,7 +105,7 @@ def test_arguments_do_what_they_do_with_the_real_cli(engine: str, vector: Vector
     Outcome(played.exit_code, played.stdout.decode(), played.stderr.decode(), model, texts).assert_is(vector)
 
 
-@pytest.mark.parametrize(
+@each(
     "engine, argv, plain",
     [
         ("claude", ("--print", "hello"), True),

@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.probes.simulate.played import SimulatedMachine, at_known_release
+from tests.probes.simulate.played import SimulatedMachine, at_known_release, every_simulation
 from turngate.argv.file_slot import SLOT
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import NotFoundError
 
 
+@every_simulation
 def test_version_and_help_say_what_the_contract_reads(contract: EngineContract, tmp_path: Path) -> None:
     """Version output matches the contract's pattern, help lists all required names, and no model request is made."""
     machine = SimulatedMachine(tmp_path)
@@ -31,6 +32,7 @@ def test_version_and_help_as_users_ask_for_them(tmp_path: Path) -> None:
     assert machine.call(copilot, ["-h"]).stdout == machine.call(copilot, ["--help"]).stdout != b""
 
 
+@every_simulation
 def test_wrong_arguments_end_without_a_turn(contract: EngineContract, tmp_path: Path) -> None:
     """Unknown arguments end with a failing exit code, a message on stderr, and no model request."""
     played = SimulatedMachine(tmp_path).call(contract, ["--no-such-option"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each
 from turngate_probes.simulate.faults import NONE, Faults, Play, for_turn, listed, parsed
 
 PAGE = Path(__file__).parents[3] / "docs/test-your-orchestrator.md"
@@ -17,7 +18,7 @@ def test_words_name_faults() -> None:
     assert parsed(()) == NONE
 
 
-@pytest.mark.parametrize(
+@each(
     "word, reported",
     [
         ("nope", "'nope' is not one of 'delay'"),

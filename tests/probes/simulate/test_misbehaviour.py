@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate import EngineContract, load_contract
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, INTERIM, FaultyOutput, Halt, heartbeat, steps
@@ -39,7 +39,7 @@ def test_without_a_fault_nothing_changes() -> None:
     assert played(NONE) == (b"".join(row.data for row in GOOD), b"", [])
 
 
-@pytest.mark.parametrize("outputs, contract", [(GOOD, CODEX), (DOCUMENT, GEMINI)])
+@each("outputs, contract", [(GOOD, CODEX), (DOCUMENT, GEMINI)])
 def test_the_session_id_can_be_absent_or_elsewhere(outputs: tuple[FaultyOutput, ...], contract: EngineContract) -> None:
     """It is then nowhere else, and all other values stay."""
     absent, _, _ = played(Faults(session_id="absent"), outputs, contract)

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from tests.probes.simulate.played import at_known_release, every_simulation
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.simulation import Line
 from turngate.errors import ContractError
@@ -28,6 +29,7 @@ def test_an_unknown_slot_is_an_error_of_the_contract() -> None:
         fill("{no_such}", {})
 
 
+@every_simulation
 def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
     """A line is printed only if all its conditions are true, and none of its exceptions."""
     lines = [
@@ -39,6 +41,7 @@ def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
     assert [data for _, data in rendered(contract, lines, {"resume"}, {})] == [b"a", b"b"]
 
 
+@every_simulation
 def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContract) -> None:
     """New session ids match the contract's shape, and differ from the nonexistent id."""
     described = simulation(contract)
@@ -50,8 +53,6 @@ def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContr
 
 def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:
     """In NDJSON, newlines of a text are escaped and Unicode line separators are not, as in the real engine."""
-    from tests.probes.simulate.played import at_known_release  # noqa: PLC0415
-
     line = Line(stdout={"text": "{text}"})
     ((_, data),) = rendered(at_known_release("codex"), [line], (), {"text": "a\nb\u2028c"})
     assert data.count(b"\n") == 1

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.probes.simulate.played import SimulatedMachine, at_known_release
+from tests.probes.simulate.played import SimulatedMachine, at_known_release, every_simulation
+from tests.tables import each
 from turngate.argv import build
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import StoreCheck
@@ -13,6 +14,7 @@ from turngate.process.session_store import session_exists
 from turngate_probes.simulate.store import SimulatedSession, store
 
 
+@every_simulation
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
     """After a first turn the contract's own check finds the session, and doesn't find a nonexistent one."""
     machine = SimulatedMachine(tmp_path)
@@ -24,6 +26,7 @@ def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract
     assert _is_there(contract, machine, contract.handle.nonexistent_id) is False
 
 
+@every_simulation
 def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
     """A saved session is read back unchanged, others don't affect it, and a deleted one is gone."""
     sessions = store(contract, {"HOME": str(tmp_path)}, "/w")
@@ -46,6 +49,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
     assert sessions.find(other.handle) == other
 
 
+@every_simulation
 def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
     """Sessions are found in a home whose name contains wildcard characters."""
     sessions = store(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
@@ -75,7 +79,7 @@ def _is_there(contract: EngineContract, machine: SimulatedMachine, handle: str) 
     return session_exists(contract.store, handle, {"HOME": str(machine.root / "home")}, machine.root / machine.work)
 
 
-@pytest.mark.parametrize("text", ['{"type": "session.start", "data": {}}\n', "[1]\n", "not JSON", "", "\udc80"])
+@each("text", ['{"type": "session.start", "data": {}}\n', "[1]\n", "not JSON", "", "\udc80"])
 def test_a_session_of_the_real_engine_is_none(text: str, tmp_path: Path) -> None:
     """A file that the simulation did not write is passed over."""
     contract = at_known_release("copilot")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import each
 from turngate_probes.stub_model import Cut, Refuse, StubBackend, StubRule, Text, ToolCall
 from turngate_probes.stub_model.gemini import WIRE
 
@@ -36,7 +37,7 @@ def test_text(backend: StubBackend, client: genai.Client) -> None:
     assert candidate.finish_reason == types.FinishReason.STOP
 
 
-@pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
+@each("text", ["", "x", "héllo\nworld"])
 def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) -> None:
     """The chunks together are the scripted text, and the last one has the finish reason."""
     backend.script(StubRule(Text(text)))
@@ -56,7 +57,7 @@ def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
     assert [(call.name, call.args) for call in calls] == [("look", {"at": 1})] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     "status, name, kind",
     [
         (401, "UNAUTHENTICATED", "ClientError"),

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from tests.tables import each
 from turngate.process import Ended
 from turngate_probes.harness.observations import CommandOutput, NotObservedError
 
@@ -16,7 +17,7 @@ def test_the_version_in_its_form_passes(printed: str) -> None:
     assert t.check("version.readable", t.page("static/version", printed)).ok
 
 
-@pytest.mark.parametrize(
+@each(
     "printed, exit_code, ended, detail",
     [
         ("codex 0.169.0", 0, Ended.EXIT, "does not match"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each
 from turngate import first_turn, load_contract, process_request
 from turngate_probes.conform.player import described, named
 
@@ -14,7 +15,7 @@ ID = "0198c6a1-6d70-7000-8000-000000000001"
 START = ("exec", "--json", "--skip-git-repo-check")
 
 
-@pytest.mark.parametrize(
+@each(
     "argv, kind, resumed, prompt, auto_approving",
     [
         (("--version",), "query", None, None, ()),

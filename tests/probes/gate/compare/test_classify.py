@@ -2,8 +2,7 @@
 
 import itertools
 
-import pytest
-
+from tests.tables import each
 from turngate.contract.clauses import Result, Severity
 from turngate_probes.gate.compare import Use, of_call, of_clause, of_surface
 from turngate_probes.report.reports import Impact
@@ -11,7 +10,7 @@ from turngate_probes.report.reports import Impact
 B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE
 
 
-@pytest.mark.parametrize(
+@each(
     "before, after, breaking, degraded",
     [
         (Result.PASS, Result.FAIL, B, D),
@@ -39,7 +38,7 @@ def test_a_clause_that_fell_with_what_it_needs_is_lost() -> None:
     assert of_clause(Severity.BREAKING, Result.NOT_RUN, Result.NOT_RUN, fallen=True) is N
 
 
-@pytest.mark.parametrize("before, after", list(itertools.product(Result, Result)))
+@each("before, after", list(itertools.product(Result, Result)))
 def test_every_pair_of_results_is_weighed(before: Result, after: Result) -> None:
     """Every pair of results has an impact, and an improvement never counts against the release."""
     for severity in Severity:

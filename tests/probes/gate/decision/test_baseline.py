@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.tables import each
 from turngate.contract.clauses import Result
 from turngate_probes.gate.decision import expected_failures, state, within
 
@@ -23,7 +22,7 @@ def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
     assert expected_failures(path, "gemini") == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "result, breaks, said",
     [
         (Result.FAIL, False, "excuses"),

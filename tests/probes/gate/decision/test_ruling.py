@@ -11,6 +11,7 @@ import pytest
 from tests.probes.gate import views
 from tests.probes.gate.release_samples import clause, release
 from tests.probes.report import journals as j
+from tests.tables import each
 from turngate.contract.verdict import ClauseResult, FailOn
 from turngate_probes.gate.compare import CALL_CLAUSE
 from turngate_probes.gate.decision import CODES, rule, sentences
@@ -170,7 +171,7 @@ def test_an_interrupt_is_no_outcome() -> None:
     assert ruled(FAILS, interrupted=True).code == 130
 
 
-@pytest.mark.parametrize(
+@each(
     "clauses, differences, mildest, about",
     [
         ((clause("stdin.open", "fail"),), (), "degraded", "stdin.open"),

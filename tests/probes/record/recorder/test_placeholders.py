@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, Volatile
 from turngate.errors import ContractError
@@ -40,7 +41,7 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
     assert [replacer(f"<{value}>") for value in (one, two, one)] == [f"<{first}>", f"<{second}>", f"<{first}>"]
 
 
-@pytest.mark.parametrize("engine", load.engine_names())
+@each("engine", load.engine_names())
 def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> None:
     """A placeholder for a session id matches the contract's pattern, and differs from the nonexistent id."""
     contract = replace(load.contract(engine).at(), deviations=())
@@ -64,7 +65,7 @@ def test_every_case_numbers_its_sessions_apart() -> None:
     assert all(after - before >= 1000 for before, after in pairwise(numbers))
 
 
-@pytest.mark.parametrize("case", [case.name for case in RECORDED])
+@each("case", [case.name for case in RECORDED])
 def test_a_number_fits_into_six_zeros(case: str) -> None:
     """An id with only six zeros in a row keeps its length in every case."""
     contract = replace(CODEX, handle=replace(CODEX.handle, shape="s-[0-9]{6}", nonexistent_id="s-000000"))
@@ -79,7 +80,7 @@ def test_ids_that_are_ours_stay() -> None:
     assert replacer.used == []
 
 
-@pytest.mark.parametrize(
+@each(
     "text, shown",
     [
         ("at 2026-11-21T23:40:02.123456Z!", "at 2000-01-01T00:00:00.000Z!"),

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.tables import each
 from turngate.process import Ended, ProcessRequest, Stop, run
 from turngate_probes.server_level import server_run
 
@@ -36,7 +35,7 @@ def test_only_what_the_process_said_is_printed() -> None:
     assert server_run.printed(protocol) == b'{"answer": 1}\n'
 
 
-@pytest.mark.parametrize(
+@each(
     "state, turn, sticky, ended",
     [
         ("failed", {"failure": {"code": "TURN_TIMEOUT"}}, False, Ended.TIMEOUT),

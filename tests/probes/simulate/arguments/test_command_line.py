@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from tests.tables import each
 from turngate.contract.simulation import ArgumentSyntax
 from turngate_probes.simulate.arguments import AcceptedOption, CommandLine, LineReader, UsageProblem
 
@@ -34,7 +35,7 @@ def test_several_values_end_with_the_next_option() -> None:
     assert ([value for name, value in line.options if name == "--image"], line.words) == (["a", "b"], ["c"])
 
 
-@pytest.mark.parametrize(
+@each(
     "argv, kind",
     [
         (["--no-such"], "unknown"),

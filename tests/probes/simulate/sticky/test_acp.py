@@ -6,6 +6,7 @@ import pytest
 
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
+from tests.tables import each
 
 
 def _updates(client: RawClient) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path
     assert len(asked["params"]["options"]) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     "method, params, reason",
     [
         ("session/set_mode", {"sessionId": "s", "modeId": "no-such"}, "there is no mode no-such"),

@@ -7,11 +7,12 @@ import pytest
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
+from tests.tables import each
 from turngate.contract.launch import PermissionMode
 from turngate_probes.simulate.backend import Failed
 from turngate_probes.simulate.printing import simulation
 
-every_engine = pytest.mark.parametrize("engine", ENGINES)
+every_engine = each("engine", ENGINES)
 
 
 def client(engine: str, root: Path, approval: PermissionMode | None = None) -> RawClient:
@@ -73,7 +74,7 @@ def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
     assert run.texts() == ["one"]
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.keeps_session_id])
+@each("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.keeps_session_id])
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
     """After the process has ended, a headless turn resumes its session by the same id, with the whole conversation."""
     run = client(engine, tmp_path)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 
+from tests.tables import each
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
 from turngate_probes.stub_model.answers import UNKNOWN, Route, find
 
@@ -20,8 +21,8 @@ def _gemini(stream: bool) -> Route:  # noqa: FBT001 - reads well where it is use
     return Route("generate", gemini.WIRE, {"model": "gemini-2.5-pro", "stream": stream})
 
 
-@pytest.mark.parametrize("prefix", ["", "/v1", "/v1/v1", "/v1beta", "/v1alpha", "//v1/"])
-@pytest.mark.parametrize(
+@each("prefix", ["", "/v1", "/v1/v1", "/v1beta", "/v1alpha", "//v1/"])
+@each(
     "path, expected",
     [
         ("/responses", Route("generate", openai_responses.WIRE)),
@@ -39,7 +40,7 @@ def test_known(prefix: str, path: str, expected: Route) -> None:
     assert find("POST", prefix + path, _headers()) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "method, path",
     [
         ("GET", "/"),
@@ -76,7 +77,7 @@ def test_websocket() -> None:
     assert find("GET", "/v1/responses", _headers(upgrade="WebSocket")) == Route("upgrade", openai_responses.WIRE)
 
 
-@pytest.mark.parametrize(
+@each(
     "path, headers, expected",
     [
         ("/v1/models?client_version=1", {}, Route("models", openai_responses.WIRE)),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each
 from turngate_probes.stub_model import server
 from turngate_probes.stub_model.server import BadRequest, RequestTarget, read_body, read_target
 
@@ -110,7 +111,7 @@ def test_limit_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (raised.value.status, stream.tell()) == (413, 16)
 
 
-@pytest.mark.parametrize(
+@each(
     "status, headers, raw",
     [
         (400, {"content_length": "9"}, b"short"),
@@ -135,7 +136,7 @@ def test_bad_bodies(status: int, headers: dict[str, str], raw: bytes) -> None:
     assert raised.value.status == status
 
 
-@pytest.mark.parametrize(
+@each(
     "method, target, expected",
     [
         ("GET", "/v1/models?a=b", RequestTarget("/v1/models?a=b")),
@@ -154,7 +155,7 @@ def test_targets(method: str, target: str, expected: RequestTarget) -> None:
     assert read_target(method, target) == expected
 
 
-@pytest.mark.parametrize("target", ["e.com:port", "e.com:99999", "", ":443", "[::1:443"])
+@each("target", ["e.com:port", "e.com:99999", "", ":443", "[::1:443"])
 def test_bad_targets(target: str) -> None:
     """A tunnel without a valid target is rejected."""
     with pytest.raises(BadRequest, match="host") as raised:
@@ -162,7 +163,7 @@ def test_bad_targets(target: str) -> None:
     assert raised.value.status == 400
 
 
-@pytest.mark.parametrize(
+@each(
     "host, expected",
     [
         ("127.0.0.1", True),

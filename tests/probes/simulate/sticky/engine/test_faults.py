@@ -7,11 +7,12 @@ import pytest
 
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
+from tests.tables import each
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.misbehaviour import OWN_PROMPT
 
 ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"}
-every_engine = pytest.mark.parametrize("engine", ENGINES)
+every_engine = each("engine", ENGINES)
 
 
 def client(engine: str, root: Path, faults: Faults = NONE) -> RawClient:
@@ -60,7 +61,7 @@ def test_it_goes_on_after_the_end_of_its_input(engine: str, tmp_path: Path) -> N
 
 
 @every_engine
-@pytest.mark.parametrize("allow", [True, False])
+@each("allow", [True, False])
 def test_it_asks_twice(engine: str, allow: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a case
     """Both permission requests are open at once, and the turn goes on after one decision for each."""
     run = client(engine, tmp_path, Faults(asks_twice=True))
@@ -160,7 +161,7 @@ def test_it_starts_a_fresh_session(engine: str, tmp_path: Path) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("faults", [Faults(crash=True), Faults(hang="during")])
+@each("faults", [Faults(crash=True), Faults(hang="during")])
 def test_it_stops_within_an_answer(engine: str, faults: Faults, tmp_path: Path) -> None:
     """It ends or hangs in the middle of a line, before the end of its first turn is reported."""
     run = client(engine, tmp_path, faults)

@@ -1,5 +1,4 @@
-import pytest
-
+from tests.tables import each
 from turngate.contract.launch import PermissionMode, Sticky
 from turngate_probes.simulate.sticky.process_start import approval, contains, in_force
 
@@ -8,7 +7,7 @@ ACTS = PermissionMode(options=("--ask", "stdio"), session={"policy": "never"})
 STICKY = Sticky("acp", interactive=ASKS, auto=ACTS)
 
 
-@pytest.mark.parametrize(
+@each(
     "options, env, mode, fields, answer",
     [
         (("-v", "--ask", "stdio"), {"GUARD": "1"}, "default", {}, "ask"),
