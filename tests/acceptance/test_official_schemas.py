@@ -142,9 +142,6 @@ def test_the_server_sends_what_its_description_says(tmp_path: Path) -> None:
             path,
             f"{path}/message",
             "/session/status",
-            "/config",
-            "/agent",
-            "/path",
             "/session/ses_x",
         ):
             asked("GET", known)

@@ -1,9 +1,12 @@
 # ruff: noqa: PLC0415, T201 - it starts often, and imports would take longest; engines print
 """A headless engine with codex's interface: it asks its model by HTTP, stores sessions, and shows faults on request.
 
+It is no simulated engine because tests of probes start it by the hundred, which would take four times as long, and look
+at what a simulated one doesn't have: the settings, the requests and the store of codex.
+
 A file `faults` next to the executable lists the faults to show. Those that a simulated engine has too are named, and
 explained, as in `turngate_probes.simulate.faults`. The others are about requests to the model backend, help pages,
-installations and the store, which no simulated engine needs:
+installations and the store:
 
 - session id: `renames-id`, `session-id=stderr`, `id-is-a-flag`
 - resume: `forgets`, `changes-session`, `session=lost`, `resumes-the-dead`, `hangs-on-the-dead`, `forgets-the-second`,
@@ -12,7 +15,7 @@ installations and the store, which no simulated engine needs:
 - prompt: `reads-stdin` (to its end, in any case)
 - exit: `exit-code=1`, `hang=after`, `child=hidden` (its pid goes to `orphans`), `meets-tester` (writes its pid to the
   fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise), `hangs-at-help` (likewise)
-- tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
+- tools: `acts-unasked`, `hangs-at-tools`
 - model: `answers-itself` (remembers a word without the backend), `shows-key` (prints its key to stderr)
 - other: `no-version`, `other-version`, `odd-version`, `poor-help`, `fetches-a-plugin`, `updates-itself`
 """
@@ -190,8 +193,6 @@ def answer(history: list[str]) -> str:
 
 def offered(options: dict[str, str]) -> list[str]:
     """Name the tools offered to the model, more of them if it may act."""
-    if "drops-tool" in FAULTS:
-        return []
     return ["exec_command", *(["apply_patch"] if options.get("--sandbox") == "workspace-write" else [])]
 
 

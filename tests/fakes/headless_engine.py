@@ -1,6 +1,9 @@
 # ruff: noqa: PLC0415, PTH109, PTH110, PTH120, PTH123 - it starts a thousand times, and imports would take longest
 """An engine that follows a script: it prints any engine's output under any engine's name.
 
+It is no simulated engine because a script prints exact bytes, which may be no output of any release, and starts in a
+quarter of the time.
+
 `<engine>.plays` next to it, a Python literal, lists plays, one per call (the last one is repeated). A play is a list
 of steps:
 

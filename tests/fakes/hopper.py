@@ -1,5 +1,7 @@
 """A process that goes on in a new process and a new session every 10 ms, for a minute at most.
 
+It is no fault of the simulated engine because no engine hops; it shows that the end of a tree of processes is complete.
+
 It holds a fifo open, so that a test sees when all of it is gone: `python hopper.py FIFO [deaf] [bare]`. A deaf one
 ignores SIGTERM, and a bare one has no environment.
 """

@@ -118,7 +118,6 @@ class ArgumentSyntax(Struct, frozen=True):
     working_directory, newest, new_session, settings, prompt_file, answer_file, existing_file: The options that choose a
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
-    plain: Printed at the end of a turn without the options of the contract that choose the form of the output.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
     refusals: What is wrong with the arguments -> how they are refused. Absent: as `usage` says.
@@ -147,7 +146,6 @@ class ArgumentSyntax(Struct, frozen=True):
     prompt_file: Flag | None = None
     answer_file: Flag | None = None
     existing_file: Flag | None = None
-    plain: tuple[Line, ...] = (Line(stdout="{text}\n"),)
     required: tuple[RequiredOption, ...] = ()
     usage: Mapping[str, Text] = field(default_factory=dict)
     refusals: Annotated[Mapping[str, Ending], keys(*REFUSALS)] = field(default_factory=dict)
@@ -187,12 +185,9 @@ class SimulatedOutput(Struct, frozen=True):
     answered: tuple[Line, ...] | UnsetType = UNSET
     failed: Ending | UnsetType = UNSET
     nonexistent_id: Ending | UnsetType = UNSET
-    elsewhere: Ending | UnsetType = UNSET
     started: tuple[Line, ...] | UnsetType = UNSET
-    first_response: tuple[Line, ...] | UnsetType = UNSET
     called: tuple[Line, ...] | UnsetType = UNSET
     retrying: tuple[Line, ...] | UnsetType = UNSET
-    unanswered: tuple[Line, ...] | UnsetType = UNSET
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] | UnsetType = UNSET
 
 

@@ -29,6 +29,7 @@ from turngate_probes.simulate.store import SimulatedSession, store
 
 _STDIN = Path("/dev/stdin")
 TOOL_RESULT = "the simulation runs no tools"
+_PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
 # the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
@@ -232,7 +233,7 @@ class HeadlessCall:
     def _print_answer(self, faults: Faults) -> None:
         if faults.blank_answer:
             self.slots["text"] = BLANK
-        plain = () if faults.omits_answer else self.syntax.plain
+        plain = () if faults.omits_answer else _PLAIN
         self._print(plain if self.asked.plain else self.simulation.answered, plain=True)
 
     def _age(self, session: SimulatedSession) -> None:

@@ -1,4 +1,7 @@
-"""A made-up agent CLI that prints help on stderr, its answer in a list, and its session id in the last record."""
+"""A made-up agent CLI that prints help on stderr, its answer in a list, and its session id in the last record.
+
+It is no simulated engine because it stands for the executable that the author of a contract starts from.
+"""
 
 import argparse
 import http.client
