@@ -7,12 +7,13 @@ a crash of turngate; 130 when interrupted; 141 when the reader of the output is 
 import errno
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import click
 
@@ -83,6 +84,8 @@ CRASHED = 3
 INTERRUPTED = 130
 READER_GONE = 141
 
+Options = TypeVar("Options")
+
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -92,6 +95,19 @@ class OutputFailedError(Exception):
     def __init__(self, error: OSError) -> None:
         self.reader_gone = error.errno == errno.EPIPE
         super().__init__(f"can't write the output: {error.strerror}")
+
+
+def given_as(options: type[Options]) -> Callable[[Callable[[Options], int]], Callable[..., int]]:
+    """Pass a command its options and arguments as one struct, whose fields have the names of its parameters."""
+
+    def taking(command: Callable[[Options], int]) -> Callable[..., int]:
+        @wraps(command)
+        def taken(**given: Any) -> int:
+            return command(options(**given))
+
+        return taken
+
+    return taking
 
 
 @contextmanager

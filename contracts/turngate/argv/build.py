@@ -67,7 +67,7 @@ class Invocation(Struct, frozen=True):
         return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
 
 
-def first_turn(  # noqa: PLR0913 - as it has options
+def first_turn(
     contract: EngineContract,
     prompt: str,
     mode: Mode | ModeName,
@@ -100,7 +100,7 @@ def first_turn(  # noqa: PLR0913 - as it has options
     return _invocation(contract, prompt, mode, placed, via=via, artifacts=artifacts)
 
 
-def resumed_turn(  # noqa: PLR0913 - as it has options
+def resumed_turn(
     contract: EngineContract,
     prompt: str,
     mode: Mode | ModeName,

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from turngate.cli import given_as
 from turngate_probes.cli.shared_options import file, folder, output_options, say
 from turngate_probes.report import ORCHESTRATOR_FORMATS
 
@@ -16,6 +18,27 @@ if TYPE_CHECKING:
     from turngate_probes.harness.interrupt import Interrupt
     from turngate_probes.releases.source import Release
     from turngate_probes.report.publish import Printer
+
+
+class ConformOptions(Struct, frozen=True, kw_only=True):
+    """What `conform` was given; the options are described on its help page."""
+
+    command: tuple[str, ...]
+    engines: tuple[str, ...]
+    chosen: "tuple[Scenario, ...]"
+    jobs: int
+    turns: int
+    baseline: Path | None
+    keep: Path | None
+    output: "Printer"
+    lists: bool
+    show: bool
+    real: bool
+    observe: bool
+    interactive: bool
+    autonomous: bool
+    git: bool
+    strict: bool
 
 
 def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> "tuple[Scenario, ...]":
@@ -74,25 +97,8 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 @click.option("--keep", type=folder(), metavar="DIR", help="Keep every home, workspace and record of calls in DIR.")
 @output_options(*ORCHESTRATOR_FORMATS)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def conform(  # noqa: PLR0913 - as it has options
-    command: tuple[str, ...],
-    engines: tuple[str, ...],
-    chosen: "tuple[Scenario, ...]",
-    jobs: int,
-    turns: int,
-    baseline: Path | None,
-    keep: Path | None,
-    output: "Printer",
-    *,
-    lists: bool,
-    show: bool,
-    real: bool,
-    observe: bool,
-    interactive: bool,
-    autonomous: bool,
-    git: bool,
-    strict: bool,
-) -> int:
+@given_as(ConformOptions)
+def conform(options: ConformOptions) -> int:
     """Test an orchestrator: does it notice when an engine misbehaves?
 
     COMMAND is your driver, five to fifteen lines in any language. turngate runs it once per
@@ -118,14 +124,14 @@ def conform(  # noqa: PLR0913 - as it has options
     """
     from turngate_probes.conform import catalogue
 
-    if lists or show:
-        click.echo(catalogue.listed() if lists else catalogue.shown(chosen), nl=False)
+    if options.lists or options.show:
+        click.echo(catalogue.listed() if options.lists else catalogue.shown(options.chosen), nl=False)
         return 0
-    if not command:
+    if not options.command:
         raise click.UsageError("missing COMMAND: turngate conform -- COMMAND...")
-    if interactive and not observe:
+    if options.interactive and not options.observe:
         raise click.UsageError("--interactive needs --observe; in the scenarios, a user is in the loop")
-    if observe and (chosen or baseline or real or autonomous or git):
+    if options.observe and (options.chosen or options.baseline or options.real or options.autonomous or options.git):
         raise click.UsageError("--observe can't be combined with --scenario, --baseline, --real, --autonomous or --git")
     import tempfile
     from contextlib import ExitStack
@@ -140,27 +146,43 @@ def conform(  # noqa: PLR0913 - as it has options
     from turngate_probes.report.publish import publish
 
     with ExitStack() as stack:
-        root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turngate-conform-")))
+        root = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turngate-conform-")))
         interrupt = Interrupt()
         stack.enter_context(adopting_orphans())
         stack.enter_context(interrupting(interrupt.set))
-        releases = [stack.enter_context(_release(one, interrupt)) for one in engines or ("codex",)] if real else []
-        contracts = tuple(one.contract for one in releases) or tuple(map(_contract, engines or ("codex",)))
-        progress = ConformProgress(output, len(contracts) * len(chosen or scenarios()))
-        if observe:
-            report = observed(command, contracts, root, interrupt, interactive=interactive, strict=strict)
+        releases = (
+            [stack.enter_context(_release(one, interrupt)) for one in options.engines or ("codex",)]
+            if options.real
+            else []
+        )
+        contracts = tuple(one.contract for one in releases) or tuple(map(_contract, options.engines or ("codex",)))
+        progress = ConformProgress(options.output, len(contracts) * len(options.chosen or scenarios()))
+        if options.observe:
+            report = observed(
+                options.command, contracts, root, interrupt, interactive=options.interactive, strict=options.strict
+            )
             for row in report.results:
                 progress(row)
         else:
-            expected = expected_breaches(baseline) if baseline else ()
-            played = chosen or tuple(scenarios().values())
+            expected = expected_breaches(options.baseline) if options.baseline else ()
+            played = options.chosen or tuple(scenarios().values())
             executables = {one.engine: one.executable for one in releases if one.executable}
-            progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], jobs)
+            progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], options.jobs)
             session = ConformSession(
-                command, contracts, played, root, jobs, expected, strict, executables, turns, autonomous, git
+                options.command,
+                contracts,
+                played,
+                root,
+                options.jobs,
+                expected,
+                options.strict,
+                executables,
+                options.turns,
+                options.autonomous,
+                options.git,
             )
             report = session.run(interrupt, progress)
-    return publish(view(report), output)
+    return publish(view(report), options.output)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from turngate import ContractError, UsageError
 from turngate.contract import lint, load
@@ -30,53 +31,60 @@ from turngate_probes.releases.registry import Registry
 DEFAULT = Path("my")
 
 
-def write(  # noqa: PLR0913 - as it has options
-    engine: str,
-    *,
-    npm_package: str | None,
-    pypi_package: str | None,
-    path: Path | None,
-    executable: str | None,
-    version: str,
-    env: Mapping[str, str],
-    files: Mapping[str, str],
-    start_args: str | None,
-    resume_args: str | None,
-    model: str,
-    into: Path | None,
-    force: bool,
-) -> int:
+class DraftOptions(Struct, frozen=True, kw_only=True):
+    """What `contracts new` was given; the options are described on its help page."""
+
+    engine: str
+    npm_package: str | None
+    pypi_package: str | None
+    path: Path | None
+    executable: str | None
+    version: str
+    env: Mapping[str, str]
+    files: Mapping[str, str]
+    start_args: str | None
+    resume_args: str | None
+    model: str
+    into: Path | None
+    force: bool
+
+
+def write(options: DraftOptions) -> int:
     """Write a draft, and print what was seen and how many gaps it has; return the exit code.
 
     TurngateError: there is a contract already, or the CLI can't be installed.
     """
-    file = (into or overlay() or DEFAULT) / "engines" / f"{engine}.yaml"
-    if not re.fullmatch("[a-z][a-z0-9-]*", engine):
-        raise click.UsageError(f"{engine!r} is not a name for an engine; use small letters, digits and -")
-    if sum(source is not None for source in (npm_package, pypi_package, path)) != 1:
+    file = (options.into or overlay() or DEFAULT) / "engines" / f"{options.engine}.yaml"
+    if not re.fullmatch("[a-z][a-z0-9-]*", options.engine):
+        raise click.UsageError(f"{options.engine!r} is not a name for an engine; use small letters, digits and -")
+    if sum(source is not None for source in (options.npm_package, options.pypi_package, options.path)) != 1:
         raise click.UsageError("pass one of --npm PACKAGE, --pypi PACKAGE and --path FILE")
-    start = _template("--start-args", start_args, "{options}", "{prompt}")
-    resume = _template("--resume-args", resume_args, "{options}", "{handle}", "{prompt}")
-    if not force:
-        _check_replaceable(engine, file, own=into is not None)
-    name = executable or (path.name if path else engine)
+    start = _template("--start-args", options.start_args, "{options}", "{prompt}")
+    resume = _template("--resume-args", options.resume_args, "{options}", "{handle}", "{prompt}")
+    if not options.force:
+        _check_replaceable(options.engine, file, own=options.into is not None)
+    name = options.executable or (options.path.name if options.path else options.engine)
     registry: Registry | None = None
-    if npm_package:
-        registry = NpmRegistry(engine, npm_package, (f"node_modules/.bin/{name}",))
-    elif pypi_package:
-        registry = PypiRegistry(engine, pypi_package, (name,))
-    templates = tuple(SetupFile(where, _text(source)) for where, source in files.items())
-    hermetic = Hermetic(env=env or every_variable(), files=templates, model=model)
-    with adopting_orphans(), interruptible() as interrupt, _obtained(registry, path, version, interrupt) as found:
+    if options.npm_package:
+        registry = NpmRegistry(options.engine, options.npm_package, (f"node_modules/.bin/{name}",))
+    elif options.pypi_package:
+        registry = PypiRegistry(options.engine, options.pypi_package, (name,))
+    templates = tuple(SetupFile(where, _text(source)) for where, source in options.files.items())
+    hermetic = Hermetic(env=options.env or every_variable(), files=templates, model=options.model)
+    with (
+        adopting_orphans(),
+        interruptible() as interrupt,
+        _obtained(registry, options.path, options.version, interrupt) as found,
+    ):
         program, release = found
-        with sandbox(hermetic, sandboxes_path(None), f"new-{engine}", keep=False) as box:
+        with sandbox(hermetic, sandboxes_path(None), f"new-{options.engine}", keep=False) as box:
             trial = attempt(Command(program, hermetic, start, resume), box, interrupt)
-    described = Engine(engine, name, _published(registry), release, tuple(env))
+    described = Engine(options.engine, name, _published(registry), release, tuple(options.env))
     text = draft(described, trial)
     for line in reported(trial):
         click.echo(visible(line))
     _replace(file, text)
-    return _next(file, f"{engine}={path}" if path else f"{engine}@{release}")
+    return _next(file, f"{options.engine}={options.path}" if options.path else f"{options.engine}@{release}")
 
 
 def _template(option: str, text: str | None, *slots: str) -> tuple[str, ...]:

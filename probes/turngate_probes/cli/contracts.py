@@ -128,7 +128,7 @@ def _pairs(_ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @click.option("--model", default="stub", show_default=True, metavar="NAME", help="Model name in the draft.")
 @click.option("--into", type=folder(), metavar="DIR", help="Overlay for the draft.  [default: --contracts, else my]")
 @click.option("--force", is_flag=True, help="Replace a contract without gaps, too.")
-def new(engine: str, **asked: Any) -> int:
+def new(**asked: Any) -> int:
     """Draft a contract for an engine that turngate doesn't know.
 
     Runs the CLI in a sandbox against the stub model: version, help, first turns, and resumes with each value that may
@@ -145,6 +145,6 @@ def new(engine: str, **asked: Any) -> int:
 
     Exit codes: 0 the draft is written, with the number of its gaps; 2 no draft.
     """
-    from turngate_probes.cli.contract_draft import write
+    from turngate_probes.cli.contract_draft import DraftOptions, write
 
-    return write(engine, **asked)
+    return write(DraftOptions(**asked))

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     help="Test the pinned releases, which are installed first, and not what is on PATH.",
 )
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
-def probe(  # noqa: PLR0913 - as it has options
+def probe(
     targets: "list[Target]",
     level: Level,
     jobs: int | None,

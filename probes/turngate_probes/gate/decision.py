@@ -411,7 +411,7 @@ def _joined(
     )
 
 
-def question(  # noqa: PLR0913 - as it has options
+def question(
     new: str,
     old: str | None,
     *,

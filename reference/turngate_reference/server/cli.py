@@ -9,12 +9,14 @@ import signal
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import NotFoundError, UsageError, engine_names, load_contract
+from turngate.cli import given_as
 from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
 from turngate.sanitize import visible, visible_lines
@@ -56,6 +58,24 @@ other users of the machine can read it there.
 The server describes its API at /openapi.json. SIGTERM or Ctrl-C stops the server and every engine that it
 started. Queued runs and runs that wait without a process continue after the next start. Exit codes: 0 the server was
 stopped, or what was asked for is printed; 2 it could not start, or there is no token or no server."""
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """What `serve` was given; the options are described on its help page."""
+
+    host: str
+    port: int
+    asked_dir: Path | None
+    slots: int
+    workspace_root: Path | None
+    token_file: Path | None
+    no_token: bool
+    printed: Literal["token", "link"] | None
+    allow_unsafe: tuple[str, ...]
+    trust_workspace: tuple[Path, ...]
+    pass_env: tuple[str, ...]
+    verify: str
+    log_level: str
 
 
 class VisibleFormatter(logging.Formatter):
@@ -144,49 +164,36 @@ def log_to_stderr(level: str) -> None:
     show_default=True,
     help="Log level on stderr; debug includes the arguments of every started engine.",
 )
-def serve(  # noqa: PLR0913 - as it has options
-    host: str,
-    port: int,
-    asked_dir: Path | None,
-    slots: int,
-    workspace_root: Path | None,
-    token_file: Path | None,
-    no_token: bool,
-    printed: str | None,
-    allow_unsafe: tuple[str, ...],
-    trust_workspace: tuple[Path, ...],
-    pass_env: tuple[str, ...],
-    verify: str,
-    log_level: str,
-) -> int:
+@given_as(ServeOptions)
+def serve(options: ServeOptions) -> int:
     """Run the reference server: runs, questions and replies over HTTP.
 
     By default, the server accepts only local connections. It uses the engines on PATH.
     """
-    if printed:
-        _print_access(data_dir(asked_dir), link=printed == "link")
+    if options.printed:
+        _print_access(data_dir(options.asked_dir), link=options.printed == "link")
         return 0
-    log_to_stderr(log_level.upper())
-    family, address = address_of(host, port)
-    if token_file and no_token:
+    log_to_stderr(options.log_level.upper())
+    family, address = address_of(options.host, options.port)
+    if options.token_file and options.no_token:
         raise click.UsageError("give either --token-file or --no-token, not both")
-    token = read_token(token_file) if token_file else None
-    if token_file and is_exposed(token_file):
-        click.echo(f"warning: {token_file} can be read by others: chmod 600 it", err=True)
-    hosts = allowed_hosts(address[0], host, any_name=token is not None)
-    most = connections(raise_limit(), slots)
+    token = read_token(options.token_file) if options.token_file else None
+    if options.token_file and is_exposed(options.token_file):
+        click.echo(f"warning: {options.token_file} can be read by others: chmod 600 it", err=True)
+    hosts = allowed_hosts(address[0], options.host, any_name=token is not None)
+    most = connections(raise_limit(), options.slots)
     metrics, open_streams = Metrics(), EventStreams()
-    data = data_dir(asked_dir)
-    kept = None if no_token else token_file.resolve() if token_file else data.token
+    data = data_dir(options.asked_dir)
+    kept = None if options.no_token else options.token_file.resolve() if options.token_file else data.token
     settings = ServerSettings(
         data,
-        slots,
-        workspace_root,
+        options.slots,
+        options.workspace_root,
         dict(os.environ),
-        pass_env,
+        options.pass_env,
         metrics.turn_ended,
-        Verify(verify),
-        trust=trust(allow_unsafe, trust_workspace),
+        Verify(options.verify),
+        trust=trust(options.allow_unsafe, options.trust_workspace),
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with (
@@ -195,7 +202,7 @@ def serve(  # noqa: PLR0913 - as it has options
         reaping_adopted(),
         _server(settings, listening, kept) as core,
     ):
-        if token is None and not no_token:
+        if token is None and not options.no_token:
             token = make_token(data)
         guard = RequestCheck(token, hosts, Logouts(data.logouts))
         listener = WebListener(create_app(core, guard, open_streams, metrics), listening, open_streams, most)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from turngate import Mode, RefusedError, Stop
-from turngate.argv.trust import Trust
+from turngate.cli import given_as
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
 from turngate.process.signals import ending, handling_signals
@@ -70,6 +71,33 @@ def _engines(ctx: click.Context, _words: click.Parameter, incomplete: str) -> li
     return [name for name in names if name.startswith(incomplete)]
 
 
+class TurnOptions(Struct, frozen=True, kw_only=True):
+    """What `start` and `resume` were both given; the options are described on their help pages."""
+
+    from_file: str | None
+    allow_unsafe: tuple[str, ...]
+    trust_workspace: tuple[Path, ...]
+    allow_file_marks: bool
+    asked_dir: Path | None
+    as_json: bool
+    words: tuple[str, ...]
+
+
+class StartOptions(TurnOptions, frozen=True, kw_only=True):
+    """What `start` was given."""
+
+    engine: str
+    mode: str
+    model: str | None
+    cwd: Path | None
+
+
+class ResumeOptions(TurnOptions, frozen=True, kw_only=True):
+    """What `resume` was given."""
+
+    handle: str
+
+
 class EngineFirst(click.Command):
     """A command that takes the engine first, then options, then the prompt. Only `--` and engine options may follow."""
 
@@ -106,19 +134,8 @@ class EngineFirst(click.Command):
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]", shell_complete=_engines
 )
-def start(  # noqa: PLR0913 - as it has options
-    engine: str,
-    mode: str,
-    model: str | None,
-    cwd: Path | None,
-    from_file: str | None,
-    allow_unsafe: tuple[str, ...],
-    trust_workspace: tuple[Path, ...],
-    allow_file_marks: bool,
-    asked_dir: Path | None,
-    as_json: bool,
-    words: tuple[str, ...],
-) -> int:
+@given_as(StartOptions)
+def start(options: StartOptions) -> int:
     """Start a conversation with an engine and get a handle to continue it.
 
     The engine runs in your own environment, as if you had typed its command. In mode interactive, it accepts only
@@ -128,15 +145,9 @@ def start(  # noqa: PLR0913 - as it has options
 
     turngate start codex -- "-v or -q?" -- --add-dir docs
     """
-    text, args = _prompt_and_options(words, from_file)
-    asked = StartRequest(engine, text, Mode(mode), model, cwd, args)
-    return _converse(
-        asked_dir,
-        as_json,
-        lambda conversations: conversations.start(asked),
-        trust(allow_unsafe, trust_workspace),
-        allow_file_marks=allow_file_marks,
-    )
+    text, args = _prompt_and_options(options.words, options.from_file)
+    asked = StartRequest(options.engine, text, Mode(options.mode), options.model, options.cwd, args)
+    return _converse(options, lambda conversations: conversations.start(asked))
 
 
 def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
@@ -161,30 +172,16 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 @_as_json
 @click.argument("handle")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[MESSAGE | -- MESSAGE...]")
-def resume(
-    from_file: str | None,
-    allow_unsafe: tuple[str, ...],
-    trust_workspace: tuple[Path, ...],
-    allow_file_marks: bool,
-    asked_dir: Path | None,
-    as_json: bool,
-    handle: str,
-    words: tuple[str, ...],
-) -> int:
+@given_as(ResumeOptions)
+def resume(options: ResumeOptions) -> int:
     """Continue a conversation by its handle, or reply to a run of `turngate serve` that waits.
 
     HANDLE may be shortened to an unambiguous prefix. Engine, session, options, mode and directory come from the record.
     If the server keeps the process of the run, it gets the message and runs the turn, and the exit code is 0. Put
     turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
-    text = _message(words, from_file)
-    return _converse(
-        asked_dir,
-        as_json,
-        lambda conversations: conversations.resume(handle, text),
-        trust(allow_unsafe, trust_workspace),
-        allow_file_marks=allow_file_marks,
-    )
+    text = _message(options.words, options.from_file)
+    return _converse(options, lambda conversations: conversations.resume(options.handle, text))
 
 
 def _message(words: tuple[str, ...], from_file: str | None) -> str:
@@ -202,28 +199,22 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     return " ".join(message)
 
 
-def _converse(
-    asked_dir: Path | None,
-    as_json: bool,
-    act: Callable[[Conversations], Attempted | SentReply],
-    trusted: Trust,
-    *,
-    allow_file_marks: bool,
-) -> int:
+def _converse(options: TurnOptions, act: Callable[[Conversations], Attempted | SentReply]) -> int:
     """Run an attempt, print its result, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    data, stop = data_dir(asked_dir), Stop()
+    data, stop = data_dir(options.asked_dir), Stop()
     data.check_layout()
+    trusted = trust(options.allow_unsafe, options.trust_workspace)
     answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
     with adopting_orphans(), handling_signals(ending(), lambda _: stop.set()):
         try:
-            show = (lambda _: None) if as_json else answer.text
-            done = act(Conversations(data, show, stop, trusted, allow_file_marks))
+            show = (lambda _: None) if options.as_json else answer.text
+            done = act(Conversations(data, show, stop, trusted, options.allow_file_marks))
         except RefusedError as refused:
             raise click.UsageError(str(refused)) from refused
-    if as_json:
+    if options.as_json:
         click.echo(handle_record.as_text(done.record))
     elif isinstance(done, SentReply):
         click.echo(printing.sent(done))
@@ -232,7 +223,7 @@ def _converse(
     if isinstance(done, SentReply):
         return 0
     printing.diagnostics(done)
-    if not as_json and not done.deleted:
+    if not options.as_json and not done.deleted:
         printing.continuation(done.record, data.command("resume"))
     if answer.failed:
         raise answer.failed
