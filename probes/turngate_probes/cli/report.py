@@ -30,7 +30,7 @@ def report(sources: tuple[Path, ...], output: "Printer") -> int:
     """
     from turngate import UsageError
     from turngate_probes.gate.decision import load_gate
-    from turngate_probes.report.build import joined, load_report
+    from turngate_probes.report.load import joined, load_report
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view
 

@@ -31,16 +31,8 @@ from turngate_probes.releases.registry import LATEST, RegistryName
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report.baseline import ExpectedFailure, read
-from turngate_probes.report.build import (
-    BUG,
-    CRASHED_CODE,
-    INTERRUPTED_CODE,
-    bugs,
-    code_of,
-    contradiction,
-    read_json,
-    refused,
-)
+from turngate_probes.report.build import BUG, CRASHED_CODE, INTERRUPTED_CODE, bugs, code_of
+from turngate_probes.report.load import contradiction, read_json, refused
 from turngate_probes.report.progress import live
 from turngate_probes.report.reports import (
     Action,

@@ -2,22 +2,16 @@
 
 A journal may end anywhere. Clauses that it doesn't mention are `not_run`, and their release is `unanswered`, or
 `broken` if a breaking clause failed.
-
-Reads reports and journals from untrusted files, and checks everything in them.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Final, Never
+from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from turngate import UsageError
-from turngate.contract.clauses import Clause, Reason, Result, Severity
+from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import (
     CallEvidence,
@@ -29,15 +23,12 @@ from turngate.contract.verdict import (
     TurnEvidence,
     Verdict,
     capability,
-    decode_hook,
     exit_code,
     profile,
     unexplained,
     verdict,
     verdict_of_selected,
 )
-from turngate.decoding import convert
-from turngate.formats import NewerFormatError, version_of
 from turngate.sanitize import bounded
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Obstacle
@@ -54,9 +45,7 @@ from turngate_probes.journal.events import (
     ReleasePlanned,
     TurnEvent,
 )
-from turngate_probes.journal.journal import read
 from turngate_probes.journal.tool_access import tool_access
-from turngate_probes.report import FORMATS
 from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport
 
 INTERRUPTED_CODE: Final = 130
@@ -70,10 +59,6 @@ MOST_REQUESTS = 20
 
 # a complete journal without a clause of its set was written by a turngate that did not have it
 _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
-MOST_BYTES = 256 * 1024 * 1024
-BREAKS = (Severity.BREAKING, Result.FAIL)
-HINT = "pass the JSON report (--report FILE.json) or the journal of a probe; no other format can be read"
-_SCHEMA = str(ProbeReport.__struct_config__.tag)
 
 
 def build(events: Iterable[Event]) -> ProbeReport:
@@ -106,6 +91,29 @@ def build(events: Iterable[Event]) -> ProbeReport:
         exit_code=code_of(releases, started.fail_on, interrupted=interrupted),
         releases=releases,
     )
+
+
+def bugs(release: ReleaseReport) -> list[str]:
+    """List the clauses of a release that were not run without a reason, which is a bug in turngate."""
+    return [result.id for result in unexplained(release.clauses)]
+
+
+def standing(release: ReleaseReport) -> Verdict:
+    """Return the verdict of a release; for selected clauses, the one that the exit code is based on."""
+    found = release.verdict or verdict_of_selected(release.clauses)
+    # what its recordings show is no answer if they are all there is
+    return Verdict.UNANSWERED if release.failed and found is not Verdict.BROKEN else found
+
+
+def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: bool) -> ExitCode:
+    """Return the exit code of these releases; that of a crash if turngate itself failed."""
+    if any(map(bugs, releases)):
+        return CRASHED_CODE
+    if interrupted:
+        return INTERRUPTED_CODE
+    clauses = [clause for release in releases for clause in release.clauses]
+    stale, caveats = any(c.stale for c in clauses), any(c.result is Result.DEVIATES for c in clauses)
+    return exit_code([standing(release) for release in releases], fail_on, stale=stale, caveats=caveats)
 
 
 def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: ProbeStarted) -> ReleaseReport:
@@ -171,11 +179,6 @@ def _why_missing(failed: ReleaseFailed | None) -> Obstacle:
     return Obstacle(f"could not be tested: {failed.what}", failed.reason)
 
 
-def bugs(release: ReleaseReport) -> list[str]:
-    """List the clauses of a release that were not run without a reason, which is a bug in turngate."""
-    return [result.id for result in unexplained(release.clauses)]
-
-
 def _shown(result: ClauseResult, observed: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
     """Replace names by their turn or call, if it was observed; a pass keeps the names."""
     detail = f"{result.detail}: {BUG}" if is_bug else result.detail
@@ -214,130 +217,6 @@ def _request(request: RequestExcerpt) -> RequestExcerpt:
     )
 
 
-def standing(release: ReleaseReport) -> Verdict:
-    """Return the verdict of a release; for selected clauses, the one that the exit code is based on."""
-    found = release.verdict or verdict_of_selected(release.clauses)
-    # what its recordings show is no answer if they are all there is
-    return Verdict.UNANSWERED if release.failed and found is not Verdict.BROKEN else found
-
-
-def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: bool) -> ExitCode:
-    """Return the exit code of these releases; that of a crash if turngate itself failed."""
-    if any(map(bugs, releases)):
-        return CRASHED_CODE
-    if interrupted:
-        return INTERRUPTED_CODE
-    clauses = [clause for release in releases for clause in release.clauses]
-    stale, caveats = any(c.stale for c in clauses), any(c.result is Result.DEVIATES for c in clauses)
-    return exit_code([standing(release) for release in releases], fail_on, stale=stale, caveats=caveats)
-
-
 def _elapsed(events: Sequence[Event]) -> float:
     first, last = (datetime.fromisoformat(event.at) for event in (events[0], events[-1]))
     return max(0.0, (last - first).total_seconds())
-
-
-def load_report(path: Path) -> ProbeReport:
-    """Read a report (`.json`) or build it from a journal; UsageError if a file is neither."""
-    if path.suffix.lower() in FORMATS and path.suffix.lower() != ".json":
-        raise UsageError(f"{path} can't be read: of the formats of reports, only JSON can", HINT)
-    with refused(path):
-        report = _report(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
-        wrong = contradiction(report)
-    if wrong:
-        raise UsageError(f"{path} is not a valid report: {wrong}", HINT)
-    return report
-
-
-def _report(path: Path) -> ProbeReport:
-    document = _json(path)
-    try:
-        version_of(document["schema"], _SCHEMA)
-    except NewerFormatError as newer:
-        hint = "render it with that turngate, or run the probe again"
-        raise UsageError(f"can't read the report {path}: {newer}", hint) from newer
-    report: ProbeReport = convert(document, ProbeReport, dec_hook=decode_hook)
-    return report
-
-
-def read_json(path: Path) -> Any:
-    """Read a file as JSON; UsageError if it can't be read."""
-    with refused(path):
-        return _json(path)
-
-
-@contextmanager
-def refused(path: Path) -> Iterator[None]:
-    """Turn any error in a file into UsageError."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}") from error
-    except KeyError as error:
-        raise UsageError(f"{path} is not a valid report: it has no {str(error)[:200]}", HINT) from error
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path} is not a valid report: {str(error)[:200] or type(error).__name__}", HINT) from error
-
-
-def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport:
-    """Merge several reports into one; UsageError if they don't fit together."""
-    first, releases = reports[0], dict[str, ReleaseReport]()
-    if len(reports) == 1:
-        return first
-    for report, name in zip(reports, names, strict=True):
-        if (report.level, report.clauses) != (first.level, first.clauses):
-            raise UsageError(
-                f"{name} and {names[0]} tested different levels or clauses", "merge only reports with the same ones"
-            )
-        for release in report.releases:
-            if release.release in releases:
-                raise UsageError(f"{name} contains {release.release} again", "pass each release only once")
-            releases[release.release] = release
-    fail_on = max((r.fail_on for r in reports), key=list(FailOn).index)
-    interrupted = any(r.interrupted for r in reports)
-    listed = tuple(releases.values())
-    engines = {release.engine for release in listed}
-    skipped = {s.engine: s for r in reports for s in r.skipped or () if s.engine not in engines}
-    return msgspec.structs.replace(
-        first,
-        skipped=tuple(skipped.values()) or msgspec.UNSET,
-        started_at=min((r.started_at for r in reports), key=datetime.fromisoformat),
-        fail_on=fail_on,
-        interrupted=interrupted,
-        seconds=sum(r.seconds for r in reports),
-        peak_usage=msgspec.UNSET,
-        engine_seconds=sum(r.engine_seconds for r in reports),
-        releases=listed,
-        exit_code=code_of(listed, fail_on, interrupted=interrupted),
-    )
-
-
-def _json(path: Path) -> Any:
-    return json.loads(_bounded(path).read_bytes(), parse_constant=_no_number)
-
-
-def _bounded(path: Path) -> Path:
-    if path.stat().st_size > MOST_BYTES:
-        raise UsageError(f"{path} is too large to be a report", HINT)
-    return path
-
-
-def _no_number(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
-
-
-def contradiction(report: ProbeReport) -> str | None:
-    """Find what the structs can't check: a wrong verdict or exit code, a time without a time zone."""
-    if datetime.fromisoformat(report.started_at).tzinfo is None:
-        return "started_at has no time zone"
-    for release in report.releases:
-        failed = [clause.id for clause in release.clauses if (clause.severity, clause.result) == BREAKS]
-        if release.verdict is None and not report.clauses:
-            return f"{release.release} has no verdict although all clauses were tested"
-        if failed and release.verdict not in (Verdict.BROKEN, None):
-            return f"{release.release} has the verdict {release.verdict} although {failed[0]} failed"
-    code = code_of(report.releases, report.fail_on, interrupted=report.interrupted)
-    if report.exit_code != code:
-        return f"its exit code is {report.exit_code}, but its releases require {code}"
-    names = {release.release for release in report.releases}
-    return None if len(names) == len(report.releases) else "a release occurs in it twice"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from turngate.sanitize import command_line, visible
-from turngate_probes.report.view import ACTIONS, JudgedCase, Mark, Row, RowFamily, Sign, View
+from turngate_probes.report.view import ACTIONS, JudgedCase, Mark, RemarkLevel, Row, RowFamily, Sign, View
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
@@ -21,16 +21,7 @@ MOST_PROBLEMS = 20
 FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
 
-REMARK_SIGNS: dict[str, Sign] = {"error": "fail", "warning": "deviates", "note": "stale"}
-
-
-class Problem(Struct, frozen=True):
-    """A remark, with its sign and the id of the cell or column that it is about (empty: none)."""
-
-    link: str
-    sign: Sign
-    title: str
-    text: str
+REMARK_SIGNS: dict[RemarkLevel, Sign] = {"error": "fail", "warning": "deviates", "note": "stale"}
 
 
 def page(view: View) -> str:
@@ -59,6 +50,7 @@ def page(view: View) -> str:
             few=len(view.columns) <= FEW,
             engines=[(name, list(group)) for name, group in groupby(view.columns, key=lambda column: column.engine)],
             problems=list(_problems(view)),
+            remark_signs=REMARK_SIGNS,
             most_problems=MOST_PROBLEMS,
             counts=[(mark, cells.count(mark.name)) for mark in view.marks],
             noted=[row for family in view.families for row in family.rows if _is_noted(row, marks)],
@@ -96,14 +88,14 @@ def _started(view: View) -> str:
     return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
-def _problems(view: View) -> Iterator[Problem]:
-    """Return the remarks, each with its cell; a gate has its reasons instead."""
+def _problems(view: View) -> Iterator[tuple[JudgedCase, str]]:
+    """Return the remarks, each with the id of its cell or column (empty: none); a gate has its reasons instead."""
     rows = {row.id: row.n for family in view.families for row in family.rows}
     columns = {suite.name: column.n for suite, column in zip(view.suites, view.columns, strict=False)}
     for remark in view.remarks if view.kind != "gate" else ():
         row, column = rows.get(remark.about), columns.get(remark.subject)
         link = "" if column is None else f"r{column}" if row is None else f"c{row}-{column}"
-        yield Problem(link, REMARK_SIGNS[remark.level], remark.title, remark.text)
+        yield remark, link
 
 
 def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, int]]:

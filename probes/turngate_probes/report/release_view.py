@@ -15,7 +15,6 @@ from turngate_probes.report.headline import CHANGES_REQUIRED, gate_headline, gat
 from turngate_probes.report.judgement import EXCUSED, gate_cases, gate_remarks, probe_cases, probe_remarks
 from turngate_probes.report.reports import (
     Difference,
-    GateDecision,
     GateOutcome,
     GateReport,
     Impact,
@@ -83,7 +82,6 @@ class ReleaseView(View, frozen=True, kw_only=True):
     """The view of a probe or a gate, which also shows how releases differ and which tools they offer.
 
     gate: The report of the gate; None for a probe.
-    decision: That of the gate; empty for a probe.
     differences: Those with consequences, except the `fallen` ones.
     fallen: The clauses that are no longer testable because a prerequisite fails.
     contract_edits: What the newer release of a gate changes in a contract that can be edited.
@@ -91,7 +89,6 @@ class ReleaseView(View, frozen=True, kw_only=True):
 
     probe: ProbeReport
     gate: GateReport | None
-    decision: GateDecision
     differences: tuple[Difference, ...]
     fallen: tuple[Difference, ...]
     contract_edits: tuple[ContractEdit, ...]
@@ -101,7 +98,6 @@ class ReleaseView(View, frozen=True, kw_only=True):
 def view(report: ProbeReport | GateReport) -> ReleaseView:
     """Return the view of a probe or a gate."""
     probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
-    decision = gate.decision if gate else GateDecision(GateOutcome.PASS, ())
     counts = Counter(release.verdict for release in probe.releases if release.verdict)
     verdicts = {verdict: counts[verdict] for verdict in reversed(Verdict)}
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
@@ -110,8 +106,8 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
     cases = [tuple(probe_cases(release, probe.fail_on)) for release in probe.releases]
     remarks = list(probe_remarks(cases))
     if gate:
-        cases[-1] = tuple(gate_cases(gate.newer, decision, probe.fail_on))
-        remarks = [*gate_remarks(cases[-1], decision), *_changes_required(gate)]
+        cases[-1] = tuple(gate_cases(gate.newer, gate.decision, probe.fail_on))
+        remarks = [*gate_remarks(cases[-1], gate.decision), *_changes_required(gate)]
     suites = tuple(_suite(probe, gate, *judged, headline) for judged in zip(probe.releases, cases, strict=True))
     return ReleaseView(
         kind="gate" if gate else "probe",
@@ -135,7 +131,6 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         families=_families(cases),
         probe=probe,
         gate=gate,
-        decision=decision,
         differences=tuple(row for row in differences if row not in fallen),
         fallen=fallen,
         contract_edits=contract_edits(gate) if gate else (),

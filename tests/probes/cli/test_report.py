@@ -8,7 +8,7 @@ import pytest
 from tests.probes.gate import views
 from tests.probes.report import samples
 from turngate import UsageError, cli
-from turngate_probes.report.build import load_report
+from turngate_probes.report.load import load_report
 from turngate_probes.report.publish import json_text
 
 

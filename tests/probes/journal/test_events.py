@@ -14,12 +14,6 @@ CLAUSE = catalogue()["handle.present"]
 RESULT = ClauseResult.of(CLAUSE, Result.FAIL, "it was not", ["main/first"], stale=True)
 
 
-def test_the_event_of_a_clause_holds_its_result() -> None:
-    """A clause event returns the same result that it was made from."""
-    event = ClauseEvent.about("codex@1", RESULT)
-    assert (event.release, event.clause_result()) == ("codex@1", RESULT)
-
-
 def test_each_event_is_read_as_its_kind() -> None:
     """Each encoded event is decoded to an equal event of the same class."""
     turn = seen_event("codex@1", t.turn("main/first"), {}, t.CODEX)

@@ -16,7 +16,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.errors import UsageError
 from turngate_probes.report import FORMATS
-from turngate_probes.report.build import joined, load_report
+from turngate_probes.report.load import joined, load_report
 from turngate_probes.report.publish import json_text
 
 Change = Callable[[dict[str, Any]], Any]
